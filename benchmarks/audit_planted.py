@@ -44,7 +44,7 @@ from judgegym_trials.audit.checks import measure_all
 from judgegym_trials.audit.decision import CheckResult, decide
 from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, MARKDOWN, OWN, measure_features
 from judgegym_trials.audit.judgments import Judgments
-from judgegym_trials.audit.noise import noisy_effects
+from judgegym_trials.audit.noise import measure_noisy_effects
 from judgegym_trials.audit.settings import load_settings
 
 POOL, ROWS, ORDERS, REPEATS = 4000, 500, 2, 2
@@ -145,7 +145,7 @@ def planted(fault: str, seed: int, rows: int = ROWS, *, rate: float | None = Non
         uids=[str(number) for number in range(rows)],
         gold=(quality < 0).astype(float),
         verdicts=verdicts,
-        asked=np.ones(shape, dtype=bool),
+        was_asked=np.ones(shape, dtype=bool),
         clusters=np.arange(rows),
         counts=np.full(rows, 2),
         features=features,
@@ -307,7 +307,7 @@ def noisy(
         uids=[str(number) for number in range(rows)],
         gold=labels[0],
         verdicts=second.astype(float)[:, None, None],
-        asked=np.ones((rows, 1, 1), dtype=bool),
+        was_asked=np.ones((rows, 1, 1), dtype=bool),
         clusters=np.arange(rows),
         counts=np.full(rows, 2),
         features={check: np.column_stack([apart, np.zeros(rows)])},
@@ -321,7 +321,7 @@ def finds(judgments: Judgments, check: str = LENGTH) -> bool:
     shipped = load_settings()
     limits = {check: shipped.checks[check].model_copy(update={"within": 0.0})}
     settings = shipped.model_copy(update={"checks": limits})
-    estimates = {check: noisy_effects(judgments)[check]}
+    estimates = {check: measure_noisy_effects(judgments)[check]}
     (result,) = decide(estimates, settings, len(judgments))
     return result.p is not None and result.p < 0.01
 

@@ -30,7 +30,7 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, pack, read_calls
-from judgegym.llm.ledger import CallInProgress, RequestRecord, recorded_in
+from judgegym.llm.ledger import CallInProgress, RequestRecord, record_calls
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, Message
@@ -45,14 +45,14 @@ VERDICT = "Reasons, and then a verdict. " * 25
 
 async def answer(record: RequestRecord) -> ChatResponse:
     """What an endpoint would say."""
-    record.leaves()
+    record.note_sent()
     return ChatResponse((Choice(VERDICT, finish_reason="stop"),), Usage(900, 150, 0.001), 0.5, 1)
 
 
 async def run_rows(ledger: CallLedger, uids: Sequence[str]) -> None:
     """The calls of rows, one row after the other."""
     for uid in uids:
-        with recorded_in(ledger.row(uid)):
+        with record_calls(ledger.row(uid)):
             for number in range(CALLS_OF_A_ROW):
                 messages = [SYSTEM, Message(role="user", content=f"{uid} {number} {TEXT}")]
                 parameters = {"temperature": 0.2, "max_tokens": 4096}

@@ -37,7 +37,7 @@ from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.client import ChatClient, open_session
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.offline import StandIn
 
 TARGET = 1.6
@@ -160,7 +160,7 @@ async def measure(
             async def recorded(
                 number: int, subject: Subject = subject, ledger: CallLedger = ledger
             ) -> None:
-                with recorded_in(ledger.row(str(number))):
+                with record_calls(ledger.row(str(number))):
                     await subject.judge(number)
 
             ways = {

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judgegym_trials.replay.threshold import choose_threshold
-from judgegym_trials.replay.weights import dawid_skene, learned_weights, points
+from judgegym_trials.replay.weights import dawid_skene, learn_weights, points
 
 LLMBAR = Path(__file__).parents[2] / "shared" / "data" / "llmbar"
 MODELS = ("GPT-4", "ChatGPT", "LLaMA2", "PaLM2")
@@ -114,7 +114,7 @@ def judge_pool(recorded: RecordedVerdicts, pool: str, labels: int, splits: int) 
     for split in range(splits):
         order = np.random.default_rng([split, 7]).permutation(len(gold))
         held_out, labelled = order[:210], order[210:][:labels]
-        weights = learned_weights(votes[labelled], gold[labelled], seed=split)
+        weights = learn_weights(votes[labelled], gold[labelled], seed=split)
         assert not isinstance(weights, str), weights
         verdicts = (
             votes[held_out] @ weights.weights,

@@ -34,7 +34,7 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
-from judgegym.judges.core.prompt_format import marker_lines, read_sections
+from judgegym.judges.core.prompt_format import find_marker_lines, read_sections
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import rating_prompt
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
@@ -43,7 +43,7 @@ from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice, Message
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import make_answers
 from judgegym.offline.request import parse_request
 
 SAMPLES = Path(__file__).resolve().parent.parent / "judgegym" / "data" / "samples"
@@ -66,7 +66,7 @@ class Recorder(ChatClient):
         request = parse_request(
             orjson.dumps({"model": "judge", "messages": messages, "temperature": 0})
         )
-        return ChatResponse((Choice(answers(request)[0], finish_reason="stop"),))
+        return ChatResponse((Choice(make_answers(request)[0], finish_reason="stop"),))
 
 
 def prompt_text(messages: Iterable[Message]) -> str:
@@ -140,7 +140,7 @@ def former_peer(**settings: Any) -> Asks:
 
 def _former_order(prompt: str) -> str:
     titles = ("RUBRIC", "QUERY", "CANDIDATE RESPONSE", "END OF CANDIDATE RESPONSE")
-    sections = read_sections(prompt, list(marker_lines(prompt, titles)), titles)
+    sections = read_sections(prompt, list(find_marker_lines(prompt, titles)), titles)
     if sections is None:  # the critique, whose order is what it was
         return prompt
     task, _, instructions = prompt[: sections.start].partition("\n\n")
@@ -283,7 +283,7 @@ def render_completions(question: str, group: int, pieces: int) -> list[str]:
             }
         )
     )
-    texts = answers(request)
+    texts = make_answers(request)
     return [
         "\n\n".join(texts[(place + group * piece) % len(texts)] for piece in range(pieces))
         for place in range(group)

@@ -31,12 +31,12 @@ import orjson
 
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.config.sources import load
-from judgegym.judges.config.tracing import traced
-from judgegym.judges.core.event_loop import run, spare_the_collector
+from judgegym.judges.config.tracing import trace_process
+from judgegym.judges.core.event_loop import reduce_garbage_collection, run
 from judgegym.llm import tracing
 from judgegym.offline import StandIn
 from judgegym.server.http import listening
-from judgegym.server.service import opened
+from judgegym.server.service import open_service
 from judgegym.server.settings import RewardServerSettings
 
 BATCH, SPANS = 512, 3
@@ -129,11 +129,11 @@ async def measure(
     found: dict[str, list[float]] = {"off": [], "on": [], "off again": []}
     requests = options.batches * BATCH // SPANS
     async with (
-        opened(load(RewardServerSettings, flags, prog="benchmark")) as service,
+        open_service(load(RewardServerSettings, flags, prog="benchmark")) as service,
         listening(service) as (_, port),
     ):
-        spare_the_collector()
-        with traced("spans"):
+        reduce_garbage_collection()
+        with trace_process("spans"):
             active, first = tracing.active, 0
             for number in range(options.rounds + 1):
                 for place in range(len(found)):

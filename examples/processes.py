@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _SETTINGS = "JUDGEGYM_"
 
 
-def variables() -> dict[str, str]:
+def process_variables() -> dict[str, str]:
     """Return the variables of a process: all but settings of this project, which would stand above those of files."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
 

@@ -23,7 +23,7 @@ Batch = list[dict[str, Any]]
 """The groups of a batch as the API gives them, and as `example_trainer.data.pad_data_to_good_offset` takes them."""
 
 
-class NothingCame(Exception):
+class RolloutApiTimeout(Exception):
     """What was waited for did not come."""
 
 
@@ -91,7 +91,7 @@ class RolloutApi:
 
 
 def _await(
-    ask: Callable[[], T | None], deadline_s: float, what: str, unless: Callable[[], bool]
+    ask: Callable[[], T | None], deadline_s: float, description: str, unless: Callable[[], bool]
 ) -> T:
     """Ask until there is something."""
     end = time.monotonic() + deadline_s
@@ -99,9 +99,9 @@ def _await(
         is_last = (
             unless() or time.monotonic() >= end
         )  # before it asks: what came meanwhile is not lost
-        found = ask()
-        if found:
-            return found
+        value = ask()
+        if value:
+            return value
         if is_last:
-            raise NothingCame(f"{what} did not come")
+            raise RolloutApiTimeout(f"{description} did not come")
         time.sleep(_POLL_S)

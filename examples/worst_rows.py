@@ -21,7 +21,7 @@ def show(title: str, text: str) -> None:
     print(f"\n{title}\n{text}".translate(CONTROLS))
 
 
-def marked(call: RecordedCall) -> str:
+def mark_verdict(call: RecordedCall) -> str:
     """The answer to a call, with the verdict in brackets."""
     text = call.answer.first.text
     if call.verdict_at is None:
@@ -57,7 +57,7 @@ def show_worst(path: Path, count: int) -> None:
                 show(f"## {call.component}, {message['role']}", message["content"])
             show(
                 f"## {call.component}, {call.model} answered in {call.answer.latency_s:.1f} s",
-                marked(call),
+                mark_verdict(call),
             )
 
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from judgegym.datasets.cluster.batches import BatchScorer
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 
 _BATCH_SIZE = 64
 
@@ -66,12 +66,12 @@ class score(BatchScorer):
                 actors.
             MissingExtraError: Ray Data is not installed.
         """
-        with needs("ray"):
+        with report_missing_extra("ray"):
             from ray.data import ActorPoolStrategy  # late: the extra `ray`
         fewest, most = actors if isinstance(actors, tuple) else (actors, actors)
         checked = BatchScorer(settings, parts=most, parts_setting="actors")
         return {
-            "fn_constructor_kwargs": {"actors": most, **checked.settings.given()},
+            "fn_constructor_kwargs": {"actors": most, **checked.settings.to_values()},
             "compute": ActorPoolStrategy(min_size=fewest, max_size=most),
             "batch_size": batch_size,
             "batch_format": "pyarrow",  # Ray's default makes pickled objects of the lists in other columns

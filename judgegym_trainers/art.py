@@ -27,14 +27,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias, cast
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 
-with needs("art"):
+with report_missing_extra("art"):
     from art import Trajectory, TrajectoryGroup
     from art.trajectories import PydanticException
     from openai.types.chat.chat_completion import Choice
 
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
 from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.scores.sources import JudgeSource, RewardScorer
 
@@ -67,13 +67,13 @@ def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any)
             that only the server or the judge's endpoint knows (a mount, a token) raise it at the
             first group.
     """
-    scoring = JudgeSource(url, **settings).scoring()
+    scoring = JudgeSource(url, **settings).make_scorer()
 
     async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
         if not group.trajectories:
             return group
         (results,) = await scoring.score([make_rows(group)])
-        return _judged(group, results, name)
+        return _apply_results(group, results, name)
 
     score.scoring = scoring  # type: ignore[attr-defined]  # for `close`
     return score
@@ -98,7 +98,7 @@ def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
     )
     length = len(list(columns))
     return [
-        completion_row(
+        make_completion_row(
             messages[:length], messages[length:], {**group.metadata, **trajectory.metadata}
         )
         for trajectory, messages in zip(group.trajectories, conversations, strict=True)
@@ -108,14 +108,16 @@ def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
 def _find_first_policy_turn(trajectory: Trajectory) -> int:
     """The place of the first trainable turn; without one, of the first turn of an assistant."""
     turns = trajectory.messages_and_choices
-    trainable = (place for place, turn in enumerate(turns) if isinstance(turn, Choice))
+    trainable = (index for index, turn in enumerate(turns) if isinstance(turn, Choice))
     assistants = (
-        place for place, turn in enumerate(trajectory.messages()) if turn["role"] == "assistant"
+        position
+        for position, turn in enumerate(trajectory.messages())
+        if turn["role"] == "assistant"
     )
     return next(trainable, next(assistants, len(turns)))
 
 
-def _judged(
+def _apply_results(
     group: TrajectoryGroup, results: Sequence[CompletionReward], name: str
 ) -> TrajectoryGroup | None:
     pairs = list(zip(group.trajectories, results, strict=True))
@@ -128,23 +130,23 @@ def _judged(
             failed[0].explanation,
         )
         return None
-    judged = copy.copy(group)
-    judged.trajectories = [
-        _rewarded(each, result, result.reward, name)
-        for each, result in pairs
+    new_group = copy.copy(group)
+    new_group.trajectories = [
+        _add_reward(trajectory, result, result.reward, name)
+        for trajectory, result in pairs
         if result.reward is not None
     ]
-    judged.exceptions += [
+    new_group.exceptions += [
         PydanticException(
             type=f"{name}_failed", message=f"{result.status}: {result.explanation}", traceback=""
         )
         for result in failed
     ]
-    judged.metrics[f"{name}_failed"] = len(failed)
-    return judged
+    new_group.metrics[f"{name}_failed"] = len(failed)
+    return new_group
 
 
-def _rewarded(
+def _add_reward(
     trajectory: Trajectory, result: CompletionReward, reward: float, name: str
 ) -> Trajectory:
     metrics = {
@@ -157,7 +159,7 @@ def _rewarded(
             "messages_and_choices": [*trajectory.messages_and_choices],
             "tools": None if trajectory.tools is None else [*trajectory.tools],
             "additional_histories": [
-                each.model_copy(deep=True) for each in trajectory.additional_histories
+                history.model_copy(deep=True) for history in trajectory.additional_histories
             ],
             "reward": reward,
             "metrics": {**trajectory.metrics, **metrics},

@@ -38,7 +38,7 @@ class GroupSettings(RewardSettings):
             SettingsError: one cannot work.
         """
         super().__post_init__()
-        if sum(each is not None for each in (self.url, self.judge, self.environment)) != 1:
+        if sum(source is not None for source in (self.url, self.judge, self.environment)) != 1:
             raise SettingsError("url: expected one of url, judge and environment")
         if self.environment is not None:
             from judgegym_trainers.single_turn import parse_source  # late: it needs all packages
@@ -55,9 +55,9 @@ class GroupSettings(RewardSettings):
         """
         if self.together is not None or self.environment is None:
             return super().compares if self.together is None else self.together
-        from judgegym_trainers.single_turn import opened
+        from judgegym_trainers.single_turn import get_environment
 
-        return opened(self.environment).compares  # wherever its `group_judge` comes from
+        return get_environment(self.environment).compares  # wherever its `group_judge` comes from
 
     @property
     def depends_on_group(self) -> bool:
@@ -69,23 +69,23 @@ class GroupSettings(RewardSettings):
         """
         if self.environment is None:
             return super().depends_on_group
-        from judgegym_trainers.single_turn import opened
+        from judgegym_trainers.single_turn import get_environment
 
-        return opened(self.environment).depends_on_group
+        return get_environment(self.environment).depends_on_group
 
-    def scoring(self) -> RewardScorer:
+    def make_scorer(self) -> RewardScorer:
         """What scores, with connections of its own.
 
         Raises:
             SettingsError: a setting is wrong.
         """
         if self.environment is None:
-            return super().scoring()
+            return super().make_scorer()
         from judgegym_trainers.single_turn import EnvironmentScores
 
         return RewardScorer(EnvironmentScores(self.environment), deadline_s=self.deadline_s)
 
-    def batcher(self, size: int) -> SampleBatcher:
+    def make_batcher(self, size: int) -> SampleBatcher:
         """What scores samples one by one, and lets those of a prompt meet.
 
         Args:
@@ -96,7 +96,7 @@ class GroupSettings(RewardSettings):
         """
         together = self.compares or (self.together is None and size > 1 and self.depends_on_group)
         return SampleBatcher(
-            self.scoring().score,
+            self.make_scorer().score,
             size=size,
             together=together,
             may_be_alone=together and self.depends_on_group,

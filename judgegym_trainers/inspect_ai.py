@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.markup import escape
 
-from judgegym.cli.environments import built_in
+from judgegym.cli.environments import built_in_modules
 from judgegym.data.rows import Split
 from judgegym.judges.config.composed import expand_choices
-from judgegym.judges.config.explaining import text_or_file
-from judgegym.judges.config.extras import needs, require
+from judgegym.judges.config.explaining import read_text_or_file
+from judgegym.judges.config.extras import report_missing_extra, require
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.naming import refuse_unknown
@@ -44,17 +44,17 @@ from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym.server.settings import JudgeMount
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
 from judgegym_trainers.scores.results import REFUSED, CompletionReward
 from judgegym_trainers.scores.sources import (
     DEADLINE_S,
     TIMEOUT_S,
     JudgeSource,
     RewardScorer,
-    secret_in,
+    find_secret,
 )
 
-with needs("inspect"):
+with report_missing_extra("inspect"):
     from inspect_ai import Task, task
     from inspect_ai._util.error import PrerequisiteError
     from inspect_ai._util.registry import registry_name
@@ -69,20 +69,20 @@ if TYPE_CHECKING:
 
 __all__ = ["SCORERS", "TASKS", "environment_task", "reward"]
 
-_NOT_HERE = frozenset({"judge", "rubric"})
+_EXCLUDED_SETTINGS = frozenset({"judge", "rubric"})
 """Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
-_LISTS = frozenset({"aspects", "criteria"})
+_LIST_ARGUMENTS = frozenset({"aspects", "criteria"})
 """Arguments that are lists; a list in the place of any other is a text that was split."""
 
 
-def whole(value: object) -> object:
+def join_parts(value: object) -> object:
     """A text that inspect's command line has split at its commas."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ",".join(map(str, value))
     return value
 
 
-def _rubric(value: object) -> object:
+def _check_rubric(value: object) -> object:
     if isinstance(value, Mapping) and "criteria" not in value:
         raise ValueError(
             "expected text, or an object with criteria; a text with a colon needs quotes of its own"
@@ -90,11 +90,11 @@ def _rubric(value: object) -> object:
     if isinstance(value, Mapping):
         parse_rubric(value)
         return value
-    return whole(value)
+    return join_parts(value)
 
 
-def _file(value: object) -> object:
-    return text_or_file(f"@{whole(value)}")
+def _read_file(value: object) -> object:
+    return read_text_or_file(f"@{join_parts(value)}")
 
 
 class ScorerOptions(BaseModel):
@@ -124,12 +124,12 @@ class ScorerOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    url: Annotated[str | None, BeforeValidator(whole)] = None
+    url: Annotated[str | None, BeforeValidator(join_parts)] = None
     mount: str = ""
     token_env: str = "JUDGEGYM_TOKEN"
     offline: bool = False
-    rubric: Annotated[str | dict[str, object] | None, BeforeValidator(_rubric)] = None
-    rubric_file: Annotated[str | None, BeforeValidator(_file)] = None
+    rubric: Annotated[str | dict[str, object] | None, BeforeValidator(_check_rubric)] = None
+    rubric_file: Annotated[str | None, BeforeValidator(_read_file)] = None
     aspects: object = None
     criteria: object = None
     reference: str = "target"
@@ -146,9 +146,9 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
     Raises:
         SettingsError: an argument is secret.
     """
-    found = secret_in(arguments)
-    if found is not None:
-        raise SettingsError(f"{found}, since inspect writes arguments into its log")
+    problem = find_secret(arguments)
+    if problem is not None:
+        raise SettingsError(f"{problem}, since inspect writes arguments into its log")
 
 
 def configure_scorer(
@@ -163,27 +163,34 @@ def configure_scorer(
     Raises:
         SettingsError: an argument is unknown, wrong, or secret.
     """
-    given = {name: value for name, value in arguments.items() if value is not None}
-    settings = [name for name in expand_choices(JudgeMount).model_fields if name not in _NOT_HERE]
-    refuse_secrets(given)
-    refuse_unknown(given, [*ScorerOptions.model_fields, *settings], prefix=f"{kind}.")
-    of_options = {
-        name: value for name, value in given.items() if name in ScorerOptions.model_fields
+    values = {name: value for name, value in arguments.items() if value is not None}
+    settings = [
+        name for name in expand_choices(JudgeMount).model_fields if name not in _EXCLUDED_SETTINGS
+    ]
+    refuse_secrets(values)
+    refuse_unknown(values, [*ScorerOptions.model_fields, *settings], prefix=f"{kind}.")
+    option_values = {
+        name: value for name, value in values.items() if name in ScorerOptions.model_fields
     }
     if arguments.get("invalid_completion_score", 0.0) is None:
-        of_options["invalid_completion_score"] = None
-    options = settings_from_keywords(ScorerOptions, of_options)
+        option_values["invalid_completion_score"] = None
+    options = settings_from_keywords(ScorerOptions, option_values)
     if options.rubric is not None and options.rubric_file is not None:
         raise SettingsError("rubric_file: expected either rubric or rubric_file")
-    of_judge = {name: value for name, value in given.items() if name not in of_options}
-    if options.url is not None and of_judge:
+    judge_values = {name: value for name, value in values.items() if name not in option_values}
+    if options.url is not None and judge_values:
         raise SettingsError(
-            f"{next(iter(of_judge))}: only without url; the judge's settings are the server's"
+            f"{next(iter(judge_values))}: only without url; the judge's settings are the server's"
         )
-    of_judge |= {name: given for name in _LISTS if (given := getattr(options, name)) is not None}
+    judge_values |= {
+        name: values for name in _LIST_ARGUMENTS if (values := getattr(options, name)) is not None
+    }
     judge = {
         "judge": kind,
-        **{name: value if name in _LISTS else whole(value) for name, value in of_judge.items()},
+        **{
+            name: value if name in _LIST_ARGUMENTS else join_parts(value)
+            for name, value in judge_values.items()
+        },
     }
     source = JudgeSource(
         options.url,
@@ -200,17 +207,17 @@ def configure_scorer(
             f"group_size: {kind} compares the epochs of a sample, and needs their number"
         )
     if options.url is not None:
-        return options, source.shared(), None
+        return options, source.get_shared_scorer(), None
     mount = settings_from_keywords(JudgeMount, judge)  # the names as they were given, in its errors
     if not options.offline:
         mount.chat_settings(
             section=""
         )  # a missing key is an error now, and not at the first sample
-    return options, source.shared(), mount.judge_name()
+    return options, source.get_shared_scorer(), mount.judge_name()
 
 
 @contextmanager
-def shown_as_one_line() -> Iterator[None]:
+def report_in_one_line() -> Iterator[None]:
     """Raise an error of the user's as the one that inspect shows without a traceback."""
     try:
         yield
@@ -221,13 +228,13 @@ def shown_as_one_line() -> Iterator[None]:
 PACKAGE = "judgegym"
 
 
-def registered(name: str) -> str:
+def make_registered_name(name: str) -> str:
     """The name to register as, so that inspect has it as `judgegym/NAME`.
 
     inspect adds the package's name itself, but only where it finds how the package was installed,
     which it does not for a checkout on PYTHONPATH.
     """
-    return name if registry_name(registered, name) != name else f"{PACKAGE}/{name}"
+    return name if registry_name(make_registered_name, name) != name else f"{PACKAGE}/{name}"
 
 
 _FINISH_REASONS = {"max_tokens": CUT_OFF, "model_length": CUT_OFF}
@@ -241,23 +248,29 @@ def make_row(state: TaskState, target: Target, options: ScorerOptions) -> Comple
         "reference": "\n".join(target)
         if options.reference == TARGET
         else metadata.get(options.reference),
-        "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
-        "aspects": _first(metadata.get("aspects"), options.aspects),
-        "criteria": _first(metadata.get("criteria"), options.criteria),
+        "rubric": _find_first(metadata.get("rubric"), options.rubric, options.rubric_file),
+        "aspects": _find_first(metadata.get("aspects"), options.aspects),
+        "criteria": _find_first(metadata.get("criteria"), options.criteria),
         "rubrics": metadata.get("rubrics"),
         "baseline": metadata.get(options.baseline),
         "context": metadata.get("context"),
     }
-    asked = state.input
+    question = state.input
     if options.include_history:
-        asked = list(state.messages)
-        if asked and asked[-1].role == "assistant" and asked[-1].text == state.output.completion:
-            asked.pop()
-        cells["tools"] = [_definition(tool) for tool in state.tools]
+        question = list(state.messages)
+        if (
+            question
+            and question[-1].role == "assistant"
+            and question[-1].text == state.output.completion
+        ):
+            question.pop()
+        cells["tools"] = [_define_tool(tool) for tool in state.tools]
     prompt = (
-        asked if isinstance(asked, str) else [each.model_dump(exclude_none=True) for each in asked]
+        question
+        if isinstance(question, str)
+        else [message.model_dump(exclude_none=True) for message in question]
     )
-    return completion_row(
+    return make_completion_row(
         prompt, state.output.completion, cells, group=str(state.sample_id), member=state.epoch
     )
 
@@ -278,22 +291,26 @@ def read_choice(state: TaskState) -> Choice:
     )
 
 
-def _first(*values: object) -> object:
+def _find_first(*values: object) -> object:
     return next((value for value in values if value is not None), None)
 
 
-def _definition(tool: Tool) -> dict[str, object]:
+def _define_tool(tool: Tool) -> dict[str, object]:
     """The definition of a tool that the policy was offered."""
-    found = ToolDef(tool)
-    parameters = found.parameters.model_dump(exclude_none=True)
-    return {"name": found.name, "description": found.description, "parameters": parameters}
+    definition = ToolDef(tool)
+    parameters = definition.parameters.model_dump(exclude_none=True)
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": parameters,
+    }
 
 
-def _is_whole(value: object) -> bool:
+def _is_unsplit(value: object) -> bool:
     return not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value)
 
 
-def opened_source(
+def open_source(
     environment: str,
     config: str | Path | None = None,
     split: str = "eval",
@@ -308,23 +325,25 @@ def opened_source(
         DataError: the rows cannot be loaded.
     """
     require("environments")
-    from judgegym_trainers.single_turn import EnvironmentSource, opened
+    from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 
     refuse_secrets(settings)
     # A list may be a text that inspect's command line has split: settings of lists read such a
     # text, too.
-    given = {name: value if _is_whole(value) else whole(value) for name, value in settings.items()}
-    found = opened(
+    values = {
+        name: value if _is_unsplit(value) else join_parts(value) for name, value in settings.items()
+    }
+    opened_environment = get_environment(
         EnvironmentSource.from_settings(
-            environment, given, config=config, offline=offline, split=cast("Split", split)
+            environment, values, config=config, offline=offline, split=cast("Split", split)
         )
     )
-    if found.compares:
+    if opened_environment.compares:
         raise SettingsError(
             "group_judge: inspect scores each sample by itself; choose a judge that sees one "
             "completion"
         )
-    return found
+    return opened_environment
 
 
 _METRICS = [mean(), stderr()]
@@ -341,26 +360,26 @@ _EPOCHS = (
 def _make_scorer(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
     """Make the scorer of a kind of judge, and register it."""
 
-    @scorer(metrics=_METRICS, name=registered(kind))
-    def judged(url: str | None = None, **arguments: object) -> Scorer:
-        with shown_as_one_line():
+    @scorer(metrics=_METRICS, name=make_registered_name(kind))
+    def make_judge_scorer(url: str | None = None, **arguments: object) -> Scorer:
+        with report_in_one_line():
             options, scoring, model = configure_scorer(kind, {"url": url, **arguments})
 
         async def score(state: TaskState, target: Target) -> Score:
-            with shown_as_one_line():
-                [rewarded] = await scoring.score_each([make_row(state, target, options)])
-            return _score(state, rewarded, {"judge_model": model}, invalid=_NO_RESPONSE)
+            with report_in_one_line():
+                [result] = await scoring.score_each([make_row(state, target, options)])
+            return _make_score(state, result, {"judge_model": model}, invalid=_NO_RESPONSE)
 
         return score
 
-    judged.__name__ = judged.__qualname__ = kind
-    judged.__doc__ = f"""Score from 0 to 1: {judge.about}{_EPOCHS if judge.needs_others else ""}.
+    make_judge_scorer.__name__ = make_judge_scorer.__qualname__ = kind
+    make_judge_scorer.__doc__ = f"""Score from 0 to 1: {judge.about}{_EPOCHS if judge.needs_group else ""}.
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
         arguments: those of `ScorerOptions`, and the settings of the judge (`judge_model_name`, …).
     """
-    return cast("Callable[..., Scorer]", judged)
+    return cast("Callable[..., Scorer]", make_judge_scorer)
 
 
 SCORERS = {kind: _make_scorer(kind, judge) for kind, judge in JUDGES.items()}
@@ -374,7 +393,7 @@ def __getattr__(name: str) -> Callable[..., Scorer]:
     return SCORERS[name]
 
 
-@scorer(metrics=_METRICS, name=registered("reward"))
+@scorer(metrics=_METRICS, name=make_registered_name("reward"))
 def reward(
     environment: str,
     config: str | Path | None = None,
@@ -391,40 +410,44 @@ def reward(
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
         settings: the settings under `env`.
     """
-    with shown_as_one_line():
-        environment_opened = opened_source(environment, config, split, offline, **settings)
+    with report_in_one_line():
+        opened_environment = open_source(environment, config, split, offline, **settings)
 
     async def score(state: TaskState, target: Target) -> Score:
-        with shown_as_one_line():
-            [result] = await environment_opened.rewards(str(state.sample_id), [read_choice(state)])
-        return _score(state, result, result.metrics, invalid="invalid_response_format")
+        with report_in_one_line():
+            [result] = await opened_environment.rewards(str(state.sample_id), [read_choice(state)])
+        return _make_score(state, result, result.metrics, invalid="invalid_response_format")
 
     return score
 
 
-def _score(
-    state: TaskState, rewarded: CompletionReward, further: Mapping[str, object], *, invalid: str
+def _make_score(
+    state: TaskState,
+    result: CompletionReward,
+    extra_metadata: Mapping[str, object],
+    *,
+    invalid: str,
 ) -> Score:
     """A sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
 
     Args:
         state: the sample.
-        rewarded: what its completion is worth.
-        further: metadata beside status and label.
+        result: what its completion is worth.
+        extra_metadata: metadata beside status and label.
         invalid: inspect's reason for an invalid completion.
     """
-    metadata = {"status": rewarded.status, "label": rewarded.label, **further}
-    answer, reason = state.output.completion, invalid if rewarded.is_invalid else None
-    explanation = rewarded.explanation or (_EMPTY if reason == _NO_RESPONSE else "")
-    if rewarded.reward is not None:
+    metadata = {"status": result.status, "label": result.label, **extra_metadata}
+    answer, reason = state.output.completion, invalid if result.is_invalid else None
+    explanation = result.explanation or (_EMPTY if reason == _NO_RESPONSE else "")
+    if result.reward is not None:
         return Score(
-            value=rewarded.reward,
+            value=result.reward,
             answer=answer,
             explanation=explanation,
             reason=reason,
             metadata=metadata,
         )
-    missing = "scoring_failed" if rewarded.status == REFUSED else "grader_failed"
+    missing = "scoring_failed" if result.status == REFUSED else "grader_failed"
     return Score.unscored(
         reason=reason or missing, answer=answer, explanation=explanation, metadata=metadata
     )
@@ -444,8 +467,8 @@ def environment_task(environment: str, **arguments: Any) -> Task:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
         arguments: those of `reward`.
     """
-    with shown_as_one_line():
-        samples = [_sample(row) for row in opened_source(environment, **arguments).rows()]
+    with report_in_one_line():
+        samples = [_make_sample(row) for row in open_source(environment, **arguments).rows()]
     return Task(
         dataset=MemoryDataset(samples, name=environment),
         solver=generate(),
@@ -453,7 +476,7 @@ def environment_task(environment: str, **arguments: Any) -> Task:
     )
 
 
-def _sample(row: EnvironmentRow) -> Sample:
+def _make_sample(row: EnvironmentRow) -> Sample:
     messages = [_MESSAGES[message["role"]](content=message["content"]) for message in row.messages]
     metadata = {
         "question": row.question,
@@ -465,7 +488,7 @@ def _sample(row: EnvironmentRow) -> Sample:
 def _register(name: str) -> object:
     """Register the task of a built-in environment under its name."""
 
-    @task(name=registered(name))
+    @task(name=make_registered_name(name))
     def make_environment_task(
         config: str | None = None, split: str = "eval", offline: bool = False, **settings: object
     ) -> Task:
@@ -475,5 +498,5 @@ def _register(name: str) -> object:
     return make_environment_task
 
 
-TASKS = {name: _register(name) for name in built_in()}
+TASKS = {name: _register(name) for name in built_in_modules()}
 """The tasks of the built-in environments, by name."""

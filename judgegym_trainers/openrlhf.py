@@ -37,21 +37,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.naming import refuse_unknown
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import (
     NOT_FOUND,
+    find_response,
     plain_prompt,
     plain_response,
-    response_in,
 )
 from judgegym_trainers.group_rewards import GroupSettings
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
-from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
-from judgegym_trainers.scores.sources import settings_in
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
+from judgegym_trainers.scores.results import CompletionReward, FailureStreak
+from judgegym_trainers.scores.sources import read_settings_variable
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
@@ -89,8 +89,10 @@ def reward_function(
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
     """
-    read, judged = _read(url, group_size, settings)
-    if read.on_failure != "score" and (estimator not in ESTIMATORS or (group_size or 1) < 2):
+    group_settings, judge_response = _read_settings(url, group_size, settings)
+    if group_settings.on_failure != "score" and (
+        estimator not in ESTIMATORS or (group_size or 1) < 2
+    ):
         raise SettingsError(
             "estimator: a reward function can give a failed judge nothing but the mean of its "
             "group, which only "
@@ -102,15 +104,15 @@ def reward_function(
             "on_failure='score', which trains "
             "the mean or fallback_score as a reward"
         )
-    _more_threads()
+    _allow_more_threads()
 
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
     ) -> dict[str, Any]:
         async def gather_rewards() -> list[CompletionReward]:
             samples = zip(queries, prompts, labels, strict=True)
-            return await all_results(
-                judged(prompt, response_in(query, prompt), label)
+            return await gather_results(
+                judge_response(prompt, find_response(query, prompt), label)
                 for query, prompt, label in samples
             )
 
@@ -140,15 +142,15 @@ def agent_executor(
     Raises:
         SettingsError: a setting is wrong.
     """
-    read, judged = _read(url, group_size, settings)
-    is_masked = read.on_failure != "score"
+    group_settings, judge_response = _read_settings(url, group_size, settings)
+    is_masked = group_settings.on_failure != "score"
     if is_masked and group_size is None:
         raise SettingsError(
             "group_size: expected --rollout.n_samples_per_prompt (1 where a prompt has one "
             "sample): the baseline of a "
             "group counts a sample that is left out, which gets the mean of the others"
         )
-    with needs("openrlhf"):
+    with report_missing_extra("openrlhf"):
         from openrlhf.utils.agent import SingleTurnAgentExecutor
 
     class AgentExecutor(SingleTurnAgentExecutor):
@@ -156,7 +158,7 @@ def agent_executor(
 
         def __init__(self) -> None:
             super().__init__(None)
-            self._failures = FailuresInARow()
+            self._failures = FailureStreak()
 
         async def execute(
             self,
@@ -176,7 +178,7 @@ def agent_executor(
             response = hf_tokenizer.decode(
                 output["observation_tokens"][start:end], skip_special_tokens=False
             )
-            result = await judged(prompt, response, label)
+            result = await judge_response(prompt, response, label)
             output |= {"reward": result.score, "scores": result.score, "extra_logs": result.flags}
             if is_masked:
                 self._failures.add(result, group_size or 1)
@@ -192,13 +194,13 @@ def agent_executor(
 def __getattr__(name: str) -> Any:
     """What OpenRLHF looks for in this file, where no file of the user's has made it."""
     if name == "reward_func":
-        return reward_function(**cast(Any, settings_in(VARIABLE)))
+        return reward_function(**cast(Any, read_settings_variable(VARIABLE)))
     if name == "AgentExecutor":
-        return agent_executor(**cast(Any, settings_in(VARIABLE)))
+        return agent_executor(**cast(Any, read_settings_variable(VARIABLE)))
     raise AttributeError(name)
 
 
-def _read(
+def _read_settings(
     url: str | None, group_size: int | None, settings: Mapping[str, Any]
 ) -> tuple[GroupSettings, Callable[[str, str | None, object], Awaitable[CompletionReward]]]:
     """The settings, which may come from a variable, and what a response is worth; `None` was not found in the query.
@@ -211,35 +213,40 @@ def _read(
         raise SettingsError(
             f"group_size: expected the number of samples of a prompt, found {group_size!r}"
         )
-    refuse_unknown(settings, [each.name for each in fields(GroupSettings)], prefix="settings.")
-    given = GroupSettings(url, **settings)
-    if given.judge is not None and given.compares and group_size is None:
+    refuse_unknown(settings, [field.name for field in fields(GroupSettings)], prefix="settings.")
+    group_settings = GroupSettings(url, **settings)
+    if group_settings.judge is not None and group_settings.compares and group_size is None:
         raise SettingsError(
             "group_size: a judge that compares needs --rollout.n_samples_per_prompt"
         )
     size = group_size or 1
-    if given.together is None:
-        given = replace(
-            given,
-            together=size > 1 and (given.judge is None or given.compares or given.depends_on_group),
+    if group_settings.together is None:
+        group_settings = replace(
+            group_settings,
+            together=size > 1
+            and (
+                group_settings.judge is None
+                or group_settings.compares
+                or group_settings.depends_on_group
+            ),
         )
-    batcher = given.batcher(size)
+    batcher = group_settings.make_batcher(size)
 
     async def judged(prompt: str, response: str | None, label: object) -> CompletionReward:
         text = plain_response(response or "")
-        if given.environment is not None:
+        if group_settings.environment is not None:
             row = CompletionRow({"uid": label if isinstance(label, str) else None}, text)
         else:
-            row = completion_row(plain_prompt(prompt), text, label=label)
+            row = make_completion_row(plain_prompt(prompt), text, label=label)
         row = replace(row, error=NOT_FOUND) if response is None else row
         return await batcher.score(
             f"{prompt}\n{label!r}", row, recurs=True
         )  # OpenRLHF passes no id of the group
 
-    return given, judged
+    return group_settings, judged
 
 
-def _more_threads() -> None:
+def _allow_more_threads() -> None:
     """Let many samples wait for their judge: OpenRLHF calls the function in threads, of which there are few."""
     try:
         loop = asyncio.get_running_loop()

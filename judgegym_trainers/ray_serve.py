@@ -27,8 +27,8 @@ from judgegym.server.asgi import RewardServer
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
-_MOST_REPLICAS = 8
-_OF_RAY = {
+_MAX_REPLICAS = 8
+_RAY_SETTINGS = {
     "host": "http_options of Ray Serve",
     "port": "http_options of Ray Serve",
     "workers": "min_replicas, max_replicas",
@@ -53,62 +53,66 @@ def app(arguments: Mapping[str, JSON]) -> Any:
         """An argument of the application is wrong; the command `serve` shows it without a traceback."""
 
     try:
-        return _application(dict(arguments))
+        return _make_application(dict(arguments))
     except SettingsError as error:
         raise ArgumentError(str(error)) from None
 
 
-def _application(named: dict[str, JSON]) -> Any:
+def _make_application(arguments: dict[str, JSON]) -> Any:
     """The application of these arguments.
 
     Raises:
         SettingsError: one is wrong.
     """
-    misplaced = next((name for name in _OF_RAY if name in named), None)
+    misplaced = next((name for name in _RAY_SETTINGS if name in arguments), None)
     if misplaced is not None:
-        raise SettingsError(f"{misplaced}: Ray Serve has it; expected {_OF_RAY[misplaced]}")
-    fewest = _count(named, "min_replicas")
-    most = _count(named, "max_replicas")
-    reward_server = RewardServer(**named)
+        raise SettingsError(f"{misplaced}: Ray Serve has it; expected {_RAY_SETTINGS[misplaced]}")
+    min_replicas = _take_count(arguments, "min_replicas")
+    max_replicas = _take_count(arguments, "max_replicas")
+    reward_server = RewardServer(**arguments)
     settings = reward_server.load().settings
     needs_one = settings.needs_one_process() is not None  # reports errors before any replica starts
-    fewest = 1 if fewest is None else fewest
-    most = max(fewest, 1 if needs_one else _MOST_REPLICAS) if most is None else most
-    if not 0 <= fewest <= most or most == 0:
+    min_replicas = 1 if min_replicas is None else min_replicas
+    max_replicas = (
+        max(min_replicas, 1 if needs_one else _MAX_REPLICAS)
+        if max_replicas is None
+        else max_replicas
+    )
+    if not 0 <= min_replicas <= max_replicas or max_replicas == 0:
         raise SettingsError(
-            f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number "
+            f"min_replicas, max_replicas: {min_replicas} to {max_replicas} replicas; expected the lower number "
             "first"
         )
-    settings.check_processes(most, "replica", "max_replicas")
+    settings.check_processes(max_replicas, "replica", "max_replicas")
     from ray import serve  # late: the extra `ray`
 
-    deployed = serve.deployment(
+    deployment = serve.deployment(
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
         # All members of a cohort wait at the same time: its cohort would miss one that Ray held
         # back.
         max_ongoing_requests=2 * settings.max_pending if needs_one else 4 * _TARGET_ONGOING,
         autoscaling_config={
-            "min_replicas": fewest,
-            "max_replicas": most,
+            "min_replicas": min_replicas,
+            "max_replicas": max_replicas,
             "target_ongoing_requests": _TARGET_ONGOING,
         },
         graceful_shutdown_timeout_s=settings.drain_s,  # Ray's own 20 s are less than a judgment may take
     )
-    return deployed.bind()
+    return deployment.bind()
 
 
-def _count(named: dict[str, JSON], name: str) -> int | None:
+def _take_count(arguments: dict[str, JSON], name: str) -> int | None:
     """A number among the arguments, which is taken out of them; `None` if it is not there.
 
     Raises:
         SettingsError: it is none.
     """
-    given = named.pop(name, None)
+    value = arguments.pop(name, None)
     try:
-        return None if given is None else int(str(given))
+        return None if value is None else int(str(value))
     except ValueError:
-        raise SettingsError(f"{name}: {given!r} is no whole number") from None
+        raise SettingsError(f"{name}: {value!r} is no whole number") from None
 
 
 class _Ingress:

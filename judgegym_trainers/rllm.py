@@ -32,8 +32,8 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "rllm":
         raise
-    how = "pip install git+https://github.com/rllm-org/rllm"
-    raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
+    hint = "pip install git+https://github.com/rllm-org/rllm"
+    raise ImportError(f"{missing.name} is not installed: {hint}", name=missing.name) from None
 
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.judge import JudgeDefinition
@@ -42,9 +42,9 @@ from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
 from judgegym_trainers.scores.results import CompletionReward
-from judgegym_trainers.scores.sources import JudgeSource, check, settings_in
+from judgegym_trainers.scores.sources import JudgeSource, check_settings, read_settings_variable
 
 if TYPE_CHECKING:
     from rllm.types import Episode, Task
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = (*USUAL_COLUMNS["reference"], "ground_truth", "answer", "target")
 """Where a row has its reference; the first that is there is taken."""
-_NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
-_ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
+_NUMBER_ARGUMENTS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
+_ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBER_ARGUMENTS)
 
 
 class JudgeEvaluator:
@@ -89,8 +89,8 @@ class JudgeEvaluator:
                 f"judge.group_size: {source.judge.get('judge')} compares the rollouts of a task: "
                 "how many?"
             )
-        check(correct_from=correct_from)
-        self._scoring = source.shared()
+        check_settings(correct_from=correct_from)
+        self._scoring = source.get_shared_scorer()
         self._correct_from = correct_from
 
     def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
@@ -100,8 +100,8 @@ class JudgeEvaluator:
             NoRewardError: the judge failed.
             SettingsError: a setting cannot work.
         """
-        [result] = run_blocking(self._scoring.score_each([_row(task, episode)]))
-        return _output(episode, result, self._correct_from)
+        [result] = run_blocking(self._scoring.score_each([_make_row(task, episode)]))
+        return _make_output(episode, result, self._correct_from)
 
 
 class EnvironmentEvaluator:
@@ -121,12 +121,12 @@ class EnvironmentEvaluator:
             DataError: the rows cannot be loaded.
         """
         from judgegym_trainers.single_turn import (
-            opened,
+            get_environment,
             parse_source,
         )  # late: beside a server it is not needed
 
-        check(correct_from=correct_from)
-        self.environment = opened(parse_source(environment))
+        check_settings(correct_from=correct_from)
+        self.environment = get_environment(parse_source(environment))
         if self.environment.compares:
             raise SettingsError(
                 "group_judge: rLLM evaluates each episode by itself; choose a judge that sees one"
@@ -141,8 +141,8 @@ class EnvironmentEvaluator:
             DataError: there is no such row.
         """
         uid = str(task.metadata.get("uid") or task.id)
-        [rewarded] = self.environment.rewards_sync(uid, [_answer(episode)])
-        return _output(episode, rewarded, self._correct_from)
+        [result] = self.environment.rewards_sync(uid, [_read_answer(episode)])
+        return _make_output(episode, result, self._correct_from)
 
 
 judge_evaluator = JudgeEvaluator
@@ -158,7 +158,7 @@ def environment_rows(
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    from judgegym_trainers.single_turn import opened, parse_source
+    from judgegym_trainers.single_turn import get_environment, parse_source
 
     return [
         {
@@ -170,11 +170,11 @@ def environment_rows(
             ],
             "category": row.category,
         }
-        for row in opened(parse_source(environment)).rows()
+        for row in get_environment(parse_source(environment)).rows()
     ]
 
 
-def _row(task: Task, episode: Episode) -> CompletionRow:
+def _make_row(task: Task, episode: Episode) -> CompletionRow:
     metadata, messages = task.metadata, task.metadata.get("messages")
     prompt: object = task.instruction
     if isinstance(messages, Sequence) and not isinstance(messages, str) and messages:
@@ -186,44 +186,50 @@ def _row(task: Task, episode: Episode) -> CompletionRow:
     )
     cells = {**metadata, "reference": reference}
     # The ids are for a judge that compares the rollouts of a task.
-    return completion_row(prompt, _answer(episode), cells, group=task.id, member=episode.id)
+    return make_completion_row(
+        prompt, _read_answer(episode), cells, group=task.id, member=episode.id
+    )
 
 
-def _answer(episode: Episode) -> str:
+def _read_answer(episode: Episode) -> str:
     """The answer's text; rLLM would write out `None`, which an agent without an answer may have set."""
     has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
     return "" if has_none else extract_answer_text(episode)
 
 
-def _output(episode: Episode, rewarded: CompletionReward, correct_from: float) -> EvalOutput:
+def _make_output(episode: Episode, result: CompletionReward, correct_from: float) -> EvalOutput:
     episode.metadata["judge"] = (
-        rewarded.said
+        result.outcome
     )  # an output's metadata would be among the metrics, which are numbers
-    reward = rewarded.reward
+    reward = result.reward
     if reward is None:
-        raise rewarded.error()
-    signals = {"judge_score": reward, "invalid_completion": float(rewarded.is_invalid)}
+        raise result.error()
+    signals = {"judge_score": reward, "invalid_completion": float(result.is_invalid)}
     return EvalOutput(
         reward=reward,
-        is_correct=not rewarded.is_invalid and reward >= correct_from,
+        is_correct=not result.is_invalid and reward >= correct_from,
         signals=[Signal(name, value) for name, value in signals.items()],
     )
 
 
-def _from_variable() -> dict[str, Any]:
-    given = settings_in(VARIABLE, missing="{}")
+def _read_variable() -> dict[str, Any]:
+    settings = read_settings_variable(VARIABLE, missing="{}")
     wrong = next(
-        (name for name in _NUMBERS if name in given and not isinstance(given[name], int | float)),
+        (
+            name
+            for name in _NUMBER_ARGUMENTS
+            if name in settings and not isinstance(settings[name], int | float)
+        ),
         None,
     )
     if wrong is not None:
         raise SettingsError(
-            f"{VARIABLE}.{wrong}: expected a number, found {type(given[wrong]).__name__}"
+            f"{VARIABLE}.{wrong}: expected a number, found {type(settings[wrong]).__name__}"
         )
-    return given
+    return settings
 
 
-class _OfKind(JudgeEvaluator):
+class _KindEvaluator(JudgeEvaluator):
     """An evaluator as rLLM makes one from an entry point: without arguments."""
 
     kind: ClassVar[str]
@@ -235,31 +241,31 @@ class _OfKind(JudgeEvaluator):
             TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
         """
         try:
-            given = _from_variable()
-            refuse_unknown(given, _ARGUMENTS, prefix=f"{VARIABLE}.")
-            judge = given.get("judge") or {}
+            settings = _read_variable()
+            refuse_unknown(settings, _ARGUMENTS, prefix=f"{VARIABLE}.")
+            judge = settings.get("judge") or {}
             if not isinstance(judge, Mapping):
                 raise SettingsError(
                     f"{VARIABLE}.judge: expected the judge's settings, found {type(judge).__name__}"
                 )
-            if "url" not in given:
-                given["judge"] = {**judge, "judge": self.kind}
-            super().__init__(**given)
+            if "url" not in settings:
+                settings["judge"] = {**judge, "judge": self.kind}
+            super().__init__(**settings)
         except UserError as error:
             raise TypeError(str(error)) from error
 
 
-def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_OfKind]:
+def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_KindEvaluator]:
     """The evaluator `judgegym_KIND`, for rLLM's entry points."""
     name = f"{kind.title().replace('_', '')}Evaluator"
     text = f"`judgegym_{kind}`: {judge.about}."
-    return type(name, (_OfKind,), {"kind": kind, "__doc__": text, "__module__": __name__})
+    return type(name, (_KindEvaluator,), {"kind": kind, "__doc__": text, "__module__": __name__})
 
 
 EVALUATORS = {
     evaluator.__name__: evaluator
     for evaluator in (
-        _make_evaluator(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_others
+        _make_evaluator(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_group
     )
 }
 """The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind rubric."""
@@ -282,12 +288,12 @@ class EnvironmentFromVariable(EnvironmentEvaluator):
             TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
         """
         try:
-            given = _from_variable()
-            if "environment" not in given:
+            settings = _read_variable()
+            if "environment" not in settings:
                 raise SettingsError(
                     f'{VARIABLE}: expected an environment, such as {{"environment": "arena_hard"}}'
                 )
-            correct_from = given.pop("correct_from", 0.5)
-            super().__init__(given, correct_from)
+            correct_from = settings.pop("correct_from", 0.5)
+            super().__init__(settings, correct_from)
         except UserError as error:
             raise TypeError(str(error)) from error

@@ -46,7 +46,7 @@ from judgegym.environments.contract import (
 from judgegym.environments.rollouts.judging import (
     depends_on_group,
     judge_row_completions,
-    record_judged,
+    record_rollout,
 )
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
@@ -57,13 +57,13 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.wire import Choice, Message
-from judgegym_trainers.scores.requests import CellError, CompletionRow, plain
+from judgegym_trainers.scores.requests import CellError, CompletionRow, to_json
 from judgegym_trainers.scores.results import (
     JUDGE_FAILED,
     CompletionReward,
     FirstRequests,
     RefusedError,
-    failures,
+    make_failures,
 )
 
 UID = "uid"
@@ -113,12 +113,14 @@ class EnvironmentSource:
         """
         if split not in ("train", "eval"):
             raise SettingsError(f"split: expected train or eval, found {split!r}")
-        named = [
-            _argument(name, value) for name, value in (settings or {}).items() if value is not None
+        setting_arguments = [
+            _format_argument(name, value)
+            for name, value in (settings or {}).items()
+            if value is not None
         ]
         arguments = [
             *(() if config is None else (f"--config={config}",)),
-            *named,
+            *setting_arguments,
             *(("--offline",) if offline else ()),
         ]
         return cls(environment, tuple(arguments), split)
@@ -135,29 +137,29 @@ def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> Envir
     if isinstance(value, str):
         return EnvironmentSource.from_settings(value)
     refuse_unknown(value, _ARGUMENTS, prefix="environment.")
-    given = cast("dict[str, Any]", plain(value))
-    if not isinstance(given.get("environment"), str) or not isinstance(
-        given.get("settings", {}), Mapping
+    values = cast("dict[str, Any]", to_json(value))
+    if not isinstance(values.get("environment"), str) or not isinstance(
+        values.get("settings", {}), Mapping
     ):
         raise SettingsError(
             "environment: expected `environment`, its name, and optionally a mapping of `settings`"
         )
     return EnvironmentSource.from_settings(
-        given.pop("environment"), given.pop("settings", None), **given
+        values.pop("environment"), values.pop("settings", None), **values
     )
 
 
-def _argument(name: str, value: object) -> str:
+def _format_argument(name: str, value: object) -> str:
     """A setting as on the command line, where text is text and all else is JSON.
 
     Raises:
         SettingsError: the value has no counterpart in JSON.
     """
     try:
-        given = plain(value)
+        converted = to_json(value)
     except CellError as error:
         raise SettingsError(f"settings.{name}: {error}") from None
-    return f"--env.{name}={given if isinstance(given, str) else wire.dumps(given).decode()}"
+    return f"--env.{name}={converted if isinstance(converted, str) else wire.dumps(converted).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class HasFollowUps(Protocol):
         """Return whether `follow_up` may go on after the first turn of a row."""
 
 
-def _first_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> str | None:
+def _find_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> str | None:
     """The id of the first row that may have several turns; `None` if none may."""
     if not has_follow_up(env):  # no row is read once more
         return None
@@ -225,9 +227,9 @@ class OpenedEnvironment:
         self.name = env.spec.name
         self._env = env
         self._tasks: Sequence[Any] = load_tasks(env, source.split)
-        if several := _first_conversation(env, self._tasks):
+        if multi_turn_uid := _find_conversation(env, self._tasks):
             raise SettingsError(
-                f"{self.name}: the row {several!r} is a conversation of several turns, of which "
+                f"{self.name}: the row {multi_turn_uid!r} is a conversation of several turns, of which "
                 "trainers that sample "
                 "by themselves have the first alone; expected rows of one turn, or `judgegym "
                 "serve`, which goes on "
@@ -235,7 +237,7 @@ class OpenedEnvironment:
             )
         self._stack = stack
         self._is_closed = False
-        self._first = FirstRequests()
+        self._first_requests = FirstRequests()
 
     @property
     def uids(self) -> Sequence[str]:
@@ -252,11 +254,11 @@ class OpenedEnvironment:
         Raises:
             DataError: there is none.
         """
-        return self._row(self._task(uid))
+        return self._make_row(self._find_task(uid))
 
     def rows(self) -> Iterator[EnvironmentRow]:
         """All rows in the order of the dataset; each is read when it is its turn."""
-        return (self._row(task) for task in self._tasks)
+        return (self._make_row(task) for task in self._tasks)
 
     @property
     def compares(self) -> bool:
@@ -301,28 +303,31 @@ class OpenedEnvironment:
             raise RuntimeError(
                 f"{self.name}: the environment has been closed; `opened` opens it again"
             )
-        env, task = self._env, self._task(uid)
-        choices = [Choice(each) if isinstance(each, str) else each for each in completions]
-        read = [read_completion(choice, env.config) for choice in choices]
+        env, task = self._env, self._find_task(uid)
+        choices = [
+            Choice(completion) if isinstance(completion, str) else completion
+            for completion in completions
+        ]
+        parsed = [read_completion(choice, env.config) for choice in choices]
         try:
-            with self._first:
+            with self._first_requests:
                 judgments, rewards, together = await judge_row_completions(
-                    env, task, [(each,) for each in read]
+                    env, task, [(sampled,) for sampled in parsed]
                 )
         except EndpointOutage as outage:
-            results = failures(str(outage), len(choices))
+            results = make_failures(str(outage), len(choices))
         except RuntimeError:  # aiohttp's, of a session that is closed
             if not self._is_closed:
                 raise
-            return failures(_CLOSED, len(choices))
+            return make_failures(_CLOSED, len(choices))
         else:
-            both = zip(read, judgments, rewards, strict=True)
-            results = [self._result(task, *each, together) for each in both]
+            outcomes = zip(parsed, judgments, rewards, strict=True)
+            results = [self._make_result(task, *outcome, together) for outcome in outcomes]
         # A judge that refuses all requests from the start would leave a trainer without any reward.
-        self._first.check([(uid, results)])
+        self._first_requests.check([(uid, results)])
         return results
 
-    def _result(
+    def _make_result(
         self,
         task: Any,
         completion: Completion,
@@ -330,18 +335,18 @@ class OpenedEnvironment:
         reward: float | None,
         together: Any,
     ) -> CompletionReward:
-        why = ""
+        problem = ""
         if (
             reward is None and judgment.status is Status.OK
         ):  # scores that cannot be compared with the others'
-            why = _NOT_COMPARABLE
+            problem = _NOT_COMPARABLE
         elif reward is not None and not math.isfinite(reward):  # of an environment of the user's
-            why = f"the reward is {reward}"
-        if why:
-            return CompletionReward(None, JUDGE_FAILED, judgment.label, why)
+            problem = f"the reward is {reward}"
+        if problem:
+            return CompletionReward(None, JUDGE_FAILED, judgment.label, problem)
         metrics = MetricAggregator(_PREFIX, intervals=False)
         if not judgment.status.is_failure:
-            record_judged(self._env, metrics, task, (completion,), judgment, together)
+            record_rollout(self._env, metrics, task, (completion,), judgment, together)
         values = {
             name.removeprefix(f"{_PREFIX}/"): float(value)
             for name, value in metrics.result().values.items()
@@ -350,16 +355,16 @@ class OpenedEnvironment:
             reward, judgment.status.value, judgment.label, judgment.explanation, values
         )
 
-    def _task(self, uid: str) -> Any:
-        place = index_uids(self._tasks).get(uid)
-        if place is None:
+    def _find_task(self, uid: str) -> Any:
+        index = index_uids(self._tasks).get(uid)
+        if index is None:
             raise DataError(
                 f"{self.name}: no row {uid!r} among the {len(self)} rows of the split "
                 f"{self.source.split}"
             )
-        return self._tasks[place]
+        return self._tasks[index]
 
-    def _row(self, task: Any) -> EnvironmentRow:
+    def _make_row(self, task: Any) -> EnvironmentRow:
         messages = tuple(make_conversations(self._env, task, trains=True)[0])
         return EnvironmentRow(task.uid, messages, task.question, task.category)
 
@@ -374,7 +379,7 @@ _CHANGES = threading.Lock()
 """Held while `_OPENED` is changed, never while rows are read."""
 
 
-def opened(source: EnvironmentSource) -> OpenedEnvironment:
+def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
     """The environment of a source: the one that is open in this process, or else a new one.
 
     Reads the rows in the calling thread, which may take seconds; not to be called on the background
@@ -385,10 +390,10 @@ def opened(source: EnvironmentSource) -> OpenedEnvironment:
         DataError: the rows cannot be loaded.
     """
     with _CHANGES:
-        known = _OPENED.get(source)
-        opening = known or _OPENED.setdefault(source, Future())
-    if known is not None:
-        return known.result()
+        existing = _OPENED.get(source)
+        opening = existing or _OPENED.setdefault(source, Future())
+    if existing is not None:
+        return existing.result()
     try:
         environment = _open(source)
     except (
@@ -406,8 +411,8 @@ def opened(source: EnvironmentSource) -> OpenedEnvironment:
 def close_opened(*sources: EnvironmentSource) -> None:
     """Close the environments of these sources now, or all; the next `opened` opens them again."""
     with _CHANGES:
-        found = [_OPENED.pop(source) for source in sources or list(_OPENED) if source in _OPENED]
-    for opening in found:
+        futures = [_OPENED.pop(source) for source in sources or list(_OPENED) if source in _OPENED]
+    for opening in futures:
         if opening.exception() is None:
             environment = opening.result()
             BACKGROUND.forget(environment.close)
@@ -437,7 +442,7 @@ def _open(source: EnvironmentSource) -> OpenedEnvironment:
     loaded = load_settings(env_type, source.arguments, verb="serve")
     stack = AsyncExitStack()
     try:
-        env = BACKGROUND.run(_made(env_type, loaded, stack))
+        env = BACKGROUND.run(_make_environment(env_type, loaded, stack))
         environment = OpenedEnvironment(env, source, stack)
     except BaseException:  # any error, also Ctrl-C: close what is open, and raise it
         BACKGROUND.run(stack.aclose())
@@ -446,14 +451,14 @@ def _open(source: EnvironmentSource) -> OpenedEnvironment:
     return environment
 
 
-async def _made(
+async def _make_environment(
     env_type: type[JudgedEnv[Any, Any, Any]],
     loaded: LoadedSettings[EnvSettings[Any]],
     stack: AsyncExitStack,
 ) -> JudgedEnv[Any, Any, Any]:
     """The environment with its connections, which `stack` closes."""
-    standing_in = offline.running(loaded, env_type.spec.offline_prompts, with_policy=False)
-    settings = await stack.enter_async_context(standing_in)
+    stand_in = offline.run_stand_ins(loaded, env_type.spec.offline_prompts, with_policy=False)
+    settings = await stack.enter_async_context(stand_in)
     session = await stack.enter_async_context(open_session())
     clients = stack.enter_context(closing(Clients(settings, session)))
     return open_environment(env_type, settings, clients, "serve")
@@ -482,7 +487,9 @@ class EnvironmentScores:
         source = replace(
             self._source, split=cast("Split", group[0].shared.get("split", self._source.split))
         )
-        environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
+        environment = await asyncio.to_thread(
+            get_environment, source
+        )  # reads the rows at the first call
         responses = [row.response for row in group if isinstance(row.response, str | Choice)]
         if len(responses) < len(group):
             raise RefusedError(

@@ -29,8 +29,8 @@ from typing import Protocol, TypeAlias
 
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
-from judgegym_trainers.scores.requests import CompletionRow, Conversation, completion_row
-from judgegym_trainers.scores.results import CompletionReward, stand_in
+from judgegym_trainers.scores.requests import CompletionRow, Conversation, make_completion_row
+from judgegym_trainers.scores.results import CompletionReward, substitute_reward
 from judgegym_trainers.scores.sources import RewardSettings, close
 
 logger = logging.getLogger(__name__)
@@ -75,46 +75,48 @@ async def reward(
     Raises:
         SettingsError: a setting cannot work.
     """
-    settings = _settings(args)
-    several = samples if isinstance(samples, Sequence) else [samples]
+    settings = _read_settings(args)
+    sample_list = samples if isinstance(samples, Sequence) else [samples]
     together = isinstance(samples, Sequence) and bool(getattr(args, "group_rm", False))
     if not together and settings.compares:
         raise SettingsError(
             "judgegym.judge: a judge that compares responses needs --group-rm, or a reward server"
         )
-    if any(isinstance(sample, list) for sample in several):
+    if any(isinstance(sample, list) for sample in sample_list):
         raise SettingsError(
             "--group-rm: slime cannot give rewards to rollouts of several samples (a "
             "--custom-generate-function-path "
             "that returns a list); expected no --group-rm, with which each sample is judged by "
             "itself"
         )
-    unjudged = [_unjudged(sample) for sample in several]
-    places = [place for place, result in enumerate(unjudged) if result is None]
-    rows = [_row(several[place], with_ids=not together) for place in places]
+    skip_results = [_find_skip_result(sample) for sample in sample_list]
+    positions = [index for index, result in enumerate(skip_results) if result is None]
+    rows = [_make_row(sample_list[position], with_ids=not together) for position in positions]
     groups = [rows] if together and rows else [[row] for row in rows]
-    judged = [
-        result for of_request in await settings.shared().score(groups) for result in of_request
+    judge_results = [
+        result
+        for request_results in await settings.get_shared_scorer().score(groups)
+        for result in request_results
     ]
-    following = iter(judged)
-    results = [next(following) if result is None else result for result in unjudged]
-    instead = stand_in(
-        [result.reward for result in judged] if together else [], settings.fallback_score
+    remaining = iter(judge_results)
+    results = [next(remaining) if result is None else result for result in skip_results]
+    substitute = substitute_reward(
+        [result.reward for result in judge_results] if together else [], settings.fallback_score
     )
     if not together and any(result.is_failed for result in results):
         _warn_once()
     keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
     rewards: list[Reward] = []
-    for sample, result in zip(several, results, strict=True):
-        score = _write(sample, result, instead)
+    for sample, result in zip(sample_list, results, strict=True):
+        score = _write_result(sample, result, substitute)
         failed = float(result.is_failed and result.status != _NOT_JUDGED)
         rewards.append({**dict.fromkeys(keys, score), "judge_failed": failed} if keys else score)
     return rewards if isinstance(samples, Sequence) else rewards[0]
 
 
-def _unjudged(sample: SlimeSample) -> CompletionReward | None:
+def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
     """The result of a sample that is not judged: it is no whole answer, or is not trained. `None` for others."""
-    if _metadata(sample).get(_REMOVED):
+    if _read_metadata(sample).get(_REMOVED):
         sample.remove_sample = False
     status = getattr(sample.status, "value", sample.status)
     if status in _UNFINISHED:
@@ -124,17 +126,17 @@ def _unjudged(sample: SlimeSample) -> CompletionReward | None:
     return None
 
 
-def _write(sample: SlimeSample, result: CompletionReward, instead: float) -> float:
+def _write_result(sample: SlimeSample, result: CompletionReward, substitute: float) -> float:
     """Write the result into the sample; returns its reward."""
     is_removed = result.is_failed and not sample.remove_sample
     sample.remove_sample = sample.remove_sample or is_removed
-    known = {name: value for name, value in _metadata(sample).items() if name != _REMOVED}
-    said = {"judge_status": result.status, "judge_explanation": result.explanation}
-    sample.metadata = {**known, **said, **({_REMOVED: True} if is_removed else {})}
-    return result.or_else(instead).score
+    metadata = {name: value for name, value in _read_metadata(sample).items() if name != _REMOVED}
+    judgment = {"judge_status": result.status, "judge_explanation": result.explanation}
+    sample.metadata = {**metadata, **judgment, **({_REMOVED: True} if is_removed else {})}
+    return result.or_else(substitute).score
 
 
-def _metadata(sample: SlimeSample) -> Mapping[str, object]:
+def _read_metadata(sample: SlimeSample) -> Mapping[str, object]:
     return sample.metadata if isinstance(sample.metadata, Mapping) else {}
 
 
@@ -150,7 +152,7 @@ def _warn_once() -> None:
     )
 
 
-def _settings(args: object) -> RewardSettings:
+def _read_settings(args: object) -> RewardSettings:
     """The settings in slime's arguments.
 
     Raises:
@@ -167,9 +169,9 @@ def _settings(args: object) -> RewardSettings:
     return replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
 
 
-def _row(sample: SlimeSample, *, with_ids: bool) -> CompletionRow:
+def _make_row(sample: SlimeSample, *, with_ids: bool) -> CompletionRow:
     prompt = plain_prompt(sample.prompt) if isinstance(sample.prompt, str) else sample.prompt
     ids = {"group": sample.group_index, "member": sample.index} if with_ids else {}
-    return completion_row(
-        prompt, plain_response(sample.response or ""), _metadata(sample), sample.label, **ids
+    return make_completion_row(
+        prompt, plain_response(sample.response or ""), _read_metadata(sample), sample.label, **ids
     )

@@ -39,36 +39,36 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.cli.environments import built_in
-from judgegym.judges.config.extras import needs
+from judgegym.cli.environments import built_in_modules
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice
 from judgegym_trainers.scores.requests import (
     FIELDS,
     CompletionRow,
-    conversation_json,
-    fields_in,
-    tool_fields,
+    convert_conversation,
+    read_request_fields,
+    read_tool_fields,
 )
 from judgegym_trainers.scores.results import CompletionReward, NoRewardError
-from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
+from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, find_secret
 from judgegym_trainers.single_turn import (
     EnvironmentRow,
     EnvironmentSource,
     OpenedEnvironment,
-    opened,
+    get_environment,
 )
 
-with needs("verifiers"):
+with report_missing_extra("verifiers"):
     import verifiers.v1 as vf
     from verifiers.v1.harnesses.null import NullHarness
 
 REWARD = "judgegym"
 GROUP_REWARD = "group"
-_FEWEST = 2
+_MIN_ATTEMPTS = 2
 _UNSET = ""
-_OF_CLIENT = {
+_CLIENT_SETTINGS = {
     "model": "judge_model_name",
     "base_url": "judge_base_url",
     "api_key_var": "judge_api_key_env",
@@ -77,7 +77,7 @@ _OF_CLIENT = {
 
 
 def record(
-    rewarded: CompletionReward,
+    result: CompletionReward,
     trace: vf.Trace,
     name: str,
     request: Mapping[str, Any],
@@ -87,16 +87,16 @@ def record(
     """Record on a trace what a judge said of it.
 
     Args:
-        rewarded: what it said.
+        result: what it said.
         trace: the trace that was judged.
         name: the reward's name.
         request: what the judge was asked.
         prefix: of the names of the metrics.
     """
-    parsed = {"score": rewarded.reward, "status": rewarded.status, "label": rewarded.label}
-    response = vf.JudgeResponse(text=rewarded.explanation, parsed=parsed)
+    parsed = {"score": result.reward, "status": result.status, "label": result.label}
+    response = vf.JudgeResponse(text=result.explanation, parsed=parsed)
     trace.record_judge_call(name=name, request=request, response=response)
-    metrics = {**rewarded.metrics, **rewarded.flags}
+    metrics = {**result.metrics, **result.flags}
     trace.record_metrics({f"{prefix}{metric}": value for metric, value in metrics.items()})
 
 
@@ -106,9 +106,9 @@ def refuse_secrets(settings: Mapping[str, object], within: str = "") -> None:
     Raises:
         ValueError: there is one.
     """
-    found = secret_in(settings, within)
-    if found is not None:
-        raise ValueError(found)
+    problem = find_secret(settings, within)
+    if problem is not None:
+        raise ValueError(problem)
 
 
 class ScoresConfig(vf.BaseConfig):
@@ -191,19 +191,21 @@ class ScoresConfig(vf.BaseConfig):
                 and not hasattr(task, name)
             ):
                 raise SettingsError(f"{setting}: the task has no field {name!r}")
-        found = fields_in({cell: getattr(task, name, None) for cell, name in names.items() if name})
+        request_fields = read_request_fields(
+            {cell: getattr(task, name, None) for cell, name in names.items() if name}
+        )
         if self.rubric:
-            found.setdefault("rubric", self.rubric)
-        return {"prompt": self._prompt(task), **found}
+            request_fields.setdefault("rubric", self.rubric)
+        return {"prompt": self._prompt(task), **request_fields}
 
     def response(self, trace: vf.Trace) -> JSON:
         """The last reply; with `view=full_trace`, all messages since the policy's first one, calls of tools too."""
         branches = trace.branches
         nodes = branches[-1].nodes if self.view == "full_trace" and branches else []
-        first = next((place for place, node in enumerate(nodes) if node.sampled), None)
+        first = next((index for index, node in enumerate(nodes) if node.sampled), None)
         if first is None:
             return str(trace.last_reply)
-        return conversation_json(
+        return convert_conversation(
             [node.message.model_dump(exclude_none=True) for node in nodes[first:]]
         )
 
@@ -215,14 +217,16 @@ class ScoresConfig(vf.BaseConfig):
         """
         if self.view != "full_trace":
             return {}
-        return tool_fields([tool.model_dump(exclude_none=True) for tool in trace.tools])
+        return read_tool_fields([tool.model_dump(exclude_none=True) for tool in trace.tools])
 
     def _prompt(self, task: vf.TaskData) -> JSON:
         if not self.question_field:
-            given = task.prompt or ""
-            if isinstance(given, str):
-                return given
-            return conversation_json([message.model_dump(exclude_none=True) for message in given])
+            prompt = task.prompt or ""
+            if isinstance(prompt, str):
+                return prompt
+            return convert_conversation(
+                [message.model_dump(exclude_none=True) for message in prompt]
+            )
         question = getattr(task, self.question_field, None)
         if not isinstance(question, str):
             raise SettingsError(f"question_field: the task has no text in {self.question_field!r}")
@@ -255,7 +259,9 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         ids = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         verdict: CompletionReward
         (verdict,) = (
-            await self._source().shared().score_each([CompletionRow({**fields, **ids}, response)])
+            await self._source()
+            .get_shared_scorer()
+            .score_each([CompletionRow({**fields, **ids}, response)])
         )
         record(verdict, trace, name, {**fields, "response": response}, prefix=f"{name}/")
         if verdict.reward is None:
@@ -270,10 +276,14 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
                 gathers the traces of a task.
         """
         config = self.config
-        of_client = {
-            ours: value for name, ours in _OF_CLIENT.items() if (value := getattr(config, name))
+        client_settings = {
+            setting_name: value
+            for name, setting_name in _CLIENT_SETTINGS.items()
+            if (value := getattr(config, name))
         }
-        source: JudgeSource = config.source({"judge": self.KIND, **of_client, **config.settings})
+        source: JudgeSource = config.source(
+            {"judge": self.KIND, **client_settings, **config.settings}
+        )
         if source.judge is not None and source.judge["judge"] != self.KIND:
             raise SettingsError(
                 f"settings.judge: expected {self.KIND} or nothing, found {source.judge['judge']}"
@@ -367,7 +377,7 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
 
     async def judged(self, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
         """What the environment says of the last replies; with its `group_judge`, compared with each other."""
-        environment = await asyncio.to_thread(self._opened)
+        environment = await asyncio.to_thread(self._open_environment)
         return await environment.rewards(self.data.uid, [read_choice(trace) for trace in traces])
 
     def record(self, verdict: CompletionReward, trace: vf.Trace, name: str) -> None:
@@ -375,8 +385,8 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
         request: Mapping[str, JSON] = {"environment": self.data.environment, "uid": self.data.uid}
         record(verdict, trace, name, request)
 
-    def _opened(self) -> OpenedEnvironment:
-        return opened(self.config.source(self.data.environment))
+    def _open_environment(self) -> OpenedEnvironment:
+        return get_environment(self.config.source(self.data.environment))
 
 
 class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
@@ -392,21 +402,21 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
             DataError: the rows cannot be loaded.
         """
         environment = self._environment()
-        rows = opened(self.config.task.source(environment)).rows()
-        return (EnvironmentTask(_data(row, environment), self.config.task) for row in rows)
+        rows = get_environment(self.config.task.source(environment)).rows()
+        return (EnvironmentTask(_make_data(row, environment), self.config.task) for row in rows)
 
     def _environment(self) -> str:
-        given = self.config.task.environment
+        environment = self.config.task.environment
         if self.ENVIRONMENT:
-            if given:
+            if environment:
                 raise SettingsError("task.environment: only with the taskset judgegym-environment")
             return self.ENVIRONMENT
-        if not given:
+        if not environment:
             raise SettingsError(
                 "task.environment: expected path/to/file.py:Class or package.module:Class"
             )
-        path, colon, name = given.partition(":")
-        return f"{Path(path).resolve()}{colon}{name}" if path.endswith(".py") else str(given)
+        path, colon, name = environment.partition(":")
+        return f"{Path(path).resolve()}{colon}{name}" if path.endswith(".py") else str(environment)
 
 
 def find_taskset_class(environment: str) -> type[EnvironmentTaskset]:
@@ -419,11 +429,13 @@ def read_choice(trace: vf.Trace) -> Choice:
     """The policy's last reply, with its reasoning and the reason why it ended."""
     messages = trace.assistant_messages
     reasoning = messages[-1].reasoning_content if messages else None
-    ended = next((call.finish_reason for call in reversed(trace.calls) if call.error is None), None)
-    return Choice(trace.last_reply, reasoning=reasoning, finish_reason=ended)
+    finish_reason = next(
+        (call.finish_reason for call in reversed(trace.calls) if call.error is None), None
+    )
+    return Choice(trace.last_reply, reasoning=reasoning, finish_reason=finish_reason)
 
 
-def _data(row: EnvironmentRow, environment: str) -> EnvironmentData:
+def _make_data(row: EnvironmentRow, environment: str) -> EnvironmentData:
     """A row as data: a system prompt of its own, and one question as text."""
     messages = [dict(message) for message in row.messages]
     system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None
@@ -444,7 +456,7 @@ class GroupEnvConfig(vf.EnvConfig):
 
     agent: vf.AgentConfig = vf.AgentConfig()
     """The policy."""
-    n: int = Field(4, ge=_FEWEST)
+    n: int = Field(4, ge=_MIN_ATTEMPTS)
     """Attempts at each task, compared with each other."""
     max_concurrent_agents: int | None = Field(None, ge=1)
     """Attempts that run at once; all of them if unset."""
@@ -486,18 +498,18 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
         """Judge the attempts that ended well."""
         traces = [trace for trace in episode.traces if trace.ok]
-        if len(traces) < _FEWEST:
+        if len(traces) < _MIN_ATTEMPTS:
             for trace in traces:
-                _fail(
+                _mark_failed(
                     trace,
                     NoRewardError(
                         f"no group: {len(traces)} of {len(episode.traces)} attempts ended well"
                     ),
                 )
             return
-        for trace, verdict in zip(traces, await self._judged(task, traces), strict=True):
+        for trace, verdict in zip(traces, await self._judge_traces(task, traces), strict=True):
             if verdict.reward is None:
-                _fail(trace, verdict.error())
+                _mark_failed(trace, verdict.error())
             else:
                 trace.record_reward(GROUP_REWARD, verdict.reward, self.config.weight)
 
@@ -507,10 +519,12 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         """One episode; with `keep_scored` a failed attempt does not make it fail."""
         episode = await super().run_episode(task, ctx, **watchers)
         if self.config.keep_scored and not episode.errors:
-            episode.ok = sum(trace.ok for trace in episode.traces) >= _FEWEST
+            episode.ok = sum(trace.ok for trace in episode.traces) >= _MIN_ATTEMPTS
         return episode
 
-    async def _judged(self, task: vf.Task, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
+    async def _judge_traces(
+        self, task: vf.Task, traces: Sequence[vf.Trace]
+    ) -> list[CompletionReward]:
         """A verdict for each trace, recorded there."""
         if not self._has_judge:
             verdicts: list[CompletionReward] = await task.judged(traces)
@@ -528,7 +542,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         return verdicts
 
 
-def _fail(trace: vf.Trace, error: NoRewardError) -> None:
+def _mark_failed(trace: vf.Trace, error: NoRewardError) -> None:
     """Mark a trace as one without a reward."""
     trace.rewards[GROUP_REWARD] = None
     trace.record_error(error)
@@ -540,13 +554,13 @@ def plugin(name: str) -> dict[str, type]:
     Args:
         name: `judgegym_` and a kind of judge, a built-in environment, `environment` or `group`.
     """
-    what = name.removeprefix("judgegym_")
-    found: list[type] = [GroupEnv] if what == "group" else []
-    if what in JUDGES:
-        found.append(find_judge_class(what))
-    if what == "environment" or what in built_in():
-        found += [
-            EnvironmentTaskset if what == "environment" else find_taskset_class(what),
+    kind = name.removeprefix("judgegym_")
+    classes: list[type] = [GroupEnv] if kind == "group" else []
+    if kind in JUDGES:
+        classes.append(find_judge_class(kind))
+    if kind == "environment" or kind in built_in_modules():
+        classes += [
+            EnvironmentTaskset if kind == "environment" else find_taskset_class(kind),
             NullHarness,
         ]
-    return {each.__name__: each for each in found}
+    return {plugin_class.__name__: plugin_class for plugin_class in classes}

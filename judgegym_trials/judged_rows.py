@@ -37,7 +37,7 @@ from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, locate_run_directory
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.environments.command_line.offline import expand_replicas
-from judgegym.judges.config.reading.help import help_page
+from judgegym.judges.config.reading.help import render_help
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.registry import TASK_FIELDS
@@ -46,7 +46,7 @@ from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Message
-from judgegym.offline.answers import known_prompts
+from judgegym.offline.answers import load_known_prompts
 from judgegym.reports.results.run import is_run_directory
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
@@ -111,7 +111,7 @@ def load_command_settings(
     groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
     usage = f"{prog} DATA --judge KIND --out FOLDER"
     page = partial(
-        help_page,
+        render_help,
         settings,
         words=words,
         usage=usage,
@@ -132,7 +132,7 @@ async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequ
     Raises:
         SettingsError: the judge's settings are wrong.
     """
-    dry, prompts = DryRun(formats=known_prompts(settings)), list[Sequence[Message]]()
+    dry, prompts = DryRun(formats=load_known_prompts(settings)), list[Sequence[Message]]()
     dry.watch = prompts.append
     judge = open_dry_judge(settings, dry)
     if settings.asks_endpoint:
@@ -153,11 +153,15 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
     """
     with interruptible(is_profiled=settings.profile is not None):
         scored = score_settings(settings, data=settings.data or "")
-        found = read_input(scored, settings.data or "")
-        count = len(found.rows) if settings.limit is None else min(settings.limit, len(found.rows))
+        data_input = read_input(scored, settings.data or "")
+        count = (
+            len(data_input.rows)
+            if settings.limit is None
+            else min(settings.limit, len(data_input.rows))
+        )
         check = open_dry_judge(scored).check
         tasks = ScoreTasks(
-            found.rows, scored, check, range(count), sampled=None if with_responses else 1
+            data_input.rows, scored, check, range(count), sampled=None if with_responses else 1
         )
         if settings.on_bad_row == "fail" or len(tasks.bad) == count:
             tasks.require_all(f"\n{SKIP_HINT}")
@@ -230,7 +234,7 @@ async def plan_rows(
     """
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / ROWS
-        path.write_bytes(_lines(rows))
+        path.write_bytes(_dump_rows(rows))
         settings, out = loaded.settings, path.with_name(JUDGED)
         scored = LoadedSettings(_make_derived_settings(settings, path, out), loaded.origins)
         earlier = (
@@ -268,15 +272,17 @@ async def judge_rows(
     path, out = folder / ROWS, folder / JUDGED
     try:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread(write_atomic, path, _lines(rows))
+        await asyncio.to_thread(write_atomic, path, _dump_rows(rows))
     except OSError as error:
         raise SettingsError(
             f"--out: {error.filename or path} cannot be written: {error.strerror}"
         ) from error
     settings = _make_derived_settings(loaded.settings, path, out)
-    own = LoadedSettings(settings, loaded.origins)
-    result = await judge_data(command[1], own, str(path), out, command, budget or settings.budget())
-    samples, again = _samples(rows, result.path), resume_command(settings, command)
+    derived = LoadedSettings(settings, loaded.origins)
+    result = await judge_data(
+        command[1], derived, str(path), out, command, budget or settings.budget()
+    )
+    samples, again = _read_samples(rows, result.path), resume_command(settings, command)
     return JudgedRows(
         samples, result.path, result.metrics, settings.judged_by, result.problem, again
     )
@@ -290,13 +296,13 @@ def _make_derived_settings(settings: RowsSettings, data: Path, out: Path) -> Sco
     )
 
 
-def _lines(rows: DerivedRows) -> bytes:
+def _dump_rows(rows: DerivedRows) -> bytes:
     return b"".join(
-        wire.dumps({"uid": uid, **_columns(task)}) + b"\n" for uid, task in rows.items()
+        wire.dumps({"uid": uid, **_task_columns(task)}) + b"\n" for uid, task in rows.items()
     )
 
 
-def _columns(task: JudgeTask) -> dict[str, JSON]:
+def _task_columns(task: JudgeTask) -> dict[str, JSON]:
     rubric: JSON = task.rubric
     if task.levels:
         rubric = {
@@ -305,8 +311,8 @@ def _columns(task: JudgeTask) -> dict[str, JSON]:
         }
     lists = {"aspects": task.aspects, "criteria": task.criteria}
     dumped = {
-        name: None if of is None else [one.model_dump(mode="json") for one in of]
-        for name, of in lists.items()
+        name: None if items is None else [item.model_dump(mode="json") for item in items]
+        for name, items in lists.items()
     }
     others = {
         name: getattr(task, name)
@@ -315,13 +321,17 @@ def _columns(task: JudgeTask) -> dict[str, JSON]:
     return {"responses": list(task.responses), "rubric": rubric, **others, **dumped}
 
 
-def _samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
+def _read_samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
     """The judged responses of each row, from the lines of a run."""
-    found, reader = [dict[int, Sample[ScoreDetail]]() for _ in rows], SampleReader(ScoreDetail)
+    by_position, reader = (
+        [dict[int, Sample[ScoreDetail]]() for _ in rows],
+        SampleReader(ScoreDetail),
+    )
     for name in (SAMPLES, FAILURES):
         for _, sample in read_lines(run / name, lambda line: reader.read(line.data)):
             row, place = split_response_uid(sample.uid)
-            found[row][place or 0] = sample
+            by_position[row][place or 0] = sample
     return {
-        uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)
+        uid: tuple(samples[place] for place in sorted(samples))
+        for uid, samples in zip(rows, by_position, strict=True)
     }

@@ -11,7 +11,7 @@ from random import Random
 
 import orjson
 
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import make_answers
 from judgegym.offline.server import parse_request
 from tests.scripted import Json, Reply, completion
 from tests.serving import with_tokens
@@ -38,7 +38,7 @@ class Provider:
         if self._faults and self._random.random() < 0.05:
             return Reply(status=500)
         own = Random(hashlib.sha256(orjson.dumps(request)).digest())
-        texts = answers(parse_request(orjson.dumps(request)))
+        texts = make_answers(parse_request(orjson.dumps(request)))
         prompt = own.randint(
             1, sum(len(message["content"].encode()) for message in request["messages"])
         )

@@ -221,13 +221,13 @@ def _server() -> socket.socket:
 
 def _compose_settings() -> None:
     """Make the classes of settings, whose making is a third of the CPU time of a short command."""
-    from judgegym.cli.environments import built_in, load_environment
+    from judgegym.cli.environments import built_in_modules, load_environment
     from judgegym.datasets.score.settings import ScoreSettings
-    from judgegym.environments.command_line.arguments import settings_type
+    from judgegym.environments.command_line.arguments import make_settings_type
     from judgegym.judges.config.composed import compose, expand_choices
     from judgegym.server.settings import RewardServerSettings
 
-    of_environments = [settings_type(load_environment(name)) for name in built_in()]
+    of_environments = [make_settings_type(load_environment(name)) for name in built_in_modules()]
     for settings in (*of_environments, ScoreSettings, RewardServerSettings):
         expand_choices(settings)
         compose(settings, {})

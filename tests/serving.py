@@ -17,7 +17,7 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.group_file import settle
+from judgegym.environments.training.group_file import resolve_paths
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
@@ -146,7 +146,7 @@ async def serve(
             *flags,
         ]
         settings: Any = load_settings(env_type, argv, verb="serve").settings
-        settle(settings, lambda: arena.path / f"serve-{next(_runs)}")
+        resolve_paths(settings, lambda: arena.path / f"serve-{next(_runs)}")
         clients = Clients(settings, session)
         env = env_type(settings, clients, verb="serve")
         connection = TrainerConnection(RolloutApi(api, session), settings.env, env.spec.name)

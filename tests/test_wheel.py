@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from judgegym.cli.commands import COMMANDS
-from judgegym.cli.environments import built_in
+from judgegym.cli.environments import built_in_modules
 from judgegym.judges.scorers.registry import JUDGES
 from tests.command import ROOT, RunFiles, clean_environment
 from tests.house.counting import PACKAGES
@@ -29,7 +29,7 @@ from tests.trainer import training
 
 PLUGIN = "judgegym_trainers/verifiers_plugin/__init__.py"
 """It is a top-level package of the wheel under the name of each plugin: verifiers finds one by such a name."""
-PLUGINS = {f"judgegym_{name}" for name in ("environment", "group", *JUDGES, *built_in())}
+PLUGINS = {f"judgegym_{name}" for name in ("environment", "group", *JUDGES, *built_in_modules())}
 OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 ENTRY_POINTS = ("console_scripts", "inspect_ai", "judgegym.commands", "rllm.evaluators")
 DOCUMENTS = (".md", ".png")

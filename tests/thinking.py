@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.judges import parsing
-from judgegym.offline.answers import answers, known_prompts
+from judgegym.offline.answers import load_known_prompts, make_answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json
 
@@ -61,5 +61,5 @@ def thoughts(thought: str) -> Iterator[tuple[str, bool]]:
 
 def stand_in(request: Json) -> str:
     """The verdict of a judge that does not think: of the stand-in, the same for the same request."""
-    known = known_prompts({"judge": str(PROMPT_FILE)})
-    return answers(parse_request(json.dumps(request).encode()), known, judge_only=True)[0]
+    known = load_known_prompts({"judge": str(PROMPT_FILE)})
+    return make_answers(parse_request(json.dumps(request).encode()), known, judge_only=True)[0]

@@ -235,7 +235,7 @@ def _choice(text: str, own: str) -> str | None:
         found = choice_letter.find(text, "ABCD")
         if found is not None and found.at is not None and _is_joined(text, found.at):
             return f"{letter} read, joined to another one"
-        behind = _behind(text, choice_letter.given("ABCD").find)
+        behind = _behind(text, choice_letter.bind("ABCD").find)
         for other in "ABCDEFG".replace(letter, ""):
             if f"[{other}]" in _plain(behind):
                 return f"{letter} read, [{other}] follows"

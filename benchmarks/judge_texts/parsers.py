@@ -23,14 +23,14 @@ from judgegym.eval_environments.arena.standings import measure_style
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt
-from judgegym.judges.conversations.turns import Turn, shared_turns, transcript
+from judgegym.judges.conversations.turns import Turn, render_transcript, shared_turns
 from judgegym.judges.core.judge import critique_messages
-from judgegym.judges.core.prompt_format import marker_lines, read_sections
+from judgegym.judges.core.prompt_format import find_marker_lines, read_sections
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.criteria import criteria_verdicts
-from judgegym.judges.parsing.json_objects import last_first
+from judgegym.judges.parsing.json_objects import find_objects
 from judgegym.judges.parsing.rubric_scores import (
     cut_feedback,
     feedback_score,
@@ -39,7 +39,7 @@ from judgegym.judges.parsing.rubric_scores import (
 )
 from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
-from judgegym.llm.template_tokens import broken_up
+from judgegym.llm.template_tokens import break_up_tokens
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 from tests.core.llm.restored import restored
 
@@ -69,18 +69,18 @@ ENDINGS = (
 
 
 def objects(text: str) -> list[object]:
-    return list(last_first(text))
+    return list(find_objects(text))
 
 
 def conversation(text: str) -> object:
     """A conversation as text, and what it shares with another one."""
-    shown = transcript([Turn("assistant", text, text), Turn("user", "So?", "So?")])
+    shown = render_transcript([Turn("assistant", text, text), Turn("user", "So?", "So?")])
     return shared_turns([shown, shown, f"{shown}.", text])
 
 
 def sections(text: str) -> object:
     titles = ("Input", "Submission", "Criteria")
-    return read_sections(text, list(marker_lines(text, titles)), titles)
+    return read_sections(text, list(find_marker_lines(text, titles)), titles)
 
 
 def rubric_reading(text: str) -> object:
@@ -96,7 +96,7 @@ def rubric_reading(text: str) -> object:
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     **PARSERS,
     "aspects: read_verdict": read_verdict,
-    "checklists: criteria_verdicts": criteria_verdicts.given(
+    "checklists: criteria_verdicts": criteria_verdicts.bind(
         {own: {"met": 1.0, "unmet": 0.0} for own in IDS}
     ),
     "rubrics: score and feedback": rubric_reading,
@@ -106,7 +106,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "chat_tokens.plain_response": plain_response,
     "turns: transcript and shared_turns": conversation,
     "sections (stand-in)": sections,
-    "broken_up": broken_up,
+    "broken_up": break_up_tokens,
     "restored": restored,
     "arena: game_prompt": lambda text: game_prompt("Why?", text, "So.", protocol="three_way"),
     "aspects: aspect_prompt": lambda text: aspect_prompt(

@@ -91,7 +91,7 @@ def made(path: Path, rollouts: int) -> MadeTraining:
     training = MadeTraining(path)
     training.step(groups=GROUPS, size=SIZE)
     line = json.loads((path / MONITOR).read_bytes().splitlines()[1])
-    kept, number = training.monitor.kept, training.monitor.groups
+    kept, number = training.monitor.page_groups, training.monitor.groups
     with (path / MONITOR).open("ab") as file:
         for step in range(2, rollouts // (SIZE * GROUPS) + 1):
             line["at"] += 3.0

@@ -22,7 +22,7 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.completions import Completion
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
-from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence, packed
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence, pack_group
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.event_loop import run
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
@@ -95,14 +95,16 @@ async def measure(options: argparse.Namespace) -> list[Measured]:
     async def pack_in_the_loop() -> None:
         wire.dumps(group.data(config))
 
-    assert orjson.loads(packed(group.data(config))) == orjson.loads(wire.dumps(group.data(config)))
+    assert orjson.loads(pack_group(group.data(config))) == orjson.loads(
+        wire.dumps(group.data(config))
+    )
     works: list[tuple[str, Callable[[], Awaitable[object]], Callable[[], Awaitable[object]]]] = [
         (
             "tokenizing",
             lambda: retokenizer.sequences(CONVERSATION, texts, stopped=stopped),
             tokenize_in_the_loop,
         ),
-        ("packing", lambda: group.packed(config), pack_in_the_loop),
+        ("packing", lambda: group.pack(config), pack_in_the_loop),
     ]
     lines = []
     for name, ours, other in works:

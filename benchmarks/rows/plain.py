@@ -53,7 +53,7 @@ def posted(path: Path, url: str, in_flight: int) -> Looped:
 
 async def _posted(path: Path, url: str, in_flight: int) -> Looped:
     with path.open("rb") as file:
-        event_loop.spare_the_collector()
+        event_loop.reduce_garbage_collection()
         async with open_session() as session:
 
             async def worker(bodies: Iterator[bytes]) -> None:

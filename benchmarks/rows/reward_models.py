@@ -42,7 +42,7 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.reward_models.judge import RewardModelJudge, RewardModelSettings
 from judgegym.llm.client import ChatClient, open_session
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 
 TARGET = 0.6
 WARM_UP = 640
@@ -150,7 +150,7 @@ async def measure(
         for start in range(0, responses, batch)
     ]
     ours, plain, numbers_of = list[float](), list[float](), dict[int, list[float]]()
-    event_loop.spare_the_collector()
+    event_loop.reduce_garbage_collection()
     async with (
         open_session() as session,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as bare,
@@ -175,7 +175,7 @@ async def measure(
                 async def score(
                     number: int, judge: RewardModelJudge = judge, ledger: CallLedger = ledger
                 ) -> None:
-                    with recorded_in(ledger.row(str(number))):
+                    with record_calls(ledger.row(str(number))):
                         (result,) = await judge.score(task(number))
                     assert result.score is not None
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
-from judgegym.eval_environments.arena.ratings import GamesOfRow
+from judgegym.eval_environments.arena.ratings import RowGames
 from judgegym.eval_environments.pairwise import PairwiseDetail
 from judgegym.eval_environments.peer.results import PeerTable
 from judgegym.judges.arena import ArenaDetail
@@ -57,7 +57,7 @@ _OPTIONAL = {"follow_up", "turns", "written"}
 DETAILS: Mapping[str, type] = {
     "Arena-Hard": ArenaDetail,
     "MT-Bench": MTBenchDetail,
-    "several candidates": GamesOfRow,
+    "several candidates": RowGames,
     "pairwise judgement": PairwiseDetail,
     "aspect critique": PanelDetail,
     "rubric checklist": ChecklistDetail,

@@ -22,9 +22,9 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.policy import PolicySettings
-from judgegym.environments.command_line.arguments import process_defaults, settings_type
+from judgegym.environments.command_line.arguments import list_process_defaults, make_settings_type
 from judgegym.judges.config.composed import expand_choices
-from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
+from judgegym.judges.config.fields import DeclaredSetting, declared_settings, format_default
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.reading.help import sort_by_use
 from judgegym.judges.config.sources import SourcedSettings
@@ -33,7 +33,7 @@ from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings
 
 _CODE = re.compile(r"(`[^`]+`)")
-_OF_PROCESS = process_defaults("ENVIRONMENT")
+_OF_PROCESS = list_process_defaults("ENVIRONMENT")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _text(text: str) -> str:
 
 
 def _command() -> Iterator[Row]:
-    settings = settings_type(load_environment("arena_hard"))
+    settings = make_settings_type(load_environment("arena_hard"))
     return _rows(setting for setting in declared_settings(settings) if "." not in setting.name)
 
 
@@ -122,7 +122,7 @@ def _own(environment: str) -> Iterator[Row]:
     ]
     yield from _rows(own)
     for row, setting in zip(_rows(changed), sort_by_use(changed), strict=True):
-        elsewhere = in_words(everywhere[setting.field].default) or "unset"
+        elsewhere = format_default(everywhere[setting.field].default) or "unset"
         yield Row(
             row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts
         )
@@ -198,12 +198,12 @@ def _rows(settings: Iterable[DeclaredSetting], *, most_used: Sequence[str] = ())
     for setting in sort_by_use(settings, most_used):
         name, kind, default, about = _cells(setting)
         if name.startswith("env.") and setting.field in _OF_PROCESS:
-            about += f" (process: {in_words(_OF_PROCESS[setting.field])}.)"
+            about += f" (process: {format_default(_OF_PROCESS[setting.field])}.)"
         yield Row(name, kind, default, about, _facts(setting))
 
 
 def _cells(setting: DeclaredSetting) -> tuple[str, str, str, str]:
-    return setting.name, setting.kind, in_words(setting.default), setting.about
+    return setting.name, setting.kind, format_default(setting.default), setting.about
 
 
 def _facts(setting: DeclaredSetting) -> str:

@@ -46,7 +46,7 @@ def test_judge_by_itself() -> None:
     assert table.scores[1] == 1, "a verdict in the answer is none of the judge's"
 
 
-def test_every_row_of_a_run_has_a_score(tmp_path: Path) -> None:
+def test_every_row_has_a_score(tmp_path: Path) -> None:
     assert (
         judgegym(ConstitutionEnv, "evaluate", f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
         == 0

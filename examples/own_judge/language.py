@@ -48,14 +48,14 @@ _TEMPLATE = MessageTemplate(
 
 
 @verdict_parser
-def same_language(own: str) -> ParsedVerdict[bool] | None:
+def same_language(text: str) -> ParsedVerdict[bool] | None:
     """Whether the last line `LANGUAGE: same` or `LANGUAGE: other` says that the languages are the same."""
     lines = [
         *re.finditer(
-            r"^[*_ ]*LANGUAGE:[*_ ]*(same|other)[*_. ]*$", own, re.MULTILINE | re.IGNORECASE
+            r"^[*_ ]*LANGUAGE:[*_ ]*(same|other)[*_. ]*$", text, re.MULTILINE | re.IGNORECASE
         )
     ]
-    if not lines or re.search(r"LANGUAGE\s*[:=]", own[lines[-1].end() :], re.IGNORECASE):
+    if not lines or re.search(r"LANGUAGE\s*[:=]", text[lines[-1].end() :], re.IGNORECASE):
         return None  # what comes after it may be another verdict
     return ParsedVerdict(lines[-1][1].lower() == "same", lines[-1].span(1))
 
@@ -69,7 +69,7 @@ class LanguageJudge(ModelJudge[LanguageJudgeSettings, None, bool]):
         request = _REQUEST.format(quotes="" if self.settings.count_quotes else _QUOTES)
         words = {"request": request} if system is None else {}
         prompt = _TEMPLATE.fill(
-            {"prompt": task.prompt}, {"response": task.response}, words=words, system=system
+            {"prompt": task.prompt}, {"response": task.response}, wording=words, system=system
         )
         return [Question("language", prompt, same_language, reasks=1)]
 

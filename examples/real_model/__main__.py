@@ -12,7 +12,7 @@ from typing import Any
 from examples.real_model import configs, model
 from examples.real_model.everything import Output, run_everything
 from examples.real_model.server import DEFAULT_PORT, ServerSettings, serve_here
-from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, make_whole_number_type
 from judgegym.llm.errors import JudgeGymError
 
 _SETTINGS = ServerSettings()
@@ -77,14 +77,17 @@ def _parser() -> OneLineParser:
         "--exit_with_parent", action="store_true", help="end when standard input reaches its end"
     )
     for verb in (everything, serve):
-        for flag, least, default, what in (
+        for flag, least, default, help_text in (
             ("--port", 0, DEFAULT_PORT, "listen on this port"),
             ("--slots", 1, _SETTINGS.slots, "work on so many requests at once"),
             ("--context", 1, _SETTINGS.context, "tokens of all slots together"),
             ("--threads", 1, _SETTINGS.threads, "compute with so many threads"),
         ):
             verb.add_argument(
-                flag, type=whole_number(least), default=default, help=f"{what} (%(default)s)"
+                flag,
+                type=make_whole_number_type(least),
+                default=default,
+                help=f"{help_text} (%(default)s)",
             )
         verb.add_argument(
             "--own_template",

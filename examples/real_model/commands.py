@@ -16,20 +16,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.processes import ROOT, variables
+from examples.processes import ROOT, process_variables
 
 JUDGEGYM = (sys.executable, "-m", "judgegym")
 _END_S = 10.0
 
 
 @contextmanager
-def started(words: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
+def run_command(words: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command while the block lasts; what it says goes to a file."""
     with output.open("wb") as file:
         process = subprocess.Popen(
             words,
             cwd=ROOT,
-            env=variables(),
+            env=process_variables(),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -41,9 +41,9 @@ def started(words: Sequence[str], output: Path) -> Iterator[subprocess.Popen[byt
         _end(process)
 
 
-def finished(words: Sequence[str], output: Path) -> int:
+def run_to_end(words: Sequence[str], output: Path) -> int:
     """Run a command to its end, and return its exit code."""
-    with started(words, output) as process:
+    with run_command(words, output) as process:
         return process.wait()
 
 

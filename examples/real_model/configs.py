@@ -38,7 +38,7 @@ class Run:
         name: of its file of settings and its run directory.
         environment: as `judgegym` knows it.
         verb: what is run.
-        held: what holds the verdicts to their form.
+        constraint: what holds the verdicts to their form.
         env: the settings under `env`, but for the judge's endpoint.
         openai: the settings under `openai`, but for the endpoint.
         has_judge: the environment calls a judge of the `judge_*` settings.
@@ -48,7 +48,7 @@ class Run:
     name: str
     environment: str
     verb: Literal["evaluate", "serve"]
-    held: str
+    constraint: str
     env: Mapping[str, JSON]
     openai: Mapping[str, JSON]
     has_judge: bool = True
@@ -86,8 +86,8 @@ class Run:
             **(user if "user_max_turns" in self.env else {}),
         }
         values = {
-            "env": {**roles, **_at(self.env, url)},
-            "openai": {**policy, **_at(self.openai, url)},
+            "env": {**roles, **_add_url(self.env, url)},
+            "openai": {**policy, **_add_url(self.openai, url)},
         }
         command = " ".join(["judgegym", *self.words(self.path.relative_to(FOLDER.parents[2]))])
         return f"# {command}\n" + yaml.dump(
@@ -95,7 +95,7 @@ class Run:
         )
 
 
-def _at(values: Mapping[str, JSON], url: str) -> dict[str, JSON]:
+def _add_url(values: Mapping[str, JSON], url: str) -> dict[str, JSON]:
     """Return the values with the URL in each model of a list."""
     return {
         name: [{**item, "base_url": url} if isinstance(item, Mapping) else item for item in value]

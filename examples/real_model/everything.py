@@ -17,10 +17,10 @@ from pathlib import Path
 from examples.processes import ROOT
 from examples.real_model import behaviours, configs, model, page, table, training
 from examples.real_model.behaviours import Behaviour
-from examples.real_model.commands import JUDGEGYM, finished
+from examples.real_model.commands import JUDGEGYM, run_to_end
 from examples.real_model.configs import Run
-from examples.real_model.measured import Measured
-from examples.real_model.server import CORES, Running, ServerSettings, running
+from examples.real_model.measured import RunNumbers
+from examples.real_model.server import CORES, RunningServer, ServerSettings, running
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 
 _USUAL = ServerSettings()
@@ -40,7 +40,7 @@ class Output:
 
 
 @dataclass
-class Found:
+class Results:
     """What has been measured so far.
 
     Attributes:
@@ -57,9 +57,9 @@ class Found:
 
     settings: ServerSettings
     behaviours: list[Behaviour] = field(default_factory=list)
-    evaluated: list[tuple[Run, Measured]] = field(default_factory=list)
+    evaluated: list[tuple[Run, RunNumbers]] = field(default_factory=list)
     failed: list[tuple[Run, str]] = field(default_factory=list)
-    trained: training.Trained | None = None
+    trained: training.TrainingCheck | None = None
     memory: int = 0
     computed: float = 0.0
     load: float = field(default_factory=lambda: os.getloadavg()[0])
@@ -113,58 +113,58 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
         output.folder.mkdir(parents=True)
     except OSError as error:
         raise SettingsError(f"--out: {output.folder} cannot be made: {error.strerror}") from error
-    found = Found(settings)
+    results = Results(settings)
     print(f"starting llama.cpp with {model.NAME}; runs and logs are in {output.folder}", flush=True)
     code = 0
     try:
         with running(settings, output.folder / "server.log") as server:
-            _measure(server, output.folder, found)
+            _measure(server, output.folder, results)
     except KeyboardInterrupt:
         print("stopped; the server has ended. So far:")
         code = 130
-    text = found.text()
+    text = results.text()
     (output.folder / "output.md").write_text(f"{text}\n", encoding="utf-8")
     print(f"\n{text}\n\nThis is {output.folder / 'output.md'}")
     if output.page is not None and not code:
         page.put_into(output.page, text)
         print(f"and in {output.page}")
-    return code or int(bool(found.failed))
+    return code or int(bool(results.failed))
 
 
-def _measure(server: Running, folder: Path, found: Found) -> None:
+def _measure(server: RunningServer, folder: Path, results: Results) -> None:
     """Add one thing after the other to what is found."""
     print(
         f"it is ready at {server.settings.url}/v1 after {server.seconds_to_load:.1f} s", flush=True
     )
     for behaviour in behaviours.measure(server):
-        found.behaviours.append(behaviour)
-    print(f"asked for {len(found.behaviours)} of its behaviours", flush=True)
+        results.behaviours.append(behaviour)
+    print(f"asked for {len(results.behaviours)} of its behaviours", flush=True)
     for run in configs.RUNS:
         measured = _evaluate(run, server, folder)
         if isinstance(measured, str):
-            found.failed.append((run, measured))
+            results.failed.append((run, measured))
         else:
-            found.evaluated.append((run, measured))
-        found.memory, found.computed = server.peak_memory(), server.processor_seconds()
+            results.evaluated.append((run, measured))
+        results.memory, results.computed = server.peak_memory(), server.processor_seconds()
     trained = training.train(server, folder)
     if isinstance(trained, str):
-        found.failed.append((configs.TRAINING, trained))
+        results.failed.append((configs.TRAINING, trained))
     else:
-        found.trained = trained
-    found.memory, found.computed = server.peak_memory(), server.processor_seconds()
+        results.trained = trained
+    results.memory, results.computed = server.peak_memory(), server.processor_seconds()
 
 
-def _evaluate(run: Run, server: Running, folder: Path) -> Measured | str:
+def _evaluate(run: Run, server: RunningServer, folder: Path) -> RunNumbers | str:
     """Evaluate an environment; a text says why there is no result."""
     directory, log = folder / run.name, folder / f"{run.name}.log"
     words = [
-        *run.words(_config_of(run, server.settings, folder)),
+        *run.words(_locate_config(run, server.settings, folder)),
         f"--env.data_dir_to_save_evals={directory}",
     ]
     print(" ".join(["judgegym", *words]), flush=True)
-    code = finished([*JUDGEGYM, *words], log)
+    code = run_to_end([*JUDGEGYM, *words], log)
     try:
-        measured = Measured.of(directory)
+        measured = RunNumbers.read(directory)
     except RunDirectoryError:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return f"exit code {code}: {lines[-1] if lines else 'it said nothing'}"
@@ -175,7 +175,7 @@ def _evaluate(run: Run, server: Running, folder: Path) -> Measured | str:
     return measured
 
 
-def _config_of(run: Run, settings: ServerSettings, folder: Path) -> Path:
+def _locate_config(run: Run, settings: ServerSettings, folder: Path) -> Path:
     """Return the file of settings of a run: the one in `configs/`, or for another server one that is written here."""
     if (settings.port, settings.slots) == (_USUAL.port, _USUAL.slots):
         return run.path.relative_to(ROOT)

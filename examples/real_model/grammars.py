@@ -59,7 +59,7 @@ def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
         label for label in ARENA_LABELS if STRONG_WEIGHT[protocol] > 1 or len(label) == len("A>B")
     ]
     return grammar(
-        rf'reasons "\n\nMy final verdict is " {_one_of(f"[[{label}]]" for label in labels)}'
+        rf'reasons "\n\nMy final verdict is " {_alternatives(f"[[{label}]]" for label in labels)}'
     )
 
 
@@ -73,7 +73,7 @@ def rubric(scale: Scale, form: RubricFormat = "feedback_score") -> dict[str, JSO
     feedback, score = (
         ("[FEEDBACK]", "[SCORE]") if form == "feedback_score" else ("Feedback:", "[RESULT]")
     )
-    return grammar(rf'"{feedback} " reasons " {score} " {_one_of(map(str, scale.levels))}')
+    return grammar(rf'"{feedback} " reasons " {score} " {_alternatives(map(str, scale.levels))}')
 
 
 def aspect() -> dict[str, JSON]:
@@ -88,16 +88,18 @@ def peer() -> dict[str, JSON]:
 
 def choice(letters: Sequence[str]) -> dict[str, JSON]:
     """Return the form of a policy's choice: thinking between its tags, and a letter."""
-    return grammar(rf'{_THINKING} reasons "\n\n" {_one_of(f"[[{letter}]]" for letter in letters)}')
+    return grammar(
+        rf'{_THINKING} reasons "\n\n" {_alternatives(f"[[{letter}]]" for letter in letters)}'
+    )
 
 
 def rating(scale: Scale) -> dict[str, JSON]:
     """Return the form of a policy's rating: thinking between its tags, and a number."""
-    return grammar(rf'{_THINKING} reasons "\n\nRating: " {_one_of(map(str, scale.levels))}')
+    return grammar(rf'{_THINKING} reasons "\n\nRating: " {_alternatives(map(str, scale.levels))}')
 
 
 _THINKING = r'"<think>\n" reasons "\n</think>\n\n"'
 
 
-def _one_of(texts: Iterable[str]) -> str:
+def _alternatives(texts: Iterable[str]) -> str:
     return "(" + " | ".join(f'"{text}"' for text in texts) + ")"

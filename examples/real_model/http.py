@@ -17,7 +17,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointResponse:
     """What the endpoint answered.
 
     Attributes:
@@ -74,27 +74,27 @@ class Endpoint:
         except OSError:
             return None
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> EndpointResponse:
         """Get a path.
 
         Raises:
             OSError: nobody answers.
         """
-        return _answer(urllib.request.Request(self.url + path))
+        return _send(urllib.request.Request(self.url + path))
 
-    def post(self, path: str, body: Mapping[str, JSON]) -> Answer:
+    def post(self, path: str, body: Mapping[str, JSON]) -> EndpointResponse:
         """Post a body to a path.
 
         Raises:
             OSError: nobody answers.
         """
-        return _answer(
+        return _send(
             urllib.request.Request(
                 self.url + path, data=wire.dumps(body), headers={"Content-Type": "application/json"}
             )
         )
 
-    def chat(self, question: str, **fields: JSON) -> Answer:
+    def chat(self, question: str, **fields: JSON) -> EndpointResponse:
         """Ask a question, with further fields of the request."""
         messages: JSON = [{"role": "user", "content": question}]
         return self.post(
@@ -102,7 +102,7 @@ class Endpoint:
         )
 
 
-def _answer(request: urllib.request.Request) -> Answer:
+def _send(request: urllib.request.Request) -> EndpointResponse:
     began = time.monotonic()
     try:
         with _OPENER.open(request, timeout=_PATIENCE_S) as response:
@@ -113,4 +113,4 @@ def _answer(request: urllib.request.Request) -> Answer:
         body = wire.loads(data)
     except ValueError:
         body = {"text": json.dumps(data.decode("utf-8", "replace"))}
-    return Answer(status, body, time.monotonic() - began)
+    return EndpointResponse(status, body, time.monotonic() - began)

@@ -13,7 +13,7 @@ from pathlib import Path
 from judgegym.engine.terminal.summary import ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.usage import Usage
-from judgegym.reports.results.run import HeadlineOfRun, SavedRun
+from judgegym.reports.results.run import RunHeadline, SavedRun
 
 _FAILURES: Mapping[str, str] = {
     Status.JUDGE_FAILED.value: "judge failed",
@@ -25,7 +25,7 @@ _FAILURES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RunNumbers:
     """The numbers of one run.
 
     Attributes:
@@ -43,7 +43,7 @@ class Measured:
     rows: int
     verdicts: int
     failures: Mapping[str, int]
-    headline: HeadlineOfRun | None
+    headline: RunHeadline | None
     calls: int
     tokens_in: int
     tokens_out: int
@@ -51,7 +51,7 @@ class Measured:
     seconds: float
 
     @classmethod
-    def of(cls, path: Path) -> Measured:
+    def read(cls, path: Path) -> RunNumbers:
         """Read a run directory.
 
         Raises:
@@ -75,10 +75,10 @@ class Measured:
             calls=_sum(run, "calls") if run.is_complete else len(spent),
             tokens_in=_sum(run, "prompt_tokens")
             if run.is_complete
-            else sum(each.prompt_tokens for each in spent),
+            else sum(usage.prompt_tokens for usage in spent),
             tokens_out=_sum(run, "completion_tokens")
             if run.is_complete
-            else sum(each.completion_tokens for each in spent),
+            else sum(usage.completion_tokens for usage in spent),
             longest=longest,
             seconds=float(str(run.general.get("total_evaluation_time_seconds") or 0)),
         )
@@ -86,12 +86,12 @@ class Measured:
     @property
     def result(self) -> str:
         """The headline with its interval, in words."""
-        found = self.headline
-        if found is None:
+        headline = self.headline
+        if headline is None:
             return "none"
-        interval = found.interval
+        interval = headline.interval
         bounds = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
-        return f"{found.words} {found.value:.3f}{bounds}"
+        return f"{headline.words} {headline.value:.3f}{bounds}"
 
     @property
     def failed(self) -> str:

@@ -102,12 +102,12 @@ def _write(path: Path, pieces: Sequence[Path]) -> None:
 
 def digest(files: Sequence[Path]) -> str:
     """Return the SHA-256 of files, one after the other, in hexadecimal digits."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
-                found.update(block)
-    return found.hexdigest()
+                hasher.update(block)
+    return hasher.hexdigest()
 
 
 def installed_bytes() -> dict[str, int]:

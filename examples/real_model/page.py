@@ -33,8 +33,8 @@ def _parts(page: Path) -> tuple[str, str, str, str]:
         text = page.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"--page: {page} cannot be read: {error.strerror}") from error
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, remainder = text.partition(BEGIN)
+    _, end, after = remainder.partition(END)
     if not begin or not end:
         raise SettingsError(f"--page: {page} lacks a line {BEGIN if not begin else END}")
     return before, begin, after, end

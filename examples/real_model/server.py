@@ -117,7 +117,7 @@ def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
         server = xllamacpp.Server(parameters)
     except RuntimeError as error:
         raise SettingsError(f"llama.cpp does not start: {error}") from error
-    ended = _told_to_end(
+    ended = _listen_for_end(
         exit_with_parent
     )  # before the line below, after which whoever reads it may end this
     print(f"{model.NAME} is served at {server.listening_address}/v1", flush=True)
@@ -128,22 +128,22 @@ def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
     )  # its threads have nothing to save, and destructors would wait for answers in progress
 
 
-def _told_to_end(exit_with_parent: bool) -> threading.Event:
+def _listen_for_end(exit_with_parent: bool) -> threading.Event:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     if exit_with_parent:
-        threading.Thread(target=_until_the_end_of_input, args=(ended,), daemon=True).start()
+        threading.Thread(target=_wait_for_input_end, args=(ended,), daemon=True).start()
     return ended
 
 
-def _until_the_end_of_input(ended: threading.Event) -> None:
+def _wait_for_input_end(ended: threading.Event) -> None:
     sys.stdin.read()
     ended.set()
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningServer:
     """A server in a child process.
 
     Attributes:
@@ -179,14 +179,14 @@ class Running:
             status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         except OSError:
             return 0
-        found = next(
+        peak = next(
             (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), "0"
         )
-        return int(found) * 1024
+        return int(peak) * 1024
 
 
 @contextmanager
-def running(settings: ServerSettings, log: Path) -> Iterator[Running]:
+def running(settings: ServerSettings, log: Path) -> Iterator[RunningServer]:
     """Run the server in a child process while the block lasts; what it says goes to a file.
 
     Raises:
@@ -211,13 +211,15 @@ def running(settings: ServerSettings, log: Path) -> Iterator[Running]:
             start_new_session=True,
         )
     try:
-        yield _ready(process, settings, log)
+        yield _wait_until_ready(process, settings, log)
     finally:
         process.kill()  # it has nothing to clean up
         process.communicate()
 
 
-def _ready(process: subprocess.Popen[bytes], settings: ServerSettings, log: Path) -> Running:
+def _wait_until_ready(
+    process: subprocess.Popen[bytes], settings: ServerSettings, log: Path
+) -> RunningServer:
     began, endpoint, statuses = (
         time.monotonic(),
         Endpoint(settings.url, model.NAME),
@@ -225,13 +227,17 @@ def _ready(process: subprocess.Popen[bytes], settings: ServerSettings, log: Path
     )
     while time.monotonic() - began < _START_S:
         if process.poll() is not None:
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            log_lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise SettingsError(
-                said[-1].removeprefix("error: ") if said else "the server ended without a word"
+                log_lines[-1].removeprefix("error: ")
+                if log_lines
+                else "the server ended without a word"
             )
         status = endpoint.status("/health")
         if status == 200:
-            return Running(endpoint, settings, time.monotonic() - began, tuple(statuses), process)
+            return RunningServer(
+                endpoint, settings, time.monotonic() - began, tuple(statuses), process
+            )
         if status is not None:
             statuses[status] = None
         time.sleep(_POLL_S)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from examples.real_model.behaviours import Behaviour
 from examples.real_model.configs import Run
-from examples.real_model.measured import Measured
+from examples.real_model.measured import RunNumbers
 
 _EVALUATED = (
     "environment",
@@ -29,30 +29,30 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def evaluations(found: Sequence[tuple[Run, Measured]]) -> str:
+def evaluations(evaluated: Sequence[tuple[Run, RunNumbers]]) -> str:
     """Return the table of the environments, with a sum at its end."""
-    rows = [_evaluation(run, measured) for run, measured in found]
-    numbers = [measured for _, measured in found]
+    rows = [_evaluation(run, measured) for run, measured in evaluated]
+    numbers = [measured for _, measured in evaluated]
     total = [
         "all",
         "",
-        f"{sum(each.rows for each in numbers)}",
-        f"{sum(each.verdicts for each in numbers)}",
-        f"{sum(sum(each.failures.values()) for each in numbers)}",
+        f"{sum(entry.rows for entry in numbers)}",
+        f"{sum(entry.verdicts for entry in numbers)}",
+        f"{sum(sum(entry.failures.values()) for entry in numbers)}",
         "",
-        f"{sum(each.calls for each in numbers):,}",
-        f"{sum(each.tokens_in for each in numbers):,}",
-        f"{sum(each.tokens_out for each in numbers):,}",
-        f"{max((each.longest for each in numbers), default=0):,}",
-        f"{sum(each.seconds for each in numbers):.0f}",
+        f"{sum(entry.calls for entry in numbers):,}",
+        f"{sum(entry.tokens_in for entry in numbers):,}",
+        f"{sum(entry.tokens_out for entry in numbers):,}",
+        f"{max((entry.longest for entry in numbers), default=0):,}",
+        f"{sum(entry.seconds for entry in numbers):.0f}",
     ]
     return markdown(_EVALUATED, [*rows, total])
 
 
-def _evaluation(run: Run, measured: Measured) -> list[str]:
+def _evaluation(run: Run, measured: RunNumbers) -> list[str]:
     return [
         f"`{run.name}`",
-        run.held,
+        run.constraint,
         str(measured.rows),
         str(measured.verdicts),
         measured.failed,
@@ -65,13 +65,14 @@ def _evaluation(run: Run, measured: Measured) -> list[str]:
     ]
 
 
-def behaviours(found: Iterable[Behaviour]) -> str:
+def behaviours(measured: Iterable[Behaviour]) -> str:
     """Return the table of the endpoint's behaviours."""
     return markdown(
-        ("what", "asked", "answered"), ([each.topic, each.asked, each.found] for each in found)
+        ("what", "asked", "answered"),
+        ([behaviour.topic, behaviour.request, behaviour.observed] for behaviour in measured),
     )
 
 
-def facts(found: Iterable[tuple[str, str]]) -> str:
+def facts(entries: Iterable[tuple[str, str]]) -> str:
     """Return a table of names and values."""
-    return markdown(("what", "measured"), ([name, value] for name, value in found))
+    return markdown(("what", "measured"), ([name, value] for name, value in entries))

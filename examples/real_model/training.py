@@ -18,11 +18,11 @@ from pathlib import Path
 
 from examples.processes import free_port
 from examples.real_model import table
-from examples.real_model.commands import JUDGEGYM, started
+from examples.real_model.commands import JUDGEGYM, run_command
 from examples.real_model.configs import TRAINING
 from examples.real_model.http import Endpoint
-from examples.real_model.server import Running
-from examples.rollout_api import NothingCame, RolloutApi
+from examples.real_model.server import RunningServer
+from examples.rollout_api import RolloutApi, RolloutApiTimeout
 from judgegym.llm.wire import JSON
 
 STEPS, BATCH = 1, 8
@@ -61,7 +61,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingCheck:
     """What the trainer has found in its batches.
 
     Attributes:
@@ -84,9 +84,12 @@ class Trained:
 
     def table(self) -> str:
         """Return it as Markdown."""
-        count, tokens = len(self.rollouts), sum(len(each.completion) for each in self.rollouts)
-        with_logprobs = sum(each.logprobs is not None for each in self.rollouts)
-        scores = [each.score for each in self.rollouts]
+        count, tokens = (
+            len(self.rollouts),
+            sum(len(rollout.completion) for rollout in self.rollouts),
+        )
+        with_logprobs = sum(rollout.logprobs is not None for rollout in self.rollouts)
+        scores = [rollout.score for rollout in self.rollouts]
         return table.facts(
             [
                 ("tokens and logprobs", self.source),
@@ -113,7 +116,7 @@ class Trained:
         )
 
 
-def train(server: Running, folder: Path) -> Trained | str:
+def train(server: RunningServer, folder: Path) -> TrainingCheck | str:
     """Serve rollouts into the rollout API until the trainer has its batches; a text says why there are none."""
     port = free_port()
     api = RolloutApi(f"http://127.0.0.1:{port}")
@@ -126,25 +129,27 @@ def train(server: Running, folder: Path) -> Trained | str:
     print(" ".join(["judgegym", *words]), flush=True)
     began = time.monotonic()
     try:
-        with started(run_api, folder / "run_api.log") as api_process:
+        with run_command(run_api, folder / "run_api.log") as api_process:
             api.register(
                 batch_size=BATCH,
                 max_tokens=_LONGEST,
                 steps=STEPS,
-                unless=lambda: _ended(api_process),
+                unless=lambda: _has_ended(api_process),
             )
-            with started([*JUDGEGYM, *words], log) as serving:
+            with run_command([*JUDGEGYM, *words], log) as serving:
                 batches = [
-                    api.next_batch(_PATIENCE_S, unless=lambda: _ended(serving))
+                    api.next_batch(_PATIENCE_S, unless=lambda: _has_ended(serving))
                     for _ in range(STEPS)
                 ]
-    except NothingCame as error:
+    except RolloutApiTimeout as error:
         return f"{error}; the logs are {folder / 'run_api.log'} and {log}"
     rollouts = [rollout for batch in batches for group in batch for rollout in _rollouts(group)]
-    return _checked(rollouts, server.endpoint, _source(log), time.monotonic() - began)
+    return _check_rollouts(
+        rollouts, server.endpoint, _read_token_source(log), time.monotonic() - began
+    )
 
 
-def _ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
@@ -159,42 +164,49 @@ def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
         yield Rollout(tokens, mask, score, logprobs, messages)
 
 
-def _source(log: Path) -> str:
+def _read_token_source(log: Path) -> str:
     """Return what `serve` has said of where the tokens come from."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    found = next(
+    source_line = next(
         (line for line in lines if "tokens come from" in line or "tokens and logprobs are" in line),
         "",
     )
-    return found.partition("INFO ")[2] or found.partition("WARNING ")[2] or found or "not said"
+    return (
+        source_line.partition("INFO ")[2]
+        or source_line.partition("WARNING ")[2]
+        or source_line
+        or "not said"
+    )
 
 
-def _checked(
+def _check_rollouts(
     rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, seconds: float
-) -> Trained:
+) -> TrainingCheck:
     places = [
-        (rollout, place)
+        (rollout, position)
         for rollout in rollouts
         if rollout.logprobs is not None
-        for place in range(len(rollout.prompt), len(rollout.tokens))
+        for position in range(len(rollout.prompt), len(rollout.tokens))
     ]
-    some = places[:: max(1, len(places) // _CHECKED)][:_CHECKED]
-    near = sum(_is_near(endpoint, rollout, place) for rollout, place in some)
-    return Trained(
+    checked_positions = places[:: max(1, len(places) // _CHECKED)][:_CHECKED]
+    near = sum(_is_near(endpoint, rollout, position) for rollout, position in checked_positions)
+    return TrainingCheck(
         source,
         rollouts,
-        prompts=sum(_prompt_of(endpoint, each) == each.prompt for each in rollouts),
-        texts=sum(
-            _text_of(endpoint, each.completion) == str(each.messages[-1]["content"])
-            for each in rollouts
+        prompts=sum(
+            _tokenize_prompt(endpoint, sequence) == sequence.prompt for sequence in rollouts
         ),
-        recomputed=len(some),
+        texts=sum(
+            _detokenize(endpoint, sequence.completion) == str(sequence.messages[-1]["content"])
+            for sequence in rollouts
+        ),
+        recomputed=len(checked_positions),
         near=near,
         seconds=seconds,
     )
 
 
-def _prompt_of(endpoint: Endpoint, rollout: Rollout) -> list[JSON]:
+def _tokenize_prompt(endpoint: Endpoint, rollout: Rollout) -> list[JSON]:
     turns: JSON = [
         {"role": turn["role"], "content": turn["content"]} for turn in rollout.messages[:-1]
     ]
@@ -204,26 +216,26 @@ def _prompt_of(endpoint: Endpoint, rollout: Rollout) -> list[JSON]:
     ).items("tokens")
 
 
-def _text_of(endpoint: Endpoint, ids: Sequence[int]) -> str:
+def _detokenize(endpoint: Endpoint, ids: Sequence[int]) -> str:
     return endpoint.post("/detokenize", {"tokens": ids}).text("content")
 
 
-def _is_near(endpoint: Endpoint, rollout: Rollout, place: int) -> bool:
+def _is_near(endpoint: Endpoint, rollout: Rollout, position: int) -> bool:
     """Whether the endpoint gives the token at a place the same logprob again, after the tokens before it."""
     assert rollout.logprobs is not None
-    token = rollout.tokens[place]
+    token = rollout.tokens[position]
     body: dict[str, JSON] = {
-        "prompt": list(rollout.tokens[:place]),
+        "prompt": list(rollout.tokens[:position]),
         "n_predict": 1,
         "n_probs": 1,
         "logit_bias": [
             [token, 1000.0]
         ],  # so that it is sampled; its logprob is that of the model all the same
     }
-    found = endpoint.post("/completion", body)
-    same = found.at("completion_probabilities.0.id") == token
+    response = endpoint.post("/completion", body)
+    same = response.at("completion_probabilities.0.id") == token
     return (
         same
-        and abs(found.number("completion_probabilities.0.logprob") - rollout.logprobs[place])
+        and abs(response.number("completion_probabilities.0.logprob") - rollout.logprobs[position])
         <= _NEAR
     )

@@ -21,7 +21,7 @@ from examples.tiny_grpo.children import ChildFailed
 from examples.tiny_grpo.compare import compare
 from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
 from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
-from examples.tiny_grpo.judge import add_fault_flags, render_comparison
+from examples.tiny_grpo.judge import add_fault_flags, list_fault_flags
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
@@ -30,7 +30,7 @@ from examples.tiny_grpo.training.settings import TrainingSettings
 from judgegym.engine.command import StopSignal, run_until_stopped
 from judgegym.engine.terminal.output import say, warn
 from judgegym.judges.config.exit_code import exit_code
-from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, make_whole_number_type
 
 PROGRAM = "python -m examples.tiny_grpo"
 _NEEDED = ("torch", "example_trainer", "matplotlib")
@@ -59,15 +59,15 @@ class Options:
         return Plan(task, TrainingSettings(steps=steps), self.seeds, self.out / task.name, command)
 
 
-def parser() -> OneLineParser:
+def make_parser() -> OneLineParser:
     """The flags."""
-    made = OneLineParser(
+    flag_parser = OneLineParser(
         PROGRAM, "Train a tiny policy with GRPO on groups that this project serves."
     )
-    add = made.add_argument
-    known = f"what rewards the policy; all: {', '.join(TASKS)} (default: %(default)s)"
-    add("--judge", choices=[*TASKS, *SEVERAL_TURNS, "all"], default="all", help=known)
-    what = (
+    add = flag_parser.add_argument
+    judge_help = f"what rewards the policy; all: {', '.join(TASKS)} (default: %(default)s)"
+    add("--judge", choices=[*TASKS, *SEVERAL_TURNS, "all"], default="all", help=judge_help)
+    compare_help = (
         "train with one of the project's rules and without it, or with each of them; --judge is "
         "then the scripted one"
     )
@@ -78,8 +78,8 @@ def parser() -> OneLineParser:
         dest="compare",
         help="a judge that is hacked, and a gold judge",
     )
-    at_least_one = whole_number(1)
-    add("--compare", choices=[*COMPARISONS, "all"], help=what)
+    at_least_one = make_whole_number_type(1)
+    add("--compare", choices=[*COMPARISONS, "all"], help=compare_help)
     add(
         "--seeds",
         type=at_least_one,
@@ -99,37 +99,37 @@ def parser() -> OneLineParser:
         metavar="FOLDER",
         help="an empty or new folder (default: runs/tiny_grpo/TIME)",
     )
-    add_fault_flags(made, _JUDGE)
-    return made
+    add_fault_flags(flag_parser, _JUDGE)
+    return flag_parser
 
 
 def read_options(argv: Sequence[str]) -> Options:
     """Read the command line; wrong input ends the program with exit code 2."""
-    made = parser()
-    given = made.parse_args(argv)
-    if given.steps is not None and given.steps < 2 * WINDOW:
-        made.error(
-            f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are "
+    flag_parser = make_parser()
+    flags = flag_parser.parse_args(argv)
+    if flags.steps is not None and flags.steps < 2 * WINDOW:
+        flag_parser.error(
+            f"--steps: {flags.steps} are too few: the first {WINDOW} and the last {WINDOW} are "
             "compared"
         )
-    tasks, comparisons, faults = _chosen(made, given)
+    tasks, comparisons, faults = _choose(flag_parser, flags)
     missing = [module for module in _NEEDED if find_spec(module) is None]
     if missing:
-        made.error(
+        flag_parser.error(
             f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which "
             "does it"
         )
-    out = (given.out or Path("runs/tiny_grpo") / time.strftime("%Y-%m-%d--%H-%M-%S")).resolve()
+    out = (flags.out or Path("runs/tiny_grpo") / time.strftime("%Y-%m-%d--%H-%M-%S")).resolve()
     try:
-        out = _made(out, is_given=given.out is not None)
+        out = _make_folder(out, is_given=flags.out is not None)
         if any(out.iterdir()):
-            made.error(f"--out: {out} is not empty; expected a new folder")
+            flag_parser.error(f"--out: {out} is not empty; expected a new folder")
     except OSError as error:
-        made.error(f"--out: {out} cannot be used: {error.strerror}")
-    return Options(tasks, comparisons, tuple(range(given.seeds)), given.steps, out, faults)
+        flag_parser.error(f"--out: {out} cannot be used: {error.strerror}")
+    return Options(tasks, comparisons, tuple(range(flags.seeds)), flags.steps, out, faults)
 
 
-def _made(folder: Path, *, is_given: bool) -> Path:
+def _make_folder(folder: Path, *, is_given: bool) -> Path:
     """The folder, or for one that is named by its time another of that second.
 
     Raises:
@@ -138,39 +138,39 @@ def _made(folder: Path, *, is_given: bool) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = (folder.name if number == 1 else f"{folder.name}-{number}" for number in count(1))
     for name in names:
-        made = folder.with_name(name)
+        candidate = folder.with_name(name)
         try:
-            made.mkdir()
+            candidate.mkdir()
         except FileExistsError:
             if not is_given:
                 continue
-            made.mkdir(exist_ok=True)
-        return made
+            candidate.mkdir(exist_ok=True)
+        return candidate
     raise AssertionError("names do not end")
 
 
-def _chosen(
-    made: OneLineParser, given: Namespace
+def _choose(
+    flag_parser: OneLineParser, flags: Namespace
 ) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
     """The tasks, or the comparisons in their place, and the faults of the judge."""
     try:
-        faults = render_comparison(given, _JUDGE)
+        faults = list_fault_flags(flags, _JUDGE)
     except ValueError as error:
-        made.error(f"--{_JUDGE}{error}")
-    if given.compare is not None:
-        compared = COMPARISONS.values() if given.compare == "all" else (COMPARISONS[given.compare],)
-        return (), tuple(each.judged_with(faults) for each in compared), faults
+        flag_parser.error(f"--{_JUDGE}{error}")
+    if flags.compare is not None:
+        compared = COMPARISONS.values() if flags.compare == "all" else (COMPARISONS[flags.compare],)
+        return (), tuple(comparison.add_judge_flags(faults) for comparison in compared), faults
     tasks = (
         tuple(TASKS.values())
-        if given.judge == "all"
-        else ({**TASKS, **SEVERAL_TURNS}[given.judge],)
+        if flags.judge == "all"
+        else ({**TASKS, **SEVERAL_TURNS}[flags.judge],)
     )
     if faults and tasks != (SCRIPTED,):
-        made.error(
+        flag_parser.error(
             f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected "
             "--judge=scripted too"
         )
-    return tuple(task.judged_with(faults) for task in tasks), (), faults
+    return tuple(task.add_judge_flags(faults) for task in tasks), (), faults
 
 
 async def train(options: Options) -> int:

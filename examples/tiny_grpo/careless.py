@@ -50,7 +50,7 @@ class OneOrder(ArenaHardEnv):
     ) -> Judgment[ArenaDetail]:
         (completion,) = completions
         games = ArenaTaskJudge(self.config, self.clients.judge)
-        question = games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
+        question = games.game(task.make_judge_task(completion.answer), "model_is_a", "game_1")
         answers = await ask_question(self.clients.judge, self.config, question)
         game, calls, suspects = (
             Game.from_answers("model_is_a", answers),

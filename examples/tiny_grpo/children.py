@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from examples.processes import ROOT, variables
+from examples.processes import ROOT, process_variables
 
 T = TypeVar("T")
 
@@ -59,12 +59,12 @@ class Child:
         while line := await self.process.stdout.readline():
             yield line
 
-    def failure(self, what: str) -> ChildFailed:
+    def failure(self, problem: str) -> ChildFailed:
         """Return an error about it, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
         return ChildFailed(
             "\n".join(
-                [f"{self.name} {what}; the end of {self.log}:", *(f"  {line}" for line in lines)]
+                [f"{self.name} {problem}; the end of {self.log}:", *(f"  {line}" for line in lines)]
             )
         )
 
@@ -92,14 +92,14 @@ class Children:
                 this process.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as written:
+        with log.open("wb") as log_file:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", *words),
                 stdin=PIPE if reads else DEVNULL,
-                stdout=PIPE if reads else written,
-                stderr=written,
+                stdout=PIPE if reads else log_file,
+                stderr=log_file,
                 cwd=ROOT,
-                env=variables(),
+                env=process_variables(),
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
             )
@@ -112,7 +112,7 @@ class Children:
         self._watchers.append(asyncio.create_task(self._watch(child)))
         return child
 
-    async def unless_failed(self, work: Awaitable[T]) -> T:
+    async def wait_unless_failed(self, work: Awaitable[T]) -> T:
         """Wait for work, or for the first child that ends before it should.
 
         Raises:
@@ -132,7 +132,7 @@ class Children:
             ):  # its error is raised above, or not the first one
                 await task
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until those that may end by themselves have."""
         await asyncio.gather(*(child.process.wait() for child in self._children if child.ends))
 

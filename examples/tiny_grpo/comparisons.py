@@ -66,13 +66,13 @@ class Comparison:
     measure: Panel
     further: tuple[Task, ...] = ()
 
-    def judged_with(self, words: Sequence[str]) -> Comparison:
+    def add_judge_flags(self, words: Sequence[str]) -> Comparison:
         """Return the same comparison with further flags for its judge."""
-        further = tuple(task.judged_with(words) for task in self.further)
+        further = tuple(task.add_judge_flags(words) for task in self.further)
         return replace(
             self,
-            rule=self.rule.judged_with(words),
-            without=self.without.judged_with(words),
+            rule=self.rule.add_judge_flags(words),
+            without=self.without.add_judge_flags(words),
             further=further,
         )
 
@@ -127,15 +127,17 @@ def _thinking_settings(malformed: float) -> tuple[str, ...]:
 def _position() -> Comparison:
     duel = _duel("plain", "--position_bias=0.3", "--noise=0.1")
     rule = replace(duel, name="position-both", title="both orders (the rule)")
-    one = replace(duel, name="position-one", title="one order", environment=f"{_CARELESS}:OneOrder")
+    one_order = replace(
+        duel, name="position-one", title="one order", environment=f"{_CARELESS}:OneOrder"
+    )
     return Comparison(
-        "position", "A judge that prefers the first answer", rule, one, (SHARE, REWARD), SHARE
+        "position", "A judge that prefers the first answer", rule, one_order, (SHARE, REWARD), SHARE
     )
 
 
 COMPARISONS = {
-    made.name: made
-    for made in (
+    comparison.name: comparison
+    for comparison in (
         _failures(
             "failures",
             "Judgments of long answers fail",

@@ -1,7 +1,7 @@
 """What a training run is remembered by: numbers for each step, `curve.json`, and whether the policy learned.
 
 A `Curve` is one setting, trained from several seeds. Files of several curves are comparisons: the
-same training with and without a rule. Whether a seed learned is decided by `progress_of`.
+same training with and without a rule. Whether a seed learned is decided by `measure_progress`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Curve:
     runs: tuple[SeedRun, ...]
 
 
-def progress_of(values: Sequence[float]) -> Progress:
+def measure_progress(values: Sequence[float]) -> Progress:
     """Compare the last steps with the first ones; `values` has one number for each step.
 
     A step is one observation, not its rollouts, which share a policy and prompts; what the policy
@@ -152,16 +152,16 @@ def _autocorrelation(values: Sequence[float]) -> float:
     """
     mean, n = fmean(values), len(values)
     deviations = [value - mean for value in values]
-    squares = sum(each * each for each in deviations)
+    squares = sum(deviation * deviation for deviation in deviations)
     if not squares:
         return 0.0
     estimate = sum(a * b for a, b in pairwise(deviations)) / squares
     return min(max((estimate + 1 / n) / (1 - 4 / n), 0.0), _MOST_CORRELATED)
 
 
-def learned(run: SeedRun) -> Progress:
+def reward_progress(run: SeedRun) -> Progress:
     """Whether the reward of a run rose."""
-    return progress_of([step.reward for step in run.steps])
+    return measure_progress([step.reward for step in run.steps])
 
 
 def across_seeds(runs: Iterable[SeedRun], field: str) -> list[tuple[float, float]]:
@@ -178,7 +178,9 @@ def write_curves(path: Path, curves: Sequence[Curve]) -> None:
     written = [
         {
             **asdict(curve),
-            "runs": [{**asdict(run), "progress": asdict(learned(run))} for run in curve.runs],
+            "runs": [
+                {**asdict(run), "progress": asdict(reward_progress(run))} for run in curve.runs
+            ],
         }
         for curve in curves
     ]

@@ -26,7 +26,7 @@ SMOOTH = 5
 """Steps of which the gold judge's score is a mean: a step has some twenty of its scores."""
 
 
-def with_gold(run: SeedRun, monitor: Path) -> SeedRun:
+def add_gold(run: SeedRun, monitor: Path) -> SeedRun:
     """Return a run with what its monitor saw: the gold judge's score by step, and the step of the alarm.
 
     A step counts those rollouts that began when the trainer had made the steps before it. One
@@ -46,7 +46,7 @@ def with_gold(run: SeedRun, monitor: Path) -> SeedRun:
     return replace(run, steps=tuple(steps), alarm=alarm)
 
 
-def step_of_loss(gold: Sequence[float]) -> int | None:
+def find_loss_step(gold: Sequence[float]) -> int | None:
     """Return the step, from 1, at which the gold judge's score has lost `LOST` of its highest value; `None`: never.
 
     Both are means of the last `SMOOTH` steps.
@@ -54,7 +54,7 @@ def step_of_loss(gold: Sequence[float]) -> int | None:
     means = [fmean(gold[end - SMOOTH : end]) for end in range(SMOOTH, len(gold) + 1)]
     highest = max(range(len(means)), key=means.__getitem__)
     later = (
-        place for place in range(highest, len(means)) if means[place] < (1 - LOST) * means[highest]
+        index for index in range(highest, len(means)) if means[index] < (1 - LOST) * means[highest]
     )
     lost = next(later, None)
     return None if lost is None else lost + SMOOTH
@@ -69,12 +69,12 @@ def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
     """
     is_shown = True
     for with_rule, without in zip(mended.runs, hacked.runs, strict=True):
-        lost, last, better = step_of_loss(_gold(without)), _end(without), _end(with_rule)
+        lost, last, better = find_loss_step(_gold(without)), _end(without), _end(with_rule)
         is_in_time = without.alarm is not None and (lost is None or without.alarm < lost)
         is_shown &= is_in_time and with_rule.alarm is None and better > last
     for curve in (hacked, mended, *further):
         for run in curve.runs:
-            lost = step_of_loss(_gold(run))
+            lost = find_loss_step(_gold(run))
             say(
                 f"{curve.name}, seed {run.seed}: alarm at step {_or_never(run.alarm)}, a tenth of "
                 "the gold score lost "

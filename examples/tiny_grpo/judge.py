@@ -36,7 +36,7 @@ from typing import Any
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.offline import process
 from judgegym.offline.answers import BUILT_IN
 from judgegym.offline.process import StandInSettings
@@ -93,11 +93,11 @@ class Script:
         """Whether a judgment never has a verdict: of these texts about this question, in any order of the texts."""
         is_long = max(map(len, judged.values())) >= self.failures_from
         case = "\0".join(sorted(sections.values()))
-        return is_long and generator(0, case, "no verdict").random() < self.failures
+        return is_long and make_generator(0, case, "no verdict").random() < self.failures
 
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
         """The merits of the texts, which are given by title in the order in which the judge reads them."""
-        errors = generator(0, "\0".join(shown.values()), "noise")
+        errors = make_generator(0, "\0".join(shown.values()), "noise")
         merits = {
             title: self.merit(text) + errors.gauss(0, self.noise) for title, text in shown.items()
         }
@@ -119,9 +119,9 @@ class Script:
 
     def prompts(self) -> list[PromptFormat]:
         """The prompts of this project's judges, answered by this script."""
-        return [self._scripted(known) for known in BUILT_IN]
+        return [self._script_prompt(prompt_format) for prompt_format in BUILT_IN]
 
-    def _scripted(self, known: PromptFormat) -> PromptFormat:
+    def _script_prompt(self, prompt_format: PromptFormat) -> PromptFormat:
         def reply(shown: ShownPrompt) -> str:
             judged = {
                 title: text for title, text in shown.sections.items() if title in shown.merits
@@ -129,15 +129,15 @@ class Script:
             if self.fails(shown.sections, judged):
                 return NO_VERDICT
             merits = self.merits(judged)
-            return known.reply(
+            return prompt_format.reply(
                 replace(shown, merits={title: merits[title] for title in shown.merits})
             )
 
-        return replace(known, reply=reply)
+        return replace(prompt_format, reply=reply)
 
 
 @contextmanager
-def judging(script: Script, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve_judge(script: Script, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve the judge on a thread while the block lasts; its base URL. Port 0 lets the system choose."""
     listener = process.listen(host, port)
     served = BACKGROUND.submit(_serve(script, listener))
@@ -160,7 +160,7 @@ async def _serve(script: Script, listener: socket.socket, *, until_signal: bool 
 
 def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
     """Add the flags of the faults; with a prefix in their names, if the parser has flags of others, too."""
-    for name, kind, metavar, what in (
+    for name, kind, metavar, description in (
         ("failures", float, "0…1", "share of the judgments that never have a verdict"),
         (
             "failures_from",
@@ -190,22 +190,22 @@ def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
             "standard deviation of the error with which a share of the letter is seen",
         ),
     ):
-        shown = f"{what} (default: {getattr(Script(), name)})"
+        shown = f"{description} (default: {getattr(Script(), name)})"
         parser.add_argument(f"--{prefix}{name}", type=kind, metavar=metavar, help=shown)
 
 
-def script_of(options: argparse.Namespace, prefix: str = "") -> Script:
+def read_script(options: argparse.Namespace, prefix: str = "") -> Script:
     """The script of a command line; raises the `ValueError` of a wrong value."""
-    return replace(Script(), **_given(options, prefix))
+    return replace(Script(), **_read_values(options, prefix))
 
 
-def render_comparison(options: argparse.Namespace, prefix: str = "") -> tuple[str, ...]:
+def list_fault_flags(options: argparse.Namespace, prefix: str = "") -> tuple[str, ...]:
     """The flags that a command line names, as those of this program; raises the `ValueError` of a wrong value."""
-    script_of(options, prefix)
-    return tuple(f"--{name}={value}" for name, value in _given(options, prefix).items())
+    read_script(options, prefix)
+    return tuple(f"--{name}={value}" for name, value in _read_values(options, prefix).items())
 
 
-def _given(options: argparse.Namespace, prefix: str) -> dict[str, Any]:
+def _read_values(options: argparse.Namespace, prefix: str) -> dict[str, Any]:
     values = {field.name: getattr(options, prefix + field.name, None) for field in fields(Script)}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -226,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_fault_flags(parser)
     options = parser.parse_args(argv)
     try:
-        script, listener = script_of(options), process.listen("127.0.0.1", options.port)
+        script, listener = read_script(options), process.listen("127.0.0.1", options.port)
     except ValueError as error:
         parser.error(str(error))
     except (OSError, OverflowError) as error:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from statistics import fmean
 
-from examples.tiny_grpo.curve import ERRORS, WINDOW, Curve, Step, learned
+from examples.tiny_grpo.curve import ERRORS, WINDOW, Curve, Step, reward_progress
 from judgegym.engine.terminal.output import say, warn
 
 _ROWS = 12
@@ -39,10 +39,10 @@ class Progress:
         steps = {seed: made[number - 1] for seed, made in self._made.items()}
         rewards = "".join(f"{steps[seed].reward:>9.3f}" for seed in self._shown)
         ratio, clipped = (
-            fmean(getattr(each, name) for each in steps.values())
+            fmean(getattr(seed_step, name) for seed_step in steps.values())
             for name in ("ratio", "clip_fraction")
         )
-        mean = fmean(each.reward for each in steps.values())
+        mean = fmean(seed_step.reward for seed_step in steps.values())
         seconds = time.monotonic() - self._began
         warn(
             f" {number:>3}/{self._steps:<3}  {mean:>6.3f}{rewards}  {ratio:>6.3f}  {clipped:>7.3f} "
@@ -53,7 +53,7 @@ class Progress:
 def show_verdict(curve: Curve) -> bool:
     """Print whether each seed has learned; returns whether all have."""
     say(f"{curve.name}: mean reward of the first {WINDOW} steps and of the last {WINDOW}")
-    verdicts = [(run, learned(run)) for run in curve.runs]
+    verdicts = [(run, reward_progress(run)) for run in curve.runs]
     for run, progress in verdicts:
         if progress.first is None or progress.last is None or progress.standard_error is None:
             say(f"  seed {run.seed}: not decided: {progress.reason}")

@@ -21,10 +21,10 @@ from pathlib import Path
 from examples.processes import free_port
 from examples.tiny_grpo.children import Child, Children
 from examples.tiny_grpo.curve import Curve, SeedRun, Step
-from examples.tiny_grpo.hacking import with_gold
+from examples.tiny_grpo.hacking import add_gold
 from examples.tiny_grpo.progress import Progress
 from examples.tiny_grpo.tasks import Task
-from examples.tiny_grpo.training.events import Finished, Served, Trained, read_event
+from examples.tiny_grpo.training.events import FinishedEvent, ServedEvent, StepEvent, read_event
 from examples.tiny_grpo.training.settings import SeedSettings, TrainingSettings
 from judgegym.monitoring.live_file import MONITOR
 
@@ -69,14 +69,14 @@ async def train_seeds(plan: Plan) -> Curve:
         runs = asyncio.gather(
             *(_SeedTraining(plan, seed, judge, others, progress).run() for seed in plan.seeds)
         )
-        return Curve(plan.task.title, plan.command, tuple(await children.unless_failed(runs)))
+        return Curve(plan.task.title, plan.command, tuple(await children.wait_unless_failed(runs)))
 
 
 async def _judge(children: Children, plan: Plan, name: str, words: Sequence[str]) -> str:
     """Start a judge; returns its URL."""
     log = plan.folder / f"{name.replace(' ', '-')}.log"
     judge = await children.start(f"the {name}", *words, "--port=0", log=log, reads=True)
-    line = await children.unless_failed(_first_line(judge))
+    line = await children.wait_unless_failed(_first_line(judge))
     if not line.startswith(_READY):
         raise judge.failure(f"said {line!r} instead of where it listens")
     return line.removeprefix(_READY).decode().strip()
@@ -105,11 +105,11 @@ class _SeedTraining:
         """Train; the children end with it."""
         began = time.monotonic()
         async with Children() as children:
-            steps, recomputed, groups = await children.unless_failed(self._train(children))
+            steps, recomputed, groups = await children.wait_unless_failed(self._train(children))
             with suppress(
                 asyncio.TimeoutError
             ):  # `serve` sees that all steps are made, and ends by itself
-                await asyncio.wait_for(children.ended(), _END_S)
+                await asyncio.wait_for(children.wait_ended(), _END_S)
         dropped = len(
             _DROPPED.findall(
                 (self._folder / "serve.log").read_text(encoding="utf-8", errors="replace")
@@ -119,7 +119,7 @@ class _SeedTraining:
             self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began
         )
         return (
-            run if "gold" not in self._others else with_gold(run, self._folder / "serve" / MONITOR)
+            run if "gold" not in self._others else add_gold(run, self._folder / "serve" / MONITOR)
         )
 
     async def _train(self, children: Children) -> tuple[list[Step], float, int]:
@@ -140,13 +140,13 @@ class _SeedTraining:
         recomputed = 0.0
         async for line in trainer.lines():
             match read_event(line):
-                case Served(url):
+                case ServedEvent(url):
                     await self._serve(children, api, url)
-                case Trained(step, _, share):
+                case StepEvent(step, _, share):
                     recomputed = recomputed if steps else share
                     steps.append(step)
                     self._progress.step(self._seed, step)
-                case Finished(groups):
+                case FinishedEvent(groups):
                     return steps, recomputed, groups
         raise trainer.failure(f"ended with exit code {await trainer.process.wait()}")
 
@@ -176,7 +176,7 @@ class _SeedTraining:
             "--env.max_batches_offpolicy=2",  # one batch is trained on, one is sampled
             "--env.ensure_scores_are_not_same=False",  # the curve is of all groups, not of those with a signal
             f"--env.data_dir_to_save_evals={self._folder / 'serve'}",
-            *(self._with_urls(word) for word in task.serve),
+            *(self._insert_urls(word) for word in task.serve),
         )
         await children.start(
             f"judgegym serve of seed {self._seed}",
@@ -185,7 +185,7 @@ class _SeedTraining:
             ends=True,
         )
 
-    def _with_urls(self, word: str) -> str:
+    def _insert_urls(self, word: str) -> str:
         for name, url in self._others.items():
             word = word.replace(f"{{{name}}}", url)
         return word

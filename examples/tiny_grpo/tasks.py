@@ -81,7 +81,7 @@ class Task:
     steps: int | None = None
     others: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def judged_with(self, words: Sequence[str]) -> Task:
+    def add_judge_flags(self, words: Sequence[str]) -> Task:
         """Return the same task with further flags for its judge."""
         return replace(self, judge=(*self.judge, *words))
 

@@ -16,13 +16,13 @@ from judgegym.data.answers import PromptTask
 from judgegym.engine.completions import Completion
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.core.judgment import Judgment, ScoreParts
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.ledger import component
 
 _LIKED = "e"
 
 
-def named_letter(answer: str) -> str:
+def find_named_letter(answer: str) -> str:
     """Return the letter that an answer has most of; the liked one of an answer without letters."""
     letters = Counter(character for character in answer if character.isalpha())
     return letters.most_common(1)[0][0] if letters else _LIKED
@@ -35,21 +35,25 @@ class TwoTurnsEnv(PromptsEnv):
 
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
         """Ask for the letter that was named; end after two turns."""
-        return f"use {named_letter(completions[0].answer)}" if len(completions) == 1 else None
+        return f"use {find_named_letter(completions[0].answer)}" if len(completions) == 1 else None
 
     async def judge(
         self, task: PromptTask, completions: Sequence[Completion]
     ) -> Judgment[ScoreParts]:
         """Score each turn, and the conversation with the mean."""
         first = completions[0]
-        named = named_letter(first.answer)
-        swapped = str.maketrans({named: _LIKED, _LIKED: named})
-        shown = [
+        letter = find_named_letter(first.answer)
+        swapped = str.maketrans({letter: _LIKED, _LIKED: letter})
+        judged_completions = [
             first,
-            *(replace(said, answer=said.answer.translate(swapped)) for said in completions[1:]),
+            *(
+                replace(completion, answer=completion.answer.translate(swapped))
+                for completion in completions[1:]
+            ),
         ]
-        judgments = await all_results(
-            self._judge_letter(task, said, turn) for turn, said in enumerate(shown, 1)
+        judgments = await gather_results(
+            self._judge_letter(task, completion, turn)
+            for turn, completion in enumerate(judged_completions, 1)
         )
         calls = tuple(call for judgment in judgments for call in judgment.calls)
         failed = next((judgment for judgment in judgments if judgment.score is None), None)
@@ -66,9 +70,9 @@ class TwoTurnsEnv(PromptsEnv):
         )
 
     async def _judge_letter(
-        self, task: PromptTask, said: Completion, turn: int
+        self, task: PromptTask, completion: Completion, turn: int
     ) -> Judgment[ScoreParts]:
         with component(f"turn_{turn}"):
             return await super().judge(
-                task, [replace(said, follow_up="")]
+                task, [replace(completion, follow_up="")]
             )  # as an answer of its own

@@ -12,11 +12,17 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
-from judgegym.api.session import WithSession, in_sync, listed, optional_text, shown_kind
+from judgegym.api.session import (
+    JudgeSession,
+    check_optional_text,
+    describe_kind,
+    make_sync,
+    read_list,
+)
 from judgegym.judges.conversations.messages import (
     ChatTurn,
     TextOrMessages,
-    answer_turns,
+    completion_turns,
     render_completion,
     render_conversation,
 )
@@ -26,10 +32,10 @@ from judgegym.judges.core.group import (
     GroupJudge,
     MemberDetail,
     OrderAgreement,
-    looks_in_words,
-    orders_in_words,
+    describe_looks,
+    describe_orders,
 )
-from judgegym.judges.core.tasks import JudgeTask, answered
+from judgegym.judges.core.tasks import JudgeTask, remove_task_thinking
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
@@ -68,17 +74,17 @@ class GroupTable(JudgmentTable[MemberDetail]):
     def table(self) -> TextTable:
         """The answers with their scores, what the judge saw of them, and explanations."""
         seen = [
-            "" if each.detail is None else looks_in_words(each.detail.looks)
-            for each in self.judgments
+            "" if judgment.detail is None else describe_looks(judgment.detail.looks)
+            for judgment in self.judgments
         ]
         rows = [
-            (answer, score, status, looks, why)
-            for (answer, score, _, status, why), looks in zip(
+            (answer, score, status, looks, explanation)
+            for (answer, score, _, status, explanation), looks in zip(
                 super().table().rows, seen, strict=True
             )
         ]
         header = ("answer", "score", "status", "seen", "explanation")
-        return TextTable(header, rows, title=orders_in_words(self.orders))
+        return TextTable(header, rows, title=describe_orders(self.orders))
 
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
@@ -87,7 +93,7 @@ Messages: TypeAlias = Sequence[Mapping[str, object]]
 _MESSAGES = TypeAdapter(list[ChatTurn])
 
 
-class OpenGroupJudge(WithSession[GroupJudge]):
+class OpenGroupJudge(JudgeSession[GroupJudge]):
     """A judge that compares the answers to one question.
 
     The answers are texts, or conversations: lists of messages, whose tool calls are written out.
@@ -125,37 +131,45 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         Raises:
             DataError: an answer or the question is neither a text nor a list of messages.
         """
-        parted = listed(answers, "answers", conversation)
-        asked, anchor = conversation(question, "the question"), optional_text(baseline, "baseline")
+        conversations = read_list(answers, "answers", validate_conversation)
+        prompt, baseline_text = (
+            validate_conversation(question, "the question"),
+            check_optional_text(baseline, "baseline"),
+        )
         try:
-            said, traces = tuple(map(render_completion, parted)), tuple(map(answer_turns, parted))
-            task = answered(
-                JudgeTask(render_conversation(asked), said, traces=traces), self.settings
+            responses, traces = (
+                tuple(map(render_completion, conversations)),
+                tuple(map(completion_turns, conversations)),
+            )
+            task = remove_task_thinking(
+                JudgeTask(render_conversation(prompt), responses, traces=traces), self.settings
             )
         except UnseenPart as error:
             raise DataError(str(error)) from None
-        compared = replace(
+        group_task = replace(
             task,
             rubric=self.criteria,
-            reference=optional_text(reference, "reference"),
-            context=optional_text(context, "context"),
-            baseline=anchor
-            if anchor and anchor.strip()
+            reference=check_optional_text(reference, "reference"),
+            context=check_optional_text(context, "context"),
+            baseline=baseline_text
+            if baseline_text and baseline_text.strip()
             else None,  # any answer is better than a blank
         )
-        return await BACKGROUND.join(self._judge_task(compared))
+        return await BACKGROUND.join(self._judge_task(group_task))
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     async def _judge_task(self, task: JudgeTask) -> GroupTable:
-        judge = await self._opened()
-        filled = tuple(place for place, answer in enumerate(task.responses) if answer.strip())
-        if not filled:
+        judge = await self._open_judge()
+        positions = tuple(
+            position for position, answer in enumerate(task.responses) if answer.strip()
+        )
+        if not positions:
             return GroupTable(task.responses, (EMPTY,) * len(task.responses), OrderAgreement())
-        judged = await judge.judge(task.only(filled, filled))
-        members = iter(judged.members)
+        group_judgment = await judge.judge(task.select_responses(positions, positions))
+        members = iter(group_judgment.members)
         judgments = tuple(next(members) if answer.strip() else EMPTY for answer in task.responses)
-        return GroupTable(task.responses, judgments, judged.orders)
+        return GroupTable(task.responses, judgments, group_judgment.orders)
 
 
 class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=ListwiseGroupJudge):
@@ -188,19 +202,19 @@ class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=Tourn
     """
 
 
-def conversation(given: object, what: str) -> TextOrMessages:
+def validate_conversation(value: object, name: str) -> TextOrMessages:
     """A text, or messages that were checked.
 
     Raises:
         DataError: it is neither.
     """
-    if isinstance(given, str):
-        return given
-    expected = f"{what}: expected a text or a list of messages"
-    if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
-        raise DataError(f"{expected}, found {shown_kind(given)}")
+    if isinstance(value, str):
+        return value
+    expected = f"{name}: expected a text or a list of messages"
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
+        raise DataError(f"{expected}, found {describe_kind(value)}")
     try:
-        return _MESSAGES.validate_python([*given])
+        return _MESSAGES.validate_python([*value])
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(f"{expected}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from judgegym.api.open_judge import Answers, DetailT, OpenJudge
 from judgegym.api.results import JudgmentTable
-from judgegym.api.session import in_sync, optional_text, text
+from judgegym.api.session import check_optional_text, check_text, make_sync
 from judgegym.judges.arena import ArenaDetail, ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
@@ -76,14 +76,18 @@ class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory
         self, question: str, answers: Answers, *, reference: str | None = None
     ) -> JudgmentTable[RubricDetail]:
         """Score each answer; `reference` is an answer that gets the highest score."""
-        return await self._judged(question, answers, reference=reference)
+        return await self._judge_answers(question, answers, reference=reference)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(self, question: str, answer: str, reference: str | None = None) -> JudgeTask:
         levels = tuple(self.rubric.levels.items())
         return JudgeTask(
-            question, (answer,), optional_text(reference, "reference"), self.rubric.criteria, levels
+            question,
+            (answer,),
+            check_optional_text(reference, "reference"),
+            self.rubric.criteria,
+            levels,
         )
 
 
@@ -106,15 +110,18 @@ class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=
         reference: str | None = None,
     ) -> JudgmentTable[PanelDetail]:
         """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
-        return await self._judged(question, answers, context=context, reference=reference)
+        return await self._judge_answers(question, answers, context=context, reference=reference)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(
         self, question: str, answer: str, context: str | None = None, reference: str | None = None
     ) -> JudgeTask:
-        shown, compared = optional_text(context, "context"), optional_text(reference, "reference")
-        return JudgeTask(question, (answer,), compared, context=shown)
+        context_text, reference_text = (
+            check_optional_text(context, "context"),
+            check_optional_text(reference, "reference"),
+        )
+        return JudgeTask(question, (answer,), reference_text, context=context_text)
 
 
 class ChecklistJudge(
@@ -141,19 +148,23 @@ class ChecklistJudge(
         reference: str | None = None,
     ) -> JudgmentTable[ChecklistDetail]:
         """Judge each answer, by `criteria` of this question if it has some, beside `reference`."""
-        return await self._judged(question, answers, criteria=criteria, reference=reference)
+        return await self._judge_answers(question, answers, criteria=criteria, reference=reference)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(
         self, question: str, answer: str, criteria: object = None, reference: str | None = None
     ) -> JudgeTask:
-        own = self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
+        default_criteria = (
+            self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
+        )
         try:
-            given = read_criteria(own if criteria is None else criteria)
+            task_criteria = read_criteria(default_criteria if criteria is None else criteria)
         except ValueError as error:
             raise DataError(f"criteria: {error}") from error
-        return JudgeTask(question, (answer,), optional_text(reference, "reference"), criteria=given)
+        return JudgeTask(
+            question, (answer,), check_optional_text(reference, "reference"), criteria=task_criteria
+        )
 
 
 class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory=PromptTaskJudge):
@@ -200,18 +211,20 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         """
         if "judge_prompt" in settings:
             raise SettingsError("judge_prompt: it is the first argument, prompt")
-        given: object = prompt
-        of_prompt = {
+        judge_prompt: object = prompt
+        prompt_settings = {
             "scale": scale,
             "verdict": verdict,
             "system": system,
             "optional": optional or None,
         }
-        beside = next((name for name, value in of_prompt.items() if value is not None), None)
+        extra_name = next(
+            (name for name, value in prompt_settings.items() if value is not None), None
+        )
         if is_prompt_file(str(prompt)):
-            if beside is not None:
+            if extra_name is not None:
                 raise SettingsError(
-                    f"{beside}: the prompt file {prompt} says it; give a file or a prompt with its "
+                    f"{extra_name}: the prompt file {prompt} says it; give a file or a prompt with its "
                     "scale"
                 )
         elif scale is None:
@@ -219,19 +232,19 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
                 "scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'"
             )
         else:
-            usual = (
+            default_verdict = (
                 {"within": "brackets"} if isinstance(scale, str | Mapping) else {"after": "Score:"}
             )
-            given = {
+            judge_prompt = {
                 "prompt": prompt,
-                **of_prompt,
-                "verdict": verdict or usual,
+                **prompt_settings,
+                "verdict": verdict or default_verdict,
                 "optional": optional,
             }
-        super().__init__(offline=offline, judge_prompt=given, **settings)
+        super().__init__(offline=offline, judge_prompt=judge_prompt, **settings)
 
     @property
-    def _unseen(self) -> frozenset[str]:
+    def _hidden_fields(self) -> frozenset[str]:
         assert isinstance(self.settings, PromptJudgeSettings)
         return frozenset(TASK_FIELDS) - self.settings.shown_names
 
@@ -247,9 +260,9 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
     ) -> JudgmentTable[PromptDetail]:
         """Judge each answer with what the prompt shows beside it."""
         texts = {"reference": reference, "rubric": rubric, "context": context, "baseline": baseline}
-        return await self._judged(question, answers, **texts)
+        return await self._judge_answers(question, answers, **texts)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(
         self,
@@ -263,10 +276,10 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         return JudgeTask(
             question,
             (answer,),
-            reference=optional_text(reference, "reference"),
-            rubric=optional_text(rubric, "rubric"),
-            baseline=optional_text(baseline, "baseline"),
-            context=optional_text(context, "context"),
+            reference=check_optional_text(reference, "reference"),
+            rubric=check_optional_text(rubric, "rubric"),
+            baseline=check_optional_text(baseline, "baseline"),
+            context=check_optional_text(context, "context"),
         )
 
 
@@ -286,12 +299,12 @@ class ArenaHardJudge(OpenJudge[ArenaDetail], settings=ArenaJudgeSettings, factor
         self, question: str, answers: Answers, *, baseline: str
     ) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
-        return await self._judged(question, answers, baseline=baseline)
+        return await self._judge_answers(question, answers, baseline=baseline)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(self, question: str, answer: str, baseline: str) -> JudgeTask:
-        return JudgeTask(question, (answer,), baseline=text(baseline, "baseline"))
+        return JudgeTask(question, (answer,), baseline=check_text(baseline, "baseline"))
 
 
 class PeerJudge(OpenJudge[PeerDetail], settings=PeerJudgeSettings, factory=PeerTaskJudge):
@@ -317,9 +330,9 @@ class PeerJudge(OpenJudge[PeerDetail], settings=PeerJudgeSettings, factory=PeerT
 
     async def judge(self, question: str, answers: Answers) -> JudgmentTable[PeerDetail]:
         """Score each answer."""
-        return await self._judged(question, answers)
+        return await self._judge_answers(question, answers)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(self, question: str, answer: str) -> JudgeTask:
         return JudgeTask(question, (answer,), rubric=self.rubric)
@@ -346,15 +359,17 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
         context: str | None = None,
     ) -> JudgmentTable[RuleDetail]:
         """Score each answer; `reference` is what a rule expects, `context` is for a function of your own alone."""
-        return await self._judged(question, answers, reference=reference, context=context)
+        return await self._judge_answers(question, answers, reference=reference, context=context)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(
         self, question: str, answer: str, reference: str | None = None, context: str | None = None
     ) -> JudgeTask:
-        shown = optional_text(context, "context")
-        return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
+        context_text = check_optional_text(context, "context")
+        return JudgeTask(
+            question, (answer,), check_optional_text(reference, "reference"), context=context_text
+        )
 
 
 def _resolve_settings_type(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
@@ -362,7 +377,7 @@ def _resolve_settings_type(settings: type[JudgeSettings]) -> type[AnyJudgeSettin
     return AnyJudgeSettings.add_choices((f"judge={built_in_kind(settings)}",))
 
 
-class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):
+class _PartsJudge(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):
     """Scores answers by several judges."""
 
     async def judge(
@@ -377,7 +392,7 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=o
         criteria: object = None,
     ) -> JudgmentTable[PartsDetail]:
         """Score each answer; the parts are shown what is given beside it, as they are in a row of `judgegym score`."""
-        return await self._judged(
+        return await self._judge_answers(
             question,
             answers,
             reference=reference,
@@ -387,10 +402,10 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=o
             criteria=criteria,
         )
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     @property
-    def _unseen(self) -> frozenset[str]:
+    def _hidden_fields(self) -> frozenset[str]:
         assert isinstance(self.settings, AnyJudgeSettings)
         return frozenset(TASK_FIELDS) - self.settings.shown_fields
 
@@ -404,7 +419,7 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=o
         aspects: object = None,
         criteria: object = None,
     ) -> JudgeTask:
-        shown = {
+        fields = {
             "reference": reference,
             "context": context,
             "rubric": rubric,
@@ -412,13 +427,13 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=o
             "criteria": criteria,
         }
         try:
-            return make_judge_task(question, (answer,), shown)
+            return make_judge_task(question, (answer,), fields)
         except ValueError as error:
             raise DataError(str(error)) from error
 
 
 class RewardJudge(
-    _MadeOfJudges, settings=_resolve_settings_type(CompositeJudgeSettings), factory=open_judge
+    _PartsJudge, settings=_resolve_settings_type(CompositeJudgeSettings), factory=open_judge
 ):
     """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
 
@@ -444,7 +459,7 @@ class RewardJudge(
         )
 
 
-class Jury(_MadeOfJudges, settings=_resolve_settings_type(JurySettings), factory=open_judge):
+class Jury(_PartsJudge, settings=_resolve_settings_type(JurySettings), factory=open_judge):
     """Scores answers by several judges and combines their scores.
 
     Example:
@@ -465,7 +480,7 @@ class Jury(_MadeOfJudges, settings=_resolve_settings_type(JurySettings), factory
         )
 
 
-class Cascade(_MadeOfJudges, settings=_resolve_settings_type(CascadeSettings), factory=open_judge):
+class Cascade(_PartsJudge, settings=_resolve_settings_type(CascadeSettings), factory=open_judge):
     """Scores each answer by a cheap judge, or by a strong one if the cheap one is unsure.
 
     Example:
@@ -486,7 +501,7 @@ class Cascade(_MadeOfJudges, settings=_resolve_settings_type(CascadeSettings), f
         )
 
 
-class Steps(_MadeOfJudges, settings=_resolve_settings_type(StepsSettings), factory=open_judge):
+class Steps(_PartsJudge, settings=_resolve_settings_type(StepsSettings), factory=open_judge):
     """Scores each step of an agent's trace by a judge and combines the scores; a text is one step.
 
     Example:
@@ -520,15 +535,15 @@ class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory
 
     async def judge(self, question: str, answers: Answers) -> JudgmentTable[RewardDetail]:
         """Ask for the number of each answer; `question` may be a conversation as one text."""
-        return await self._judged(question, answers)
+        return await self._judge_answers(question, answers)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(self, question: str, answer: str) -> JudgeTask:
         return JudgeTask(question, (answer,))
 
 
-_OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")
+_BUILT_IN_ONLY_SETTINGS = ("judge_critique_rounds", "judge_output", "judge_system_prompt")
 """Settings of the built-in judges that no other judge is given."""
 
 
@@ -565,10 +580,10 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
         Raises:
             SettingsError: a setting is unknown or wrong, or only built-in judges read it.
         """
-        idle = next((name for name in _OF_OTHER_JUDGES if name in settings), None)
-        if idle is not None:
+        unused_name = next((name for name in _BUILT_IN_ONLY_SETTINGS if name in settings), None)
+        if unused_name is not None:
             raise SettingsError(
-                f"{idle}: only the built-in judges read it; a judge of one's own has its own prompt"
+                f"{unused_name}: only the built-in judges read it; a judge of one's own has its own prompt"
             )
         super().__init__(offline=offline, **settings)
         self._offline_prompts = offline_prompts
@@ -576,9 +591,9 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
 
     async def judge(self, question: str, answers: Answers) -> JudgmentTable[DetailT]:
         """Judge each answer; a failed judge is a judgment without a score, with the reason."""
-        return await self._judged(question, answers)
+        return await self._judge_answers(question, answers)
 
-    judge_sync = in_sync(judge)
+    judge_sync = make_sync(judge)
 
     def _task(self, question: str, answer: str) -> JudgeTask:
         return JudgeTask(question, (answer,))

@@ -10,23 +10,23 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from judgegym.api.group_judges import Messages, conversation
-from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
-from judgegym.api.session import WithSession, in_sync, listed, text
-from judgegym.judges.conversations.messages import answer_turns, render_completion
+from judgegym.api.group_judges import Messages, validate_conversation
+from judgegym.api.results import EMPTY, NOT_JUDGED, TABLE_COLUMNS, JudgmentTable
+from judgegym.api.session import JudgeSession, check_text, make_sync, read_list
+from judgegym.judges.conversations.messages import completion_turns, render_completion
 from judgegym.judges.conversations.turns import Turn, UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.tasks import JudgeTask, TaskError, answered
-from judgegym.llm.at_once import all_results
+from judgegym.judges.core.tasks import JudgeTask, TaskError, remove_task_thinking
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import DataError, RunStop
 
 logger = logging.getLogger(__name__)
 
-_NEARLY = 0.88
+_TYPO_SIMILARITY = 0.88
 """How similar a column's name is to that of an argument for which it is a mistake."""
-_LINES = 10
+_PROGRESS_LINES = 10
 """How many lines of progress there are."""
 Answers: TypeAlias = str | Sequence[str | Messages]
 """Answers of a question, each a text or a list of messages; one text is one answer."""
@@ -39,14 +39,14 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
     Raises:
         DataError: it is neither a text nor messages, or a judge is not shown all of it.
     """
-    given = conversation(value, name)
+    messages = validate_conversation(value, name)
     try:
-        return render_completion(given), answer_turns(given)
+        return render_completion(messages), completion_turns(messages)
     except UnseenPart as error:
         raise DataError(f"{name}: {error}") from None
 
 
-class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
+class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
     """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
 
     _last: (
@@ -82,7 +82,9 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
                 that were judged before, and the others as failed.
         """
         parameters = {
-            name: each for name, each in self._parameters.items() if name not in self._unseen
+            name: parameter
+            for name, parameter in self._parameters.items()
+            if name not in self._hidden_fields
         }
         answers, tasks, columns = list[str](), list[JudgeTask](), list[Mapping[str, object]]()
         unused: dict[str, None] = {}
@@ -91,37 +93,41 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
                 raise DataError(
                     f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}"
                 )
-            others = [str(name) for name in row if name not in parameters]
+            extra_names = [str(name) for name in row if name not in parameters]
             unknown = [
-                name for name in others if get_close_matches(name, parameters, n=1, cutoff=_NEARLY)
-            ]
-            taken = [
                 name
-                for name in others
-                if name in OWN_COLUMNS or name.startswith(("aspect/", "criterion/"))
+                for name in extra_names
+                if get_close_matches(name, parameters, n=1, cutoff=_TYPO_SIMILARITY)
             ]
-            needed = (name for name, each in parameters.items() if each.default is each.empty)
-            lacking = [name for name in needed if name not in row]
-            if unknown or lacking:
-                what = f"no {lacking[0]!r}" if lacking else f"the unknown {unknown[0]!r}"
+            reserved = [
+                name
+                for name in extra_names
+                if name in TABLE_COLUMNS or name.startswith(("aspect/", "criterion/"))
+            ]
+            required = (
+                name for name, argument in parameters.items() if argument.default is argument.empty
+            )
+            missing = [name for name in required if name not in row]
+            if unknown or missing:
+                problem = f"no {missing[0]!r}" if missing else f"the unknown {unknown[0]!r}"
                 raise DataError(
-                    f"rows[{number}]: found {what}; this judge takes {', '.join(parameters)}"
+                    f"rows[{number}]: found {problem}; this judge takes {', '.join(parameters)}"
                 )
-            if taken:
+            if reserved:
                 raise DataError(
-                    f"rows[{number}]: {taken[0]!r} is a column of the table that comes back; "
+                    f"rows[{number}]: {reserved[0]!r} is a column of the table that comes back; "
                     "rename it"
                 )
-            unused.update(dict.fromkeys(others))
+            unused.update(dict.fromkeys(extra_names))
             columns.append({str(name): value for name, value in row.items() if name != "answer"})
             try:
-                given = {str(name): value for name, value in row.items() if name in parameters}
-                asked, answer = (
-                    text(given.pop("question"), "question"),
-                    _answer(given.pop("answer"), "answer"),
+                arguments = {str(name): value for name, value in row.items() if name in parameters}
+                question, answer = (
+                    check_text(arguments.pop("question"), "question"),
+                    _answer(arguments.pop("answer"), "answer"),
                 )
                 answers.append(answer[0])
-                tasks.append(self._shown(asked, answer, given))
+                tasks.append(self._make_task(question, answer, arguments))
             except DataError as error:
                 raise DataError(f"rows[{number}].{error}") from None
         if unused:
@@ -130,35 +136,43 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
                 ", ".join(unused),
             )
         return await BACKGROUND.join(
-            self._judge_rows(answers, tasks, columns, place="rows[{}].", progress=progress)
+            self._judge_rows(answers, tasks, columns, prefix="rows[{}].", progress=progress)
         )
 
-    many_sync = in_sync(many)
+    many_sync = make_sync(many)
 
-    async def _judged(
+    async def _judge_answers(
         self, question: str, answers: Answers, **context: object
     ) -> JudgmentTable[DetailT]:
-        given, asked = listed(answers, "answers", _answer), text(question, "question")
-        tasks = [self._shown(asked, answer, context) for answer in given]
-        unseen = next(
-            (name for name in context if name in self._unseen and context[name] is not None), None
+        parsed_answers, question_text = (
+            read_list(answers, "answers", _answer),
+            check_text(question, "question"),
         )
-        if unseen is not None:
-            seen = (name for name in self._parameters if name not in self._unseen)
+        tasks = [self._make_task(question_text, answer, context) for answer in parsed_answers]
+        hidden_name = next(
+            (name for name in context if name in self._hidden_fields and context[name] is not None),
+            None,
+        )
+        if hidden_name is not None:
+            shown_names = (name for name in self._parameters if name not in self._hidden_fields)
             raise DataError(
-                f"{unseen}: this judge is not shown it, but {', '.join(seen)}; leave it out"
+                f"{hidden_name}: this judge is not shown it, but {', '.join(shown_names)}; leave it out"
             )
-        columns = [{"question": asked}] * len(given)
-        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], tasks, columns))
+        columns = [{"question": question_text}] * len(parsed_answers)
+        return await BACKGROUND.join(
+            self._judge_rows([response for response, _ in parsed_answers], tasks, columns)
+        )
 
-    def _shown(
+    def _make_task(
         self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]
     ) -> JudgeTask:
         """The task of an answer, with its trace."""
-        said, trace = answer
-        task = answered(JudgeTask(question, (said,), traces=(trace,)), self.settings)
-        made = self._task(task.prompt, task.response, **context)
-        return replace(made, traces=task.traces, written=task.written)
+        response, trace = answer
+        task = remove_task_thinking(
+            JudgeTask(question, (response,), traces=(trace,)), self.settings
+        )
+        judge_task = self._task(task.prompt, task.response, **context)
+        return replace(judge_task, traces=task.traces, written=task.written)
 
     @property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -166,7 +180,7 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
         return inspect.signature(self._task).parameters
 
     @property
-    def _unseen(self) -> frozenset[str]:
+    def _hidden_fields(self) -> frozenset[str]:
         """Of these, what the judge is not shown as its settings are."""
         return frozenset()
 
@@ -181,8 +195,8 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
         judgments: Sequence[Judgment[DetailT] | None],
         columns: Sequence[Mapping[str, object]],
     ) -> JudgmentTable[DetailT]:
-        found = tuple(judgment or self._not_judged for judgment in judgments)
-        return JudgmentTable(tuple(answers), found, columns=tuple(columns))
+        complete = tuple(judgment or self._not_judged for judgment in judgments)
+        return JudgmentTable(tuple(answers), complete, columns=tuple(columns))
 
     async def _judge_rows(
         self,
@@ -190,55 +204,55 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
         tasks: Sequence[JudgeTask],
         columns: Sequence[Mapping[str, object]],
         *,
-        place: str = "",
+        prefix: str = "",
         progress: bool = False,
     ) -> JudgmentTable[DetailT]:
         """Judge each answer, all at once; an empty one without asking.
 
         Raises:
-            DataError: a task lacks something that the judge needs; `place` with its number begins
+            DataError: a task lacks something that the judge needs; `prefix` with its number begins
                 the message.
             RunStop: no call can be made any more; its `table` has what was judged.
         """
-        judge = await self._opened()
+        judge = await self._open_judge()
         for number, task in enumerate(tasks):
             try:
                 if isinstance(judge, SingleJudge):  # a judge of one's own has no checks
                     judge.check(task)
             except TaskError as error:
-                raise DataError(f"{place.format(number)}{error}") from None
+                raise DataError(f"{prefix.format(number)}{error}") from None
         judgments: list[Judgment[DetailT] | None] = [None] * len(answers)
         self._last = answers, judgments, columns
         done = failed = 0
 
-        async def one(place: int) -> None:
+        async def judge_row(index: int) -> None:
             nonlocal done, failed
-            is_blank = not self.settings.shown(answers[place]).text.strip()
-            judgment = EMPTY if is_blank else await judge.judge(tasks[place])
+            is_blank = not self.settings.hide_thinking(answers[index]).text.strip()
+            judgment = EMPTY if is_blank else await judge.judge(tasks[index])
             if judgment.status.is_failure:
                 judgment = replace(judgment, explanation=self._name_arguments(judgment.explanation))
-            judgments[place] = judgment
+            judgments[index] = judgment
             done += 1
             failed += judgment.status.is_failure
-            is_line = done == len(answers) or done * _LINES // len(answers) > (
+            is_progress_due = done == len(answers) or done * _PROGRESS_LINES // len(answers) > (
                 done - 1
-            ) * _LINES // len(answers)
-            if progress and is_line:
+            ) * _PROGRESS_LINES // len(answers)
+            if progress and is_progress_due:
                 sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
 
         try:
-            await all_results(map(one, range(len(answers))))
+            await gather_results(map(judge_row, range(len(answers))))
         except RunStop as stop:
             table = stop.table = self._table(answers, judgments, columns)
-            how = (
+            cache_hint = (
                 ""
                 if self.settings.judge_cache
                 else "; with judge_cache=FILE they would not be paid for again"
             )
-            rest = "its failures are the places of the rows to judge again"
+            retry_hint = "its failures are the places of the rows to judge again"
             stop.args = (
                 f"{self._name_arguments(str(stop))}\n{table.judged_words}: `table` of this error "
-                f"has them{how}; {rest}",
+                f"has them{cache_hint}; {retry_hint}",
             )
             raise
         return self._table(answers, judgments, columns)

@@ -46,7 +46,7 @@ class TextTable:
         """The table as text; a line break in a cell is shown as a space."""
         lines = [self.header, *self.rows]
         cells = [[" ".join(_cut(cell).split()) for cell in line] for line in lines]
-        widths = [max(len(line[place]) for line in cells) for place in range(len(self.header))]
+        widths = [max(len(line[column]) for line in cells) for column in range(len(self.header))]
         padded = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in cells
@@ -74,7 +74,7 @@ def _cut(cell: str) -> str:
 
 
 _MOST_ROWS = 40
-OWN_COLUMNS = (
+TABLE_COLUMNS = (
     *("answer", "score", "status", "label", "explanation"),
     *("cost", "prompt_tokens", "completion_tokens", "verdicts"),
 )
@@ -133,7 +133,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def failures(self) -> list[int]:
         """The places of the answers whose judge failed, from 0."""
         return [
-            place for place, judgment in enumerate(self.judgments) if judgment.status.is_failure
+            index for index, judgment in enumerate(self.judgments) if judgment.status.is_failure
         ]
 
     @property
@@ -150,16 +150,16 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         `aspect/NAME` and `criterion/NAME`; if rows have different ones, a list of objects in
         `verdicts`.
         """
-        beside = self.columns or ({},) * len(self)
+        extra_columns = self.columns or ({},) * len(self)
         by_name = _verdict_columns(self.judgments)
-        found = []
-        for answer, judgment, given, verdicts in zip(
-            self.answers, self.judgments, beside, by_name, strict=True
+        rows = []
+        for answer, judgment, extra, verdicts in zip(
+            self.answers, self.judgments, extra_columns, by_name, strict=True
         ):
             usage = sum((call.run.usage for call in judgment.calls), Usage())
-            found.append(
+            rows.append(
                 {
-                    **given,
+                    **extra,
                     "answer": answer,
                     "score": judgment.score,
                     "status": judgment.status.value,
@@ -171,7 +171,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
                     "completion_tokens": usage.completion_tokens,
                 }
             )
-        return found
+        return rows
 
     def to_pandas(self) -> Any:
         """Return the records as a `pandas.DataFrame`; a failed judge's score is missing (NaN).
@@ -185,7 +185,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
             raise SettingsError("to_pandas needs pandas: pip install pandas") from None
         records = self.records()
         names = dict.fromkeys(name for record in records for name in record) or dict.fromkeys(
-            OWN_COLUMNS
+            TABLE_COLUMNS
         )
         frame = pandas.DataFrame(records, columns=list(names))
         return frame.astype({"score": "float64"})
@@ -205,14 +205,14 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return TextTable(("answer", "score", "label", "status", "explanation"), rows)
 
     @overload
-    def __getitem__(self, place: int) -> Judgment[DetailT]: ...
+    def __getitem__(self, index: int) -> Judgment[DetailT]: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Judgment[DetailT]]: ...
+    def __getitem__(self, index: slice) -> Sequence[Judgment[DetailT]]: ...
 
-    def __getitem__(self, place: int | slice) -> Judgment[DetailT] | Sequence[Judgment[DetailT]]:
+    def __getitem__(self, index: int | slice) -> Judgment[DetailT] | Sequence[Judgment[DetailT]]:
         """The judgment of an answer."""
-        return self.judgments[place]
+        return self.judgments[index]
 
     def __len__(self) -> int:
         """The number of answers."""
@@ -224,16 +224,16 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     def __str__(self) -> str:
         """The table as text: of more than 40 answers the first and the last 20, and how all ended."""
-        return str(self._shown())
+        return str(self._shorten_table())
 
-    def _shown(self) -> TextTable:
+    def _shorten_table(self) -> TextTable:
         whole = self.table()
         if len(self) <= _MOST_ROWS:
             return whole
         gap, half = ("…",) + ("",) * (len(whole.header) - 1), _MOST_ROWS // 2
         rows = [*whole.rows[:half], gap, *whole.rows[-half:]]
-        ended = Counter(judgment.status.value for judgment in self.judgments)
-        counts = ", ".join(f"{count:,} {status}" for status, count in ended.items())
+        status_counts = Counter(judgment.status.value for judgment in self.judgments)
+        counts = ", ".join(f"{count:,} {status}" for status, count in status_counts.items())
         title = "; ".join(filter(None, (f"{len(self):,} answers: {counts}", whole.title)))
         return TextTable(whole.header, rows, title=title)
 
@@ -243,40 +243,50 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""
-        return self._shown()._repr_html_()
+        return self._shorten_table()._repr_html_()
 
 
 def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]:
     """The columns by aspect or criterion of each judgment; none of a judge that has neither."""
     kinds = {
-        "aspect" if isinstance(each.detail, PanelDetail) else "criterion"
-        for each in judgments
-        if _named(each)
+        "aspect" if isinstance(judged.detail, PanelDetail) else "criterion"
+        for judged in judgments
+        if _criterion_verdicts(judged)
     }
     if len(kinds) != 1:
         return [{} for _ in judgments]
     (kind,) = kinds
-    found = [_named(judgment) for judgment in judgments]
-    asked = {tuple((name, text) for name, text, _ in verdicts) for verdicts in found if verdicts}
-    longest = max(asked, key=len)
-    if any(not {*names} <= {*longest} for names in asked):  # a failed judgment may lack some
+    verdict_lists = [_criterion_verdicts(judgment) for judgment in judgments]
+    names_and_texts = {
+        tuple((name, text) for name, text, _ in verdicts) for verdicts in verdict_lists if verdicts
+    }
+    longest = max(names_and_texts, key=len)
+    if any(
+        not {*names} <= {*longest} for names in names_and_texts
+    ):  # a failed judgment may lack some
         return [
-            {"verdicts": [{"name": name, "value": value} for name, _, value in of] or None}
-            for of in found
+            {
+                "verdicts": [{"name": name, "value": value} for name, _, value in row_verdicts]
+                or None
+            }
+            for row_verdicts in verdict_lists
         ]
     columns = {name: f"{kind}/{slug(name)}" for name, _ in longest}
-    values = [{name: value for name, _, value in verdicts} for verdicts in found]
-    return [{column: of.get(name) for name, column in columns.items()} for of in values]
+    value_maps = [{name: value for name, _, value in verdicts} for verdicts in verdict_lists]
+    return [
+        {column: value_map.get(name) for name, column in columns.items()}
+        for value_map in value_maps
+    ]
 
 
-def _named(judgment: Judgment[Any]) -> list[tuple[str, str, float | None]]:
+def _criterion_verdicts(judgment: Judgment[Any]) -> list[tuple[str, str, float | None]]:
     """The name, the text and the value of each verdict on an aspect or criterion."""
     detail = judgment.detail
     if isinstance(detail, PanelDetail):
         return [
-            (each.aspect, "", None if each.yes is None else float(each.yes))
-            for each in detail.aspects
+            (aspect.aspect, "", None if aspect.yes is None else float(aspect.yes))
+            for aspect in detail.aspects
         ]
     if isinstance(detail, ChecklistDetail):
-        return [(each.name, each.text, each.value) for each in detail.criteria]
+        return [(criterion.name, criterion.text, criterion.value) for criterion in detail.criteria]
     return []

@@ -12,19 +12,19 @@ from itertools import product
 from typing import TypedDict
 
 from judgegym.api.results import TextTable
-from judgegym.api.session import in_sync, stand_in_settings
+from judgegym.api.session import make_sync, stand_in_settings
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerJudgeSettings, PeerTaskJudge
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.wire import Message
 
-_OF_A_MODEL = (
+_MODEL_KEYS = (
     "name",
     "model_name",
     "base_url",
@@ -108,7 +108,7 @@ class RL4FEvaluator:
             SettingsError: there are fewer than two models, two have one name, or a setting is
                 unknown or wrong.
         """
-        self._models = {_name(model): _settings(model, settings) for model in models}
+        self._models = {_model_name(model): _make_settings(model, settings) for model in models}
         if len(self._models) < max(2, len(models)):
             raise SettingsError(
                 f"models: expected two or more with names of their own, got {len(self._models)}"
@@ -135,7 +135,7 @@ class RL4FEvaluator:
         """
         await BACKGROUND.join(self._evaluate(user_query, rubric, iterations))
 
-    evaluate_sync = in_sync(evaluate)
+    evaluate_sync = make_sync(evaluate)
 
     def score_table(self) -> TextTable:
         """The last scores, with judges as rows and candidates as columns; `–` for a missing score."""
@@ -173,8 +173,8 @@ class RL4FEvaluator:
             raise ValueError(f"iterations is {iterations}; expected 1 or more")
         async with AsyncExitStack() as stack:
             clients = await self._open(stack)
-            answers = await all_results(
-                _answer(name, client, user_query, self._models[name])
+            answers = await gather_results(
+                _ask_model(name, client, user_query, self._models[name])
                 for name, client in clients.items()
             )
             pairs = [
@@ -183,7 +183,7 @@ class RL4FEvaluator:
                 if answer["error"] is None and (self._include_self or judge != answer["model"])
             ]
             update = {"judge_critique_rounds": iterations - 1}
-            judgments = await all_results(
+            judgments = await gather_results(
                 PeerTaskJudge(self._models[judge].model_copy(update=update), clients[judge]).judge(
                     JudgeTask(user_query, (answer["response"],), rubric=rubric)
                 )
@@ -205,7 +205,7 @@ class RL4FEvaluator:
             for critique_round in judgment.critique.rounds if judgment.critique is not None else ():
                 while len(self.critique_history) < critique_round.round:
                     self.critique_history.append([])
-                entry = _entry(judge, candidate, critique_round)
+                entry = _make_entry(judge, candidate, critique_round)
                 self.critique_history[critique_round.round - 1].append(entry)
 
     async def _open(self, stack: AsyncExitStack) -> dict[str, ChatClient]:
@@ -218,33 +218,37 @@ class RL4FEvaluator:
                 "judge_api": "openai",
             }
         return {
-            name: await open_client(stack, own.model_copy(update=update))
-            for name, own in self._models.items()
+            name: await open_client(stack, model_settings.model_copy(update=update))
+            for name, model_settings in self._models.items()
         }
 
 
-def _name(model: str | Mapping[str, object]) -> str:
+def _model_name(model: str | Mapping[str, object]) -> str:
     return (
         model if isinstance(model, str) else str(model.get("name") or model.get("model_name") or "")
     )
 
 
-def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -> PeerJudgeSettings:
-    given = {} if isinstance(model, str) else model
-    unknown = next((key for key in given if key not in _OF_A_MODEL), None)
+def _make_settings(
+    model: str | Mapping[str, object], shared: Mapping[str, object]
+) -> PeerJudgeSettings:
+    keywords = {} if isinstance(model, str) else model
+    unknown = next((key for key in keywords if key not in _MODEL_KEYS), None)
     if unknown is not None:
-        raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_OF_A_MODEL)}")
-    own = {
-        f"judge_{key}": value for key, value in given.items() if key not in ("name", "model_name")
+        raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_MODEL_KEYS)}")
+    overrides = {
+        f"judge_{key}": value
+        for key, value in keywords.items()
+        if key not in ("name", "model_name")
     }
-    filled = settings_from_keywords(PeerJudgeSettings, shared).fill_in(
-        own, PeerJudgeSettings.model_fields
+    merged = settings_from_keywords(PeerJudgeSettings, shared).fill_in(
+        overrides, PeerJudgeSettings.model_fields
     )
-    name = given.get("model_name", _name(model))
-    return settings_from_keywords(PeerJudgeSettings, {**filled, "judge_model_name": name})
+    name = keywords.get("model_name", _model_name(model))
+    return settings_from_keywords(PeerJudgeSettings, {**merged, "judge_model_name": name})
 
 
-async def _answer(
+async def _ask_model(
     name: str, client: ChatClient, user_query: str, settings: PeerJudgeSettings
 ) -> ModelAnswer:
     try:
@@ -253,13 +257,13 @@ async def _answer(
         )
     except EndpointError as error:
         return ModelAnswer(model=name, response="", error=f"the model at {error}")
-    response = settings.shown(answer.first.text).text
+    response = settings.hide_thinking(answer.first.text).text
     return ModelAnswer(
         model=name, response=response, error=None if response.strip() else "the answer is empty"
     )
 
 
-def _entry(judge: str, candidate: str, critique_round: CritiqueRound) -> CritiqueEntry:
+def _make_entry(judge: str, candidate: str, critique_round: CritiqueRound) -> CritiqueEntry:
     failed = critique_round.status == "failed"
     return CritiqueEntry(
         evaluating_model=judge,

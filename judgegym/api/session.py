@@ -24,7 +24,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.scorers.stand_in import references
+from judgegym.judges.scorers.stand_in import list_references
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 
@@ -35,15 +35,17 @@ ResultT = TypeVar("ResultT")
 Arguments = ParamSpec("Arguments")
 
 
-def in_sync(
+def make_sync(
     method: Callable[Concatenate[SelfT, Arguments], Coroutine[Any, Any, ResultT]],
 ) -> Callable[Concatenate[SelfT, Arguments], ResultT]:
     """Make the same method for code without `await`."""
 
     @functools.wraps(method)
-    def called(self: SelfT, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> ResultT:
+    def wrapper(
+        self: SelfT, /, *arguments: Arguments.args, **keywords: Arguments.kwargs
+    ) -> ResultT:
         try:
-            return BACKGROUND.run(method(self, *arguments, **named))
+            return BACKGROUND.run(method(self, *arguments, **keywords))
         except KeyboardInterrupt as error:
             table = getattr(self, "last_table", None)
             if table is not None:
@@ -53,31 +55,31 @@ def in_sync(
                 )
             raise
 
-    called.__doc__ = f"The same as `{method.__name__}`, in code without `await`."
-    return called
+    wrapper.__doc__ = f"The same as `{method.__name__}`, in code without `await`."
+    return wrapper
 
 
-def text(value: object, name: str) -> str:
+def check_text(value: object, name: str) -> str:
     """A text as it is.
 
     Raises:
         DataError: it is no text; the message names the argument.
     """
     if not isinstance(value, str):
-        raise DataError(f"{name}: expected a text, found {shown_kind(value)}")
+        raise DataError(f"{name}: expected a text, found {describe_kind(value)}")
     return value
 
 
-def optional_text(value: object, name: str) -> str | None:
+def check_optional_text(value: object, name: str) -> str | None:
     """A text as it is, or `None`.
 
     Raises:
         DataError: it is something else; the message names the argument.
     """
-    return None if value is None else text(value, name)
+    return None if value is None else check_text(value, name)
 
 
-def listed(value: object, name: str, read: Callable[[object, str], ResultT]) -> list[ResultT]:
+def read_list(value: object, name: str, read: Callable[[object, str], ResultT]) -> list[ResultT]:
     """What `read` makes of each of several answers and its name; a single text is a list of one.
 
     Raises:
@@ -87,11 +89,11 @@ def listed(value: object, name: str, read: Callable[[object, str], ResultT]) -> 
     if isinstance(value, str):
         return [read(value, name)]
     if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
-        raise DataError(f"{name}: expected a text or a list of texts, found {shown_kind(value)}")
-    return [read(each, f"{name}[{place}]") for place, each in enumerate(value)]
+        raise DataError(f"{name}: expected a text or a list of texts, found {describe_kind(value)}")
+    return [read(item, f"{name}[{index}]") for index, item in enumerate(value)]
 
 
-def shown_kind(value: object) -> str:
+def describe_kind(value: object) -> str:
     """What an argument is, for messages."""
     kind = type(value).__name__
     return (
@@ -115,7 +117,7 @@ async def stand_in_settings(
 
     try:
         stand_in = await stack.enter_async_context(
-            StandIn(prompts=[*prompts, *references(settings)])
+            StandIn(prompts=[*prompts, *list_references(settings)])
         )
     except (ValueError, RuntimeError) as error:
         raise SettingsError(f"offline: {error}") from error
@@ -124,7 +126,7 @@ async def stand_in_settings(
     )
 
 
-class WithSession(Generic[JudgeT]):
+class JudgeSession(Generic[JudgeT]):
     """A judge that connects to its endpoint at the first call, until the end of the process or of `with`.
 
     A subclass names its settings, which its signature shows with types and defaults, and what makes
@@ -146,8 +148,12 @@ class WithSession(Generic[JudgeT]):
         cls._settings_type = settings
         if factory is not None:
             cls._factory = staticmethod(factory)
-        own = inspect.signature(cls)
-        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        signature = inspect.signature(cls)
+        parameters = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         parameters += [
             inspect.Parameter(
                 name,
@@ -156,9 +162,9 @@ class WithSession(Generic[JudgeT]):
                 annotation=field.annotation,
             )
             for name, field in settings.model_fields.items()
-            if name not in own.parameters
+            if name not in signature.parameters
         ]
-        cls.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect reads it
+        cls.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect reads it
 
     def __init__(self, *, offline: bool = False, **settings: object) -> None:
         """Check the settings; connections are opened at the first call.
@@ -175,15 +181,15 @@ class WithSession(Generic[JudgeT]):
         self._offline = offline
         self._stack: AsyncExitStack | None = None
         self._judge: JudgeT | None = None
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
 
-    async def _opened(self) -> JudgeT:
+    async def _open_judge(self) -> JudgeT:
         """The judge. To be run on the background loop.
 
         Raises:
             SettingsError: the judge cannot be opened as its settings say.
         """
-        async with self._opening:
+        async with self._open_lock:
             if self._judge is None:
                 async with AsyncExitStack() as stack:
                     try:
@@ -201,10 +207,10 @@ class WithSession(Generic[JudgeT]):
                 BACKGROUND.close_at_exit(self._close)
             return self._judge
 
-    def _name_arguments(self, words: str) -> str:
+    def _name_arguments(self, message: str) -> str:
         """A message with the names of arguments in place of flags: `judge_base_url` for `--judge_base_url`."""
         names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
-        return re.sub(rf"--({names})\b", r"\1", words)
+        return re.sub(rf"--({names})\b", r"\1", message)
 
     async def _close(self) -> None:
         """Close the client; the next call opens another. To be run on the background loop."""

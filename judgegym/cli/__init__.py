@@ -37,14 +37,14 @@ class Command:
     Attributes:
         about: what it does, in a few words.
         module: the module.
-        words: the arguments, as the overview shows them.
+        arguments: the arguments, as the overview shows them.
         group: the heading in the overview; one of JudgeGym's (such as `data sets` or `finished
             runs`), or another one.
     """
 
     about: str
     module: str
-    words: str = ""
+    arguments: str = ""
     group: str = "plugins"
 
     def load(self) -> ModuleType:

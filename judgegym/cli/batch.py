@@ -92,9 +92,9 @@ async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
     failures = 0
     for batch in read_batches(run)[1].values():
         failure = ""
-        if batch.id is not None and batch.state.words != VOID:
+        if batch.id is not None and batch.state.status != VOID:
             try:
-                await _look(batch, batch.id, variable, is_cancelled=is_cancelled)
+                await _query_batch(batch, batch.id, variable, is_cancelled=is_cancelled)
             except EndpointError as error:
                 is_gone = (
                     error.status == HTTPStatus.NOT_FOUND
@@ -106,12 +106,14 @@ async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
             except SettingsError as error:
                 failure, failures = f"; {error}", failures + 1
         terminal.say(
-            f"{batch.words}{failure}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})"
+            f"{batch.description}{failure}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})"
         )
     return min(1, failures)
 
 
-async def _look(batch: Batch, name: str, variable: str | None, *, is_cancelled: bool) -> None:
+async def _query_batch(
+    batch: Batch, name: str, variable: str | None, *, is_cancelled: bool
+) -> None:
     """Ask the provider how a batch stands, and cancel it if it is not over; without a key nobody is asked.
 
     Raises:
@@ -145,5 +147,5 @@ async def _look(batch: Batch, name: str, variable: str | None, *, is_cancelled: 
         if is_cancelled and not batch.state.is_over:
             await api.cancel(name)
             batch.state = (
-                replace(batch.state, words="cancelled") if is_folder else await api.state(name)
+                replace(batch.state, status="cancelled") if is_folder else await api.state(name)
             )

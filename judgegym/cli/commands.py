@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import cast
 
 from judgegym.cli import Command
-from judgegym.cli.environments import FORMS, environment_names, load_environment
+from judgegym.cli.environments import ENVIRONMENT_FORMS, environment_names, load_environment
 from judgegym.environments.command_line.program import VERBS, Program
 from judgegym.judges.config import entry_points
 from judgegym.judges.config.entry_points import (
     EntryPoint,
-    importing,
+    explain_import_errors,
     index_by_name,
     read_entry_points,
 )
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import install_command
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.naming import suggest_similar
 from judgegym.llm.errors import SettingsError, UserError
 
 _ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = (
@@ -100,18 +100,18 @@ or a cascade has no threshold; 130 Ctrl-C, 143 SIGTERM (finished rows are on
 disk); 141 the output pipe is closed."""
 
 
-def program_called() -> Program:
+def find_program() -> Program:
     """`judgegym` where the shell finds this one under that name, else its path; or `python -m judgegym`."""
     path = Path(sys.argv[0])
     if path.name == "__main__.py":
         return Program(("python", "-m", NAME), (sys.executable, "-m", NAME))
-    found = shutil.which(NAME)
-    is_on_path = found is not None and path.exists() and path.samefile(found)
+    installed_path = shutil.which(NAME)
+    is_on_path = installed_path is not None and path.exists() and path.samefile(installed_path)
     word = NAME if is_on_path else str(path)
     return Program((word,), (word,))
 
 
-def installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]:
+def load_installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]:
     """Return the commands of installed distributions, and of each that cannot be used the reason."""
     commands: dict[str, Command] = {}
     reasons: dict[str, str] = {}
@@ -149,35 +149,39 @@ def _load_command(point: EntryPoint) -> Command:
     """
     command = point.load()
     if not isinstance(command, Command):
-        found = f"{point.target} is of type {type(command).__name__}; expected judgegym.cli.Command"
-        raise SettingsError(f"{point.name} of {point.distribution}: {found}")
+        message = (
+            f"{point.target} is of type {type(command).__name__}; expected judgegym.cli.Command"
+        )
+        raise SettingsError(f"{point.name} of {point.distribution}: {message}")
     return command
 
 
-def overview(program: Program) -> str:
+def render_overview(program: Program) -> str:
     """The whole page, at most 80 columns wide."""
-    installed, reasons = installed_commands()
+    installed, reasons = load_installed_commands()
     groups: dict[str, list[str]] = {heading: [] for heading in _HEADINGS}
     for name, command in {**COMMANDS, **installed}.items():
-        called = f"  {name} {command.words}".rstrip()
+        usage = f"  {name} {command.arguments}".rstrip()
         about = _shorten(command.about, _COLUMNS - _WIDTH - 4)
-        one_line = [f"{called:<{_WIDTH + 2}}  {about}"]
-        two_lines = [_shorten(called, _COLUMNS), f"{'':<{_WIDTH + 2}}  {about}"]
+        one_line = [f"{usage:<{_WIDTH + 2}}  {about}"]
+        two_lines = [_shorten(usage, _COLUMNS), f"{'':<{_WIDTH + 2}}  {about}"]
         groups.setdefault(command.group, []).extend(
-            one_line if len(called) <= _WIDTH + 2 else two_lines
+            one_line if len(usage) <= _WIDTH + 2 else two_lines
         )
     if reasons:
         groups["cannot be used"] = [
             _shorten(f"  {reason}", _COLUMNS) for reason in reasons.values()
         ]
-    listed = "\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items() if lines)
+    sections = "\n".join(
+        f"{group}:\n" + "\n".join(lines) for group, lines in groups.items() if lines
+    )
     name = program.name
     return f"""\
 usage: {name} COMMAND …
 
 Train and evaluate language models where the reward is another model's judgment.
 
-{listed}
+{sections}
 
 ENV is a name that `{name} list` shows, or an environment of your own:
 path/to/file.py, path/to/file.py:Class or package.module:Class.
@@ -204,16 +208,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
-    return exit_code(lambda: _run(program_called(), words))
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return exit_code(lambda: _run(find_program(), arguments))
 
 
-def _run(program: Program, words: Sequence[str]) -> int:
-    if not words:
-        raise SettingsError(f"expected a command, found nothing\n{overview(program)}")
-    first, *rest = words
+def _run(program: Program, argv: Sequence[str]) -> int:
+    if not argv:
+        raise SettingsError(f"expected a command, found nothing\n{render_overview(program)}")
+    first, *arguments = argv
     if first in (*HELP, "help"):
-        sys.stdout.write(f"{overview(program)}\n")
+        sys.stdout.write(f"{render_overview(program)}\n")
         return 0
     if first == "--version":
         from judgegym.judges.config.extras import (
@@ -223,25 +227,25 @@ def _run(program: Program, words: Sequence[str]) -> int:
         sys.stdout.write(f"judgegym {package_version()}\n")
         return 0
     if first in VERBS:
-        return _run_verb(program, first, rest)
+        return _run_verb(program, first, arguments)
     command = find_command(first)
     if command is None:
-        raise _unknown(program, first)
-    with nullcontext() if first in COMMANDS else importing(f"{program.name} {first}"):
+        raise _unknown_command_error(program, first)
+    with nullcontext() if first in COMMANDS else explain_import_errors(f"{program.name} {first}"):
         module = command.load()
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # it is imported: from here on it may have to clean up
-    return cast(int, module.main(rest, prog=program.usage(first)))
+    return cast(int, module.main(arguments, prog=program.usage(first)))
 
 
-def _unknown(program: Program, word: str) -> SettingsError:
+def _unknown_command_error(program: Program, word: str) -> SettingsError:
     """Return the error of a word that is no command."""
     if word.replace("-", "_") in environment_names():
-        right = f"{program.name} {'|'.join(VERBS)} {word} …"
-        return SettingsError(f"{word} is an environment; the verb comes first: {right}")
-    installed, reasons = installed_commands()
-    hint = did_you_mean(word, [*COMMANDS, *installed])
+        correction = f"{program.name} {'|'.join(VERBS)} {word} …"
+        return SettingsError(f"{word} is an environment; the verb comes first: {correction}")
+    installed, reasons = load_installed_commands()
+    hint = suggest_similar(word, [*COMMANDS, *installed])
     lines = [
         f"no command {word!r}{hint}",
         f"{program.name} --help lists all commands",
@@ -250,25 +254,25 @@ def _unknown(program: Program, word: str) -> SettingsError:
     return SettingsError("\n".join(filter(None, lines)))
 
 
-def _run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
+def _run_verb(program: Program, verb: str, argv: Sequence[str]) -> int:
     """Run a verb of the environment that the first word names; returns the exit code."""
     usage = program.usage(verb)
-    if words and words[0] in HELP:
+    if argv and argv[0] in HELP:
         names = "\n".join(f"  {name}" for name in environment_names())
         sys.stdout.write(
             f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\n"
             f"environments:\n{names}\n"
-            f"or one of your own:\n  {FORMS}\n\n"
+            f"or one of your own:\n  {ENVIRONMENT_FORMS}\n\n"
             f"{usage} ENV --help lists its most used settings, --help_all every one.\n"
             f"{program.usage('list')} shows what each environment needs.\n"
         )
         return 0
-    if not words or words[0].startswith("-"):
-        found = f"found {words[0]!r}" if words else "found nothing"
+    if not argv or argv[0].startswith("-"):
+        problem = f"found {argv[0]!r}" if argv else "found nothing"
         raise SettingsError(
-            f"expected an environment after {verb}, {found}\n{usage} --help lists them"
+            f"expected an environment after {verb}, {problem}\n{usage} --help lists them"
         )
-    word, *settings = words
+    word, *settings = argv
     env_type = load_environment(word)
     from judgegym.environments.command_line import (
         main as command_line,

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, cast
 
-from judgegym.cli.commands import COMMANDS, NAME, find_command, installed_commands
+from judgegym.cli.commands import COMMANDS, NAME, find_command, load_installed_commands
 from judgegym.cli.environments import environment_names, load_environment
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.extras import require
 
-_HOW = """\
+_EPILOG = """\
 put this into the shell's start-up file:
   bash  ~/.bashrc                    source <(judgegym completion bash)
   zsh   ~/.zshrc, after compinit     source <(judgegym completion zsh)
@@ -31,7 +31,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description=f"Print the code that makes a shell complete {NAME}.",
-        epilog=_HOW,
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -62,18 +62,18 @@ def complete() -> NoReturn:
     with suppress(
         Exception
     ):  # whatever is wrong with the line, or with the file that it names: Enter will say it
-        read, parser = _parser(typed[1:])
-        os.environ["_ARGCOMPLETE"] = str(read + 1)  # the words from there on are the parser's
-        argcomplete.autocomplete(parser, always_complete_options=read > 1)
+        skipped, parser = _select_parser(typed[1:])
+        os.environ["_ARGCOMPLETE"] = str(skipped + 1)  # the words from there on are the parser's
+        argcomplete.autocomplete(parser, always_complete_options=skipped > 1)
     os._exit(1)
 
 
-def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
+def _select_parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
     """The parser of what follows these words, and how many of them it need not read."""
     if not words:
-        installed, _ = installed_commands()
+        installed, _ = load_installed_commands()
         commands = {**COMMANDS, **installed}
-        return 0, _words(
+        return 0, _word_parser(
             {name: command.about for name, command in commands.items()}, "--help", "--version"
         )
     name = words[0]
@@ -82,11 +82,15 @@ def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
         assert command is not None  # else the line is wrong: see `complete`
         return 1, command.load().make_parser(name)
     if len(words) == 1:
-        return 1, _words(dict.fromkeys(environment_names(), "environment"), "--help", ending="py")
-    return 2, _settings(name, words[1])
+        return 1, _word_parser(
+            dict.fromkeys(environment_names(), "environment"), "--help", ending="py"
+        )
+    return 2, _settings_parser(name, words[1])
 
 
-def _words(choices: Mapping[str, str], *flags: str, ending: str = "") -> argparse.ArgumentParser:
+def _word_parser(
+    choices: Mapping[str, str], *flags: str, ending: str = ""
+) -> argparse.ArgumentParser:
     """One word out of several, each with what it is; or a file with this ending, once its name has begun."""
     from argcomplete.completers import FilesCompleter
 
@@ -102,11 +106,11 @@ def _words(choices: Mapping[str, str], *flags: str, ending: str = "") -> argpars
     return parser
 
 
-def _settings(verb: str, word: str) -> argparse.ArgumentParser:
+def _settings_parser(verb: str, word: str) -> argparse.ArgumentParser:
     """The settings of an environment's verb."""
     from judgegym.environments.command_line.arguments import (
-        settings_type,
+        make_settings_type,
     )  # late: what they take to import
-    from judgegym.judges.config.reading.help import flags_parser
+    from judgegym.judges.config.reading.help import make_flags_parser
 
-    return flags_parser(settings_type(load_environment(word)), verb=verb)
+    return make_flags_parser(make_settings_type(load_environment(word)), verb=verb)

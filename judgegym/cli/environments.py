@@ -20,49 +20,49 @@ from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 from judgegym.judges.config.entry_points import (
     ENVIRONMENTS,
     EntryPoint,
-    importing,
+    explain_import_errors,
     index_by_name,
     read_entry_points,
 )
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.naming import suggest_similar
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from judgegym.environments.base import JudgedEnv
 
-FORMS = "path/to/file.py, path/to/file.py:Class or package.module:Class"
+ENVIRONMENT_FORMS = "path/to/file.py, path/to/file.py:Class or package.module:Class"
 _PACKAGES = ("judgegym.eval_environments", "judgegym.environments")
 _ENDING = "_environment"
 
 
-def built_in() -> Mapping[str, str]:
+def built_in_modules() -> Mapping[str, str]:
     """The module of each built-in environment, by name."""
-    found = {}
+    modules = {}
     for package in _PACKAGES:
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
             for path in sorted(Path(folder).glob(f"*{_ENDING}.py")):
-                found[path.stem.removesuffix(_ENDING)] = f"{package}.{path.stem}"
-    return found
+                modules[path.stem.removesuffix(_ENDING)] = f"{package}.{path.stem}"
+    return modules
 
 
-def installed_environments() -> Mapping[str, EntryPoint]:
+def read_installed_environments() -> Mapping[str, EntryPoint]:
     """The environments of installed distributions, by name; `load_environment` tells why one cannot be used."""
-    points = index_by_name(read_entry_points(ENVIRONMENTS, built_in()))
+    points = index_by_name(read_entry_points(ENVIRONMENTS, built_in_modules()))
     return {name.replace("-", "_"): point for name, point in points.items()}
 
 
-def distribution(word: str) -> str:
+def find_distribution(word: str) -> str:
     """The distribution whose entry point the word names; empty for a built-in name, a file or a class."""
     name = word.replace("-", "_")
-    point = None if name in built_in() else installed_environments().get(name)
+    point = None if name in built_in_modules() else read_installed_environments().get(name)
     return "" if point is None else point.distribution
 
 
 def environment_names() -> list[str]:
     """The names that the verbs take: the built-in ones, and those of installed distributions that are not refused."""
-    names = built_in()
-    installed = installed_environments()
+    names = built_in_modules()
+    installed = read_installed_environments()
     return [*names, *(name for name, point in installed.items() if not point.refusal)]
 
 
@@ -72,24 +72,24 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
     Raises:
         SettingsError: there is none, there are several, or its code cannot be loaded.
     """
-    place, _, name = word.partition(":")
-    if place.endswith(".py") or "/" in place:
-        return _environment_in(_loaded(word, Path(place)), word, name)
-    if name or "." in place:
+    location, _, name = word.partition(":")
+    if location.endswith(".py") or "/" in location:
+        return _select_environment(_load_user_module(word, Path(location)), word, name)
+    if name or "." in location:
         sys.path.insert(0, str(Path.cwd()))  # where the user's modules are, as with `python -m`
-        return _environment_in(_loaded(word, place), word, name)
-    modules = built_in()
-    known = place.replace("-", "_")
-    if known in modules:
-        return _environment_in(importlib.import_module(modules[known]), word, "")
-    installed = installed_environments()
-    if known in installed:
-        return load_installed(installed[known])
+        return _select_environment(_load_user_module(word, location), word, name)
+    modules = built_in_modules()
+    normalized = location.replace("-", "_")
+    if normalized in modules:
+        return _select_environment(importlib.import_module(modules[normalized]), word, "")
+    installed = read_installed_environments()
+    if normalized in installed:
+        return load_installed(installed[normalized])
     names = environment_names()
-    here = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
+    file_hint = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
     raise SettingsError(
-        f"no environment {word!r}{did_you_mean(known, names)}{here}\n"
-        f"expected one of {', '.join(names)}\nor one of your own: {FORMS}"
+        f"no environment {word!r}{suggest_similar(normalized, names)}{file_hint}\n"
+        f"expected one of {', '.join(names)}\nor one of your own: {ENVIRONMENT_FORMS}"
     )
 
 
@@ -104,13 +104,13 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
     subject = f"{point.name} of {point.distribution}"
     value = point.load()
     if isinstance(value, ModuleType):
-        return _environment_in(value, subject, "")
+        return _select_environment(value, subject, "")
     if not is_class(value) or not issubclass(value, JudgedEnv):
         raise SettingsError(
             f"{subject}: {point.target} is no environment; expected a class MyEnv(JudgedEnv[…])"
         )
     if inspect.isabstract(value):
-        raise SettingsError(f"{subject}: {_lacking(value)}")
+        raise SettingsError(f"{subject}: {_describe_missing_methods(value)}")
     return value
 
 
@@ -125,23 +125,27 @@ def _load_module(path: Path) -> ModuleType:
     return module
 
 
-def _loaded(word: str, place: Path | str) -> ModuleType:
+def _load_user_module(word: str, location: Path | str) -> ModuleType:
     """The user's module: a file, or one by its name.
 
     Raises:
         SettingsError: it is not there, or raises an error while it is imported.
     """
-    if isinstance(place, Path) and not place.is_file():
+    if isinstance(location, Path) and not location.is_file():
         raise SettingsError(
-            f"{word}: {'a folder' if place.is_dir() else 'no such file'}; expected {FORMS}"
+            f"{word}: {'a folder' if location.is_dir() else 'no such file'}; expected {ENVIRONMENT_FORMS}"
         )
-    if isinstance(place, Path) and place.suffix != ".py":
-        raise SettingsError(f"{word}: not a Python file; expected {FORMS}")
-    with importing(word):
-        return _load_module(place) if isinstance(place, Path) else importlib.import_module(place)
+    if isinstance(location, Path) and location.suffix != ".py":
+        raise SettingsError(f"{word}: not a Python file; expected {ENVIRONMENT_FORMS}")
+    with explain_import_errors(word):
+        return (
+            _load_module(location)
+            if isinstance(location, Path)
+            else importlib.import_module(location)
+        )
 
 
-def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:
+def _select_environment(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:
     """The class of this name, or without a name the only environment that the module defines.
 
     Raises:
@@ -149,47 +153,55 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
     """
     from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
 
-    found: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
+    classes: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
         key: value
         for key, value in vars(module).items()
         if is_class(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
     }
     if name:
-        if name not in found:
-            there = f"environments in it: {', '.join(found)}" if found else "it has no environment"
-            raise SettingsError(
-                f"{word}: no environment {name}{did_you_mean(name, found)}; {there}"
+        if name not in classes:
+            available = (
+                f"environments in it: {', '.join(classes)}" if classes else "it has no environment"
             )
-        return found[name]
-    own = [key for key, value in found.items() if value.__module__ == module.__name__]
-    if not own:
-        begun = [
+            raise SettingsError(
+                f"{word}: no environment {name}{suggest_similar(name, classes)}; {available}"
+            )
+        return classes[name]
+    defined_names = [key for key, value in classes.items() if value.__module__ == module.__name__]
+    if not defined_names:
+        defined_classes = [
             value
             for value in vars(module).values()
             if is_class(value) and value.__module__ == module.__name__
         ]
-        lacking = [_lacking(value) for value in begun if issubclass(value, JudgedEnv)]
-        said = (
-            "; ".join(lacking)
+        descriptions = [
+            _describe_missing_methods(value)
+            for value in defined_classes
+            if issubclass(value, JudgedEnv)
+        ]
+        problem = (
+            "; ".join(descriptions)
             or "no environment in it; expected a class MyEnv(JudgedEnv[…]) "
             "(judgegym.environments.base)"
         )
-        raise SettingsError(f"{word}: {said}")
-    if len(own) > 1:
-        choices = " or ".join(f"{word}:{key}" for key in own)
-        raise SettingsError(f"{word}: {len(own)} environments in it; name one: {choices}")
-    return found[own[0]]
+        raise SettingsError(f"{word}: {problem}")
+    if len(defined_names) > 1:
+        choices = " or ".join(f"{word}:{key}" for key in defined_names)
+        raise SettingsError(f"{word}: {len(defined_names)} environments in it; name one: {choices}")
+    return classes[defined_names[0]]
 
 
-def _lacking(abstract: type[Any]) -> str:
+def _describe_missing_methods(abstract: type[Any]) -> str:
     """Which methods a class lacks, and which of its own may be misspelt."""
-    own = [name for name in vars(abstract) if not name.startswith("_")]
-    lacking = sorted(getattr(abstract, "__abstractmethods__", ()))
-    near = [name for each in lacking for name in difflib.get_close_matches(each, own, n=1)]
-    has = f" (it has {' and '.join(near)})" if near else ""
+    public_names = [name for name in vars(abstract) if not name.startswith("_")]
+    missing = sorted(getattr(abstract, "__abstractmethods__", ()))
+    similar = [
+        name for method in missing for name in difflib.get_close_matches(method, public_names, n=1)
+    ]
+    similar_hint = f" (it has {' and '.join(similar)})" if similar else ""
     return (
         f"{abstract.__name__} is no environment yet: it lacks the method "
-        f"{' and '.join(lacking)}{has}"
+        f"{' and '.join(missing)}{similar_hint}"
     )
 
 

@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from judgegym.cli.environments import (
-    FORMS,
-    built_in,
-    distribution,
+    ENVIRONMENT_FORMS,
+    built_in_modules,
     environment_names,
-    installed_environments,
+    find_distribution,
     is_class,
     load_environment,
     load_installed,
+    read_installed_environments,
 )
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.entry_points import EntryPoint
 from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
-from judgegym.judges.config.presets import bundled
+from judgegym.judges.config.presets import list_presets
 from judgegym.llm.errors import UserError
 
 if TYPE_CHECKING:
     from judgegym.engine.settings import EnvConfig, PolicySettings
     from judgegym.environments.base import JudgedEnv
 
-_WIDTH = 80
-_TITLE = 10
+_LINE_WIDTH = 80
+_TITLE_WIDTH = 10
 _POLICY = "policy"
 """Stands for the policy's URL when the settings are asked which endpoints they need."""
 
@@ -48,14 +48,15 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Raises:
         SettingsError: there is no such environment.
     """
-    words = make_parser(prog).parse_args(argv).environments
-    for word in words or built_in():
+    environments = make_parser(prog).parse_args(argv).environments
+    for word in environments or built_in_modules():
         sys.stdout.write(
-            "\n".join(described(word, load_environment(word), distribution(word))) + "\n\n"
+            "\n".join(describe_environment(word, load_environment(word), find_distribution(word)))
+            + "\n\n"
         )
-    for point in () if words else installed_environments().values():
-        sys.stdout.write("\n".join(_installed(point)) + "\n\n")
-    sys.stdout.write("\n".join([*_judge_server(), *_extras()]) + "\n")
+    for point in () if environments else read_installed_environments().values():
+        sys.stdout.write("\n".join(_describe_installed(point)) + "\n\n")
+    sys.stdout.write("\n".join([*_list_server_presets(), *_list_extras()]) + "\n")
     return 0
 
 
@@ -65,21 +66,25 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
     )
     names: Any = parser.add_argument(
-        "environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}"
+        "environments", nargs="*", metavar="ENV", help=f"only these; also {ENVIRONMENT_FORMS}"
     )
     names.completer = lambda **_: environment_names()
     return parser
 
 
-def _installed(point: EntryPoint) -> list[str]:
+def _describe_installed(point: EntryPoint) -> list[str]:
     """The lines of an environment that a distribution brings; the reason if it cannot be used."""
     try:
-        return described(point.name, load_installed(point), point.distribution)
+        return describe_environment(point.name, load_installed(point), point.distribution)
     except UserError as error:
-        return textwrap.wrap(str(error), _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        return textwrap.wrap(
+            str(error), _LINE_WIDTH, subsequent_indent="  ", break_on_hyphens=False
+        )
 
 
-def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution: str) -> list[str]:
+def describe_environment(
+    word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution: str
+) -> list[str]:
     """The lines of one environment; `distribution` is who brings it, empty for one that is not installed by itself."""
     from judgegym.engine.settings import PolicySettings
 
@@ -88,31 +93,35 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution:
     entries = {
         "package": [distribution] if distribution else [],
         "verbs": [", ".join(VERBS)],
-        "data": list(_datasets(env_type, config)),
-        "policy": [_policy(config, policy)],
-        "judge": list(_judges(config)),
-        "presets": [f"--config {name}" for name in bundled(f"{env_type.spec.name}_")],
+        "data": list(_list_datasets(env_type, config)),
+        "policy": [_describe_policy(config, policy)],
+        "judge": list(_list_judges(config)),
+        "presets": [f"--config {name}" for name in list_presets(f"{env_type.spec.name}_")],
         "models": [f"--env.{name} (a list)" for name in _list_model_settings(config)],
     }
     lines = textwrap.wrap(
-        f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False
+        f"{word}: {about}", _LINE_WIDTH, subsequent_indent="  ", break_on_hyphens=False
     )
     for title, values in entries.items():
-        lines += _listed(f"{title:<{_TITLE}}", values)
+        lines += _format_values(f"{title:<{_TITLE_WIDTH}}", values)
     return lines
 
 
-def _listed(title: str, values: Sequence[str]) -> Iterator[str]:
+def _format_values(title: str, values: Sequence[str]) -> Iterator[str]:
     """A line for each value, the first one with the title."""
-    for place, value in enumerate(values):
-        head = f"  {title}" if place == 0 else " " * (2 + len(title))
+    for index, value in enumerate(values):
+        head = f"  {title}" if index == 0 else " " * (2 + len(title))
         indent = " " * len(head)
         yield from textwrap.wrap(
-            value, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
+            value,
+            _LINE_WIDTH,
+            initial_indent=head,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         )
 
 
-def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
+def _list_datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
     for name in env_type.spec.offline_samples:
         default = getattr(config, name)
         yield (
@@ -121,26 +130,26 @@ def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> It
         )
 
 
-def _policy(config: EnvConfig, policy: PolicySettings) -> str:
+def _describe_policy(config: EnvConfig, policy: PolicySettings) -> str:
     role = " (it is the judge)" if config.policy_is_judge else ""
     return (
         f"--openai.*  {policy.model_name} at {policy.base_url}, key in {policy.api_key_env}{role}"
     )
 
 
-def _judges(config: EnvConfig) -> Iterator[str]:
+def _list_judges(config: EnvConfig) -> Iterator[str]:
     """The judges' endpoint, with the verbs that ask it where not all do."""
-    asking = [
+    verbs = [
         verb
         for verb in VERBS
         if config.judge_base_url in config.endpoints_asked(verb, (_POLICY,)).judge
     ]
-    if not asking:
+    if not verbs:
         return
-    only = "" if len(asking) == len(VERBS) else f" ({', '.join(asking)})"
+    verb_note = "" if len(verbs) == len(VERBS) else f" ({', '.join(verbs)})"
     yield (
         f"--env.judge_*  {config.judge_model_name} at {config.judge_base_url}, key in "
-        f"{config.judge_api_key_env}{only}"
+        f"{config.judge_api_key_env}{verb_note}"
     )
 
 
@@ -152,12 +161,12 @@ def _list_model_settings(config: EnvConfig) -> Iterator[str]:
             yield name
 
 
-def _judge_server() -> Iterator[str]:
+def _list_server_presets() -> Iterator[str]:
     """The presets that are no environment's."""
-    names = tuple(f"{name}_" for name in built_in())
+    names = tuple(f"{name}_" for name in built_in_modules())
     yield "judge-server: Judges over HTTP, for trainers."
-    presets = [f"--config {name}" for name in bundled() if not name.startswith(names)]
-    yield from _listed(f"{'presets':<{_TITLE}}", presets)
+    presets = [f"--config {name}" for name in list_presets() if not name.startswith(names)]
+    yield from _format_values(f"{'presets':<{_TITLE_WIDTH}}", presets)
     yield ""
 
 
@@ -170,15 +179,15 @@ _USES_OF_EXTRAS: Mapping[str, str] = {
 }
 
 
-def _extras() -> Iterator[str]:
+def _list_extras() -> Iterator[str]:
     yield f"extras:  {install_command('NAME')}"
     installed = {extra for extra, modules in EXTRAS.items() if all(map(find_spec, modules))}
     for extra, use in _USES_OF_EXTRAS.items():
         yield f"  {extra:<13} {use} ({'' if extra in installed else 'not '}installed)"
-    here = [extra for extra in TRAINERS if extra in installed]
+    installed_trainers = [extra for extra in TRAINERS if extra in installed]
     states = {
-        "installed": here,
-        "not installed": [extra for extra in TRAINERS if extra not in here],
+        "installed": installed_trainers,
+        "not installed": [extra for extra in TRAINERS if extra not in installed_trainers],
     }
     lines = [f"{state}: {', '.join(extras)}" for state, extras in states.items() if extras]
-    yield from _listed(f"{'trainers':<13} ", lines)
+    yield from _format_values(f"{'trainers':<13} ", lines)

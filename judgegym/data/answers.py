@@ -17,11 +17,19 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from judgegym.data.opening import FILE_KINDS, parse_file_kind
-from judgegym.data.rows import LazyMapping, Row, TaskT, index_by_uid, load_rows, named_row, value_at
+from judgegym.data.rows import (
+    LazyMapping,
+    Row,
+    TaskT,
+    index_by_uid,
+    load_rows,
+    name_row_in_errors,
+    value_at,
+)
 from judgegym.data.task_list import TaskList, list_uids
 from judgegym.judges.conversations.images import IMAGES, insert_images
 from judgegym.judges.conversations.messages import parse_turns
-from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, render_transcript, text_turn
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
@@ -72,7 +80,7 @@ def answer_text(row: Row) -> str:
         text = content.get("answer") if isinstance(content, Mapping) else content
         answer = text if isinstance(text, str) else None
     if answer is None:
-        raise row.lacks("text in answer or messages[-1].content.answer")
+        raise row.missing_error("text in answer or messages[-1].content.answer")
     return answer
 
 
@@ -103,25 +111,25 @@ SYSTEM = ("system", "system_prompt")
 TURNS = "turns"
 """The column of what a user says, one message after the other; and, in `PromptTask.fields`, of all but the first."""
 AskedTurns = Literal["last", "all"]
-OF_INSTRUCTION = ("input", "context")
+INSTRUCTION_INPUTS = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
 _FIELDS = tuple(column for columns in USUAL_COLUMNS.values() for column in columns)
-_KNOWN = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
-_LOOKED_AT = 100
+_USUAL_NAMES = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
+_ROWS_READ = 100
 """Rows of an environment's data in which columns that nothing reads are looked for."""
 
 
 def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The columns that belong to the prompt in a usual column, if the row has them; see `whole_prompt`."""
+    """The columns that belong to the prompt in a usual column, if the row has them; see `build_prompt`."""
     return (
-        *(OF_INSTRUCTION if column == "instruction" else ()),
+        *(INSTRUCTION_INPUTS if column == "instruction" else ()),
         *(() if _has_system(turns) else SYSTEM),
         *IMAGES,
     )
 
 
-def whole_prompt(
+def build_prompt(
     values: Mapping[str, JSON], column: str, turns: Sequence[Turn]
 ) -> tuple[Turn, ...]:
     """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
@@ -138,7 +146,7 @@ def whole_prompt(
     if column == "instruction" and len(whole) == 1:
         whole = (text_turn(whole[0].role, instruction_text(values, whole[0].text)),)
     whole = insert_images(values, whole)
-    system = next(filter(None, (_text(values, name) for name in SYSTEM)), None)
+    system = next(filter(None, (_filled_text(values, name) for name in SYSTEM)), None)
     return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
 
 
@@ -155,10 +163,12 @@ def _has_system(turns: Sequence[Turn]) -> bool:
 
 def instruction_text(values: Mapping[str, JSON], text: str) -> str:
     """An instruction with the rest of its task, after a blank line."""
-    return "\n\n".join(filter(None, (text, *(_text(values, name) for name in OF_INSTRUCTION))))
+    return "\n\n".join(
+        filter(None, (text, *(_filled_text(values, name) for name in INSTRUCTION_INPUTS)))
+    )
 
 
-def asked_text(row: Row, *columns: str) -> str:
+def read_question(row: Row, *columns: str) -> str:
     """What a row asks, as one text, from the first of `columns` that has a text; with the rest of an instruction.
 
     Raises:
@@ -169,7 +179,7 @@ def asked_text(row: Row, *columns: str) -> str:
     return instruction_text(row.values, text) if column == "instruction" else text
 
 
-def _text(values: Mapping[str, JSON], name: str) -> str | None:
+def _filled_text(values: Mapping[str, JSON], name: str) -> str | None:
     value = values.get(name)
     return value if isinstance(value, str) and value.strip() else None
 
@@ -194,7 +204,7 @@ class PromptTask:
     @property
     def question(self) -> str:
         """The prompt as one text."""
-        return transcript(self.turns)
+        return render_transcript(self.turns)
 
     @property
     def follow_ups(self) -> tuple[str, ...]:
@@ -204,7 +214,7 @@ class PromptTask:
     @property
     def messages(self) -> list[Message]:
         """The prompt as chat messages."""
-        return [turn.asked() for turn in self.turns]
+        return [turn.policy_message() for turn in self.turns]
 
 
 def prompt_tasks(
@@ -237,7 +247,7 @@ def prompt_tasks(
     warn_unused_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
-        with named_row(row, shows_images=shows_images):
+        with name_row_in_errors(row, shows_images=shows_images):
             return read_prompt(uid, row, also, turns)
 
     tasks = TaskList.from_rows(index_by_uid(rows, numbered=True), build)
@@ -252,7 +262,7 @@ def prompt_tasks(
 
 
 def read_prompt(
-    uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None
+    uid: str, row: Row, also: Collection[str] = (), asked_turns: AskedTurns | None = None
 ) -> PromptTask:
     """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
@@ -260,12 +270,12 @@ def read_prompt(
         DataError: it has none, or one that is more than texts.
     """
     fields = {name: value for name in also if (value := value_at(row.values, name)) is not None}
-    said = row.values.get(TURNS)
-    if asked is not None and isinstance(said, list):
-        if not said or not all(isinstance(text, str) and text.strip() for text in said):
-            raise row.lacks("in turns one or more texts of the user", TURNS)
-        fields |= {TURNS: said[1:]} if said[1:] else {}
-        whole = whole_prompt(row.values, TURNS, (text_turn("user", str(said[0])),))
+    user_texts = row.values.get(TURNS)
+    if asked_turns is not None and isinstance(user_texts, list):
+        if not user_texts or not all(isinstance(text, str) and text.strip() for text in user_texts):
+            raise row.missing_error("in turns one or more texts of the user", TURNS)
+        fields |= {TURNS: user_texts[1:]} if user_texts[1:] else {}
+        whole = build_prompt(row.values, TURNS, (text_turn("user", str(user_texts[0])),))
         return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
@@ -275,27 +285,28 @@ def read_prompt(
             else parse_turns(value)
         )
         if turns := strip_answer(turns or ()):
-            whole = whole_prompt(row.values, column, turns)
+            whole = build_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
-                raise row.lacks(
+                raise row.missing_error(
                     f"in {column} messages of system, user and assistant, without tool calls",
                     column,
                 )
-            if asked == "all":
-                whole, later = _asked_apart(whole)
+            if asked_turns == "all":
+                whole, later = _split_follow_ups(whole)
                 fields |= {TURNS: later} if later else {}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
-    in_turns = "" if asked is None else f", or a list of texts in {TURNS}"
-    raise row.lacks(
+    in_turns = "" if asked_turns is None else f", or a list of texts in {TURNS}"
+    raise row.missing_error(
         f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}{in_turns}"
     )
 
 
-def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
+def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
     """A conversation up to its first answer, and what the user says after each answer, which the policy replaces."""
-    asked = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
+    first_user = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
     end = next(
-        (n for n, turn in enumerate(turns) if n > asked and turn.role == "assistant"), len(turns)
+        (n for n, turn in enumerate(turns) if n > first_user and turn.role == "assistant"),
+        len(turns),
     )
     later: list[str] = []
     for before, turn in pairwise(turns[end:]):
@@ -315,9 +326,9 @@ def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]
     return turns[:end], [*later]
 
 
-def unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
+def find_unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
     """The columns of usual names that hold something and are not read."""
-    held = {name: value_at(values, name) for name in _KNOWN if name not in read}
+    held = {name: value_at(values, name) for name in _USUAL_NAMES if name not in read}
     return [
         name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()
     ]
@@ -325,10 +336,10 @@ def unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[st
 
 def log_unused_columns(source: str, names: Iterable[str]) -> None:
     """Name the columns that nothing reads in one line of the log; none without any."""
-    found = sorted({*names})
-    if found:
+    unread = sorted({*names})
+    if unread:
         logger.warning(
-            "%s: columns that are not read, and that nobody is shown: %s", source, ", ".join(found)
+            "%s: columns that are not read, and that nobody is shown: %s", source, ", ".join(unread)
         )
 
 
@@ -343,10 +354,10 @@ def warn_unused_columns(
         also: columns that are read, too, or that say the same as one that is.
     """
     names: set[str] = set()
-    for row in islice(rows, _LOOKED_AT):
+    for row in islice(rows, _ROWS_READ):
         read = {name for group in first_of for name in _select_read_columns(row, group)}
-        more = OF_INSTRUCTION if "instruction" in read else ()
-        names.update(unused_columns(row.filled(), {*read, *more, *also, *RESPONSES}))
+        more = INSTRUCTION_INPUTS if "instruction" in read else ()
+        names.update(find_unused_columns(row.filled_values(), {*read, *more, *also, *RESPONSES}))
     log_unused_columns(rows[0].source if rows else "", names)
 
 

@@ -30,7 +30,7 @@ import orjson
 from judgegym.data.hub import find_unreachable_reason
 from judgegym.data.json_file import digest_file
 from judgegym.data.lazy_sequence import LazySequence
-from judgegym.judges.config.extras import needs, require
+from judgegym.judges.config.extras import report_missing_extra, require
 from judgegym.judges.conversations.tools import drop_null
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -39,10 +39,10 @@ from judgegym.llm.wire import JSON
 if TYPE_CHECKING:
     import pyarrow
 
-_CONVERTED_AT_ONCE = 16
+_CONVERTED_ROWS = 16
 """Rows that are converted together: a row alone takes twenty times as long."""
-_COPIED_AT_ONCE = 500
-_AT_ONCE = 1000
+_COPIED_ROWS = 500
+_BATCH_ROWS = 1000
 """Rows of a batch, at most."""
 _HELD = 32 << 20
 _DONTNEED = 4  # MADV_DONTNEED of Linux
@@ -51,7 +51,7 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _END = "\ue000 the end"
 """A line after the last one of a CSV file, which is a row of its own unless a quotation mark is not closed."""
 _NOTE, _JSON_TEXT = b"judgegym", "json_text"
-_OF_CALLS = ("arguments", "input")
+_ARGUMENT_FIELDS = ("arguments", "input")
 """What the arguments of a tool call are called, in OpenAI's and in Anthropic's form."""
 
 
@@ -60,7 +60,7 @@ class MappedFiles:
 
     def __init__(self, paths: Collection[str]) -> None:
         """Find where files are mapped, of nothing else: memory that is no file's would be lost. They may be deleted."""
-        self._places: list[tuple[int, int]] = []
+        self._ranges: list[tuple[int, int]] = []
         self._read = 0
         wanted = {os.path.realpath(path) for path in paths}
         for line in (
@@ -69,11 +69,11 @@ class MappedFiles:
             addresses, _, _, _, inode, *path = line.split(maxsplit=5)
             if inode != "0" and path and path[0] in wanted:
                 start, _, stop = addresses.partition("-")
-                self._places.append((int(start, 16), int(stop, 16)))
-        self.size = sum(stop - start for start, stop in self._places)
+                self._ranges.append((int(start, 16), int(stop, 16)))
+        self.size = sum(stop - start for start, stop in self._ranges)
         """The bytes that are mapped."""
 
-    def read(self, size: int) -> None:
+    def note_read(self, size: int) -> None:
         """Note that so many bytes were read; give back the pages if it is time."""
         self._read += size
         if self._read >= _HELD:
@@ -82,7 +82,7 @@ class MappedFiles:
 
     def give_back(self) -> None:
         """Give back all pages. Who reads meanwhile gets them anew."""
-        for start, stop in self._places:
+        for start, stop in self._ranges:
             ctypes.CDLL(None).madvise(
                 ctypes.c_void_p(start), ctypes.c_size_t(stop - start), _DONTNEED
             )
@@ -107,7 +107,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         kinds = " ".join(map(str, table.schema.types))
         self._has_maps, self._has_calls = (
             "map<" in kinds,
-            any(f"{name}: struct<" in kinds for name in _OF_CALLS),
+            any(f"{name}: struct<" in kinds for name in _ARGUMENT_FIELDS),
         )
         self._files = files
         self._mapped = MappedFiles(files)
@@ -127,12 +127,12 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         """How many rows there are."""
         return int(self.table.num_rows)
 
-    def read(self, place: int) -> Mapping[str, JSON]:
+    def read(self, index: int) -> Mapping[str, JSON]:
         """Read a row, and those beside it."""
         first, rows = self._block
-        if not first <= place < first + len(rows):
-            first = place - place % _CONVERTED_AT_ONCE
-            columns = _collect_columns(self.table.slice(first, _CONVERTED_AT_ONCE))
+        if not first <= index < first + len(rows):
+            first = index - index % _CONVERTED_ROWS
+            columns = _collect_columns(self.table.slice(first, _CONVERTED_ROWS))
             for name in self._json_text:
                 columns[name] = [
                     text if text is None else wire.loads(text) for text in columns[name]
@@ -143,20 +143,20 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
             rows = [_convert_map_pairs(row) for row in rows] if self._has_maps else rows
             rows = [drop_foreign_arguments(row) for row in rows] if self._has_calls else rows
             self._block = first, rows
-            self._mapped.read(self._mapped_each * len(rows))
-        return rows[place - first]
+            self._mapped.note_read(self._mapped_each * len(rows))
+        return rows[index - first]
 
     def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
         """The rows at places that follow each other as they are stored, in batches of any length."""
-        for first in range(places.start, places.stop, _AT_ONCE):
-            part = self.table.slice(first, min(_AT_ONCE, places.stop - first))
+        for first in range(places.start, places.stop, _BATCH_ROWS):
+            part = self.table.slice(first, min(_BATCH_ROWS, places.stop - first))
             yield from part.to_batches()
-            self._mapped.read(part.nbytes)
+            self._mapped.note_read(part.nbytes)
 
-    def without(self, columns: Collection[str]) -> ArrowRows:
+    def drop_columns(self, columns: Collection[str]) -> ArrowRows:
         """The same rows without the columns of these names."""
         left = self.table.select(
-            [place for place, each in enumerate(self.table.schema) if each.name not in columns]
+            [index for index, column in enumerate(self.table.schema) if column.name not in columns]
         )
         return ArrowRows(left, self._files, entries_keep_names=self.entries_keep_names)
 
@@ -210,9 +210,9 @@ def _convert_map_pairs(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"key": _convert_map_pairs(value[0]), "value": _convert_map_pairs(value[1])}
     if isinstance(value, list):
-        return [_convert_map_pairs(each) for each in value]
+        return [_convert_map_pairs(entry) for entry in value]
     return (
-        {name: _convert_map_pairs(each) for name, each in value.items()}
+        {name: _convert_map_pairs(inner) for name, inner in value.items()}
         if isinstance(value, dict)
         else value
     )
@@ -221,12 +221,12 @@ def _convert_map_pairs(value: Any) -> Any:
 def drop_foreign_arguments(value: Any) -> Any:
     """A value of Arrow whose calls of tools have no argument of other calls, which a struct has, too, as null."""
     if isinstance(value, list):
-        return [drop_foreign_arguments(each) for each in value]
+        return [drop_foreign_arguments(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: (drop_null if name in _OF_CALLS else drop_foreign_arguments)(each)
-        for name, each in value.items()
+        name: (drop_null if name in _ARGUMENT_FIELDS else drop_foreign_arguments)(inner)
+        for name, inner in value.items()
     }
 
 
@@ -245,9 +245,9 @@ def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
         (
             *noted,
             *(
-                each.name
-                for each in schema
-                if getattr(each.type, "extension_name", "") == "arrow.json"
+                field.name
+                for field in schema
+                if getattr(field.type, "extension_name", "") == "arrow.json"
             ),
         )
     )
@@ -272,11 +272,11 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
         if separator is None:
             with path.open("rb") as file:
                 parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-                batches = parquet.iter_batches(_AT_ONCE, use_threads=False)
-                rows = _mapped_copy(batches, parquet.schema_arrow, entries_keep_names=True)
+                batches = parquet.iter_batches(_BATCH_ROWS, use_threads=False)
+                rows = _copy_mapped(batches, parquet.schema_arrow, entries_keep_names=True)
         else:
             with path.open(encoding="utf-8-sig", newline="") as lines:
-                rows = _texts(csv.reader(chain(lines, [_END]), delimiter=separator))
+                rows = _read_csv_rows(csv.reader(chain(lines, [_END]), delimiter=separator))
         all(True for _ in rows)  # each can be read
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, csv.Error, OSError, ValueError, OverflowError) as error:
@@ -289,7 +289,7 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
     return rows, digest
 
 
-def _mapped_copy(
+def _copy_mapped(
     batches: Iterator[pyarrow.RecordBatch],
     schema: pyarrow.Schema,
     *,
@@ -307,7 +307,7 @@ def _mapped_copy(
         return ArrowRows(table, [copy], entries_keep_names=entries_keep_names)
 
 
-def _texts(lines: Iterator[list[str]]) -> ArrowRows:
+def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
     """The rows of a CSV file, of which every cell is a text, or null where a row is shorter than the header.
 
     Raises:
@@ -319,28 +319,28 @@ def _texts(lines: Iterator[list[str]]) -> ArrowRows:
     rows = filter(None, lines)
     header = next(rows)
     columns = [] if header == [_END] else header
-    twice = next((column for column in columns if columns.count(column) > 1), None)
-    if twice is not None:
-        raise ValueError(f"the header names {twice} twice; rename one of the columns")
+    repeated = next((column for column in columns if columns.count(column) > 1), None)
+    if repeated is not None:
+        raise ValueError(f"the header names {repeated} twice; rename one of the columns")
     schema = pyarrow.schema([(column, pyarrow.string()) for column in columns])
-    checked = _within(len(columns), rows)
+    checked = _check_width(len(columns), rows)
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         last = header
-        while block := list(islice(checked, _COPIED_AT_ONCE)):
+        while block := list(islice(checked, _COPIED_ROWS)):
             last = block[-1]
             texts = zip_longest(*block, [None] * len(columns))  # a short row ends with nulls
             count = len(block) - (last == [_END])
             yield pyarrow.record_batch(
-                [pyarrow.array(each[:count], pyarrow.string()) for each in texts], schema
+                [pyarrow.array(cells[:count], pyarrow.string()) for cells in texts], schema
             )
         if last != [_END]:
             raise ValueError("a quotation mark is opened and not closed")
 
-    return _mapped_copy(batches(), schema)
+    return _copy_mapped(batches(), schema)
 
 
-def _within(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+def _check_width(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
     """The rows of a CSV file, none of which may have more fields than the header."""
     for number, fields in enumerate(rows, start=1):
         if len(fields) > width:
@@ -350,7 +350,7 @@ def _within(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
         yield fields
 
 
-def joined_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
+def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
     """The rows of several files as one table.
 
     Raises:
@@ -359,7 +359,7 @@ def joined_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
     import pyarrow
 
     first, *others = parts
-    if any(other.table.schema != first.table.schema for other in others):
+    if any(following.table.schema != first.table.schema for following in others):
         raise DataError(f"{name}: expected files with the same columns and types, and they differ")
     files = [file for part in parts for file in part._files]
     table = pyarrow.concat_tables([part.table for part in parts])
@@ -376,7 +376,7 @@ def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], st
     Raises:
         DataError: it cannot be loaded, or has no such split.
     """
-    datasets = _datasets()
+    datasets = _import_datasets()
     try:
         saved = datasets.load_from_disk(str(path))
     except Exception as error:  # pyarrow and the library each raise their own kinds
@@ -407,7 +407,7 @@ def read_hub(
         DataError: it cannot be loaded.
     """
     unreachable = find_unreachable_reason()
-    datasets = _datasets()
+    datasets = _import_datasets()
     try:
         rows = ArrowRows.from_dataset(datasets.load_dataset(name, split=split))
         return rows, rows.digest()
@@ -436,8 +436,8 @@ def _stat_version(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _datasets() -> Any:
-    with needs("data"):
+def _import_datasets() -> Any:
+    with report_missing_extra("data"):
         import datasets  # late: the import takes a second and a half
 
     datasets.disable_progress_bars()

@@ -17,13 +17,13 @@ from judgegym.data.answers import (
     read_prompt,
     warn_unused_columns,
 )
-from judgegym.data.rows import Row, index_by_uid, named_row
+from judgegym.data.rows import Row, index_by_uid, name_row_in_errors
 from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.checklists.formulas import Formula, has_score
-from judgegym.judges.core.seeding import generator
-from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_column
+from judgegym.judges.core.seeding import make_generator
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, find_column
 
 _ANSWER = ("answer", "response")
 
@@ -86,7 +86,7 @@ def read_checklists(
     warn_unused_columns(rows, ((*PROMPTS, *CONVERSATIONS), USUAL_COLUMNS["context"]), read)
 
     def build(uid: str, row: Row) -> ChecklistTask:
-        task = _task(uid, row, default, column)
+        task = _read_task(uid, row, default, column)
         if not has_score(task.criteria, formula):
             raise row.error(
                 f"no criterion has positive points, so that formula={formula} gives no score"
@@ -106,13 +106,15 @@ def read_gold_checklists(
     """
 
     def build(uid: str, row: Row) -> list[ChecklistTask]:
-        task = _task(uid, row, default, column)
-        known = [
+        task = _read_task(uid, row, default, column)
+        graded = [
             criterion
             for criterion in task.criteria
             if criterion.name in task.golds and task.answer is not None
         ]
-        parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
+        parts = [
+            tuple(graded[start : start + per_task]) for start in range(0, len(graded), per_task)
+        ]
         return [
             replace(task, uid=f"{uid}:{n}", criteria=part, is_judged=True)
             for n, part in enumerate(parts, start=1)
@@ -127,19 +129,23 @@ def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula
     Rounded to a whole number of criteria; those stay that the formula needs for a score.
     """
     count = round(share * len(task.criteria))
-    kept = list(task.criteria)
-    for criterion in generator(seed, task.uid, "rubric_dropout").sample(kept, len(kept)):
-        rest = [one for one in kept if one is not criterion]
-        if len(task.criteria) - len(kept) < count and rest and has_score(rest, formula):
-            kept = rest
-    left_out = tuple(one.name for one in task.criteria if one not in kept)
-    return replace(task, criteria=tuple(kept), left_out=left_out) if left_out else task
+    remaining = list(task.criteria)
+    for criterion in make_generator(seed, task.uid, "rubric_dropout").sample(
+        remaining, len(remaining)
+    ):
+        reduced = [candidate for candidate in remaining if candidate is not criterion]
+        if len(task.criteria) - len(remaining) < count and reduced and has_score(reduced, formula):
+            remaining = reduced
+    left_out = tuple(dropped.name for dropped in task.criteria if dropped not in remaining)
+    return replace(task, criteria=tuple(remaining), left_out=left_out) if left_out else task
 
 
-def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None) -> ChecklistTask:
-    with named_row(row):
+def _read_task(
+    uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
+) -> ChecklistTask:
+    with name_row_in_errors(row):
         prompt = read_prompt(uid, row)
-    criteria = _criteria(row, default, column)
+    criteria = _read_criteria(row, default, column)
     names, verdicts = [criterion.name for criterion in criteria], row.values.get("verdicts")
     unknown = verdicts.keys() - {*names} if isinstance(verdicts, Mapping) else ()
     if unknown:
@@ -161,20 +167,20 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
     )
 
 
-def _criteria(
+def _read_criteria(
     row: Row, default: tuple[Criterion, ...], column: str | None
 ) -> tuple[Criterion, ...]:
-    found = usual_column(row.values, "criteria") if column is None else column
-    if found is None or row.value(found) in (None, ""):
+    criteria_column = find_column(row.values, "criteria") if column is None else column
+    if criteria_column is None or row.value(criteria_column) in (None, ""):
         if default and (column is None or column in row.values):
             return default
-        raise row.lacks(
+        raise row.missing_error(
             f"criteria in {column or ' or '.join(USUAL_COLUMNS['criteria'])}; or name their "
             "column: "
             "--env.criteria_column (env.criteria is for rows without any)",
             column,
         )
     try:
-        return read_criteria(row.value(found))
+        return read_criteria(row.value(criteria_column))
     except ValueError as error:
-        raise row.error(f"{found}: {error}", found) from error
+        raise row.error(f"{criteria_column}: {error}", criteria_column) from error

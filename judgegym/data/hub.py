@@ -15,7 +15,7 @@ from functools import cache
 _PATIENCE_S = 5.0
 _SWITCH = "HF_HUB_OFFLINE"
 _OFF = ("", "0", "off", "false", "no")
-_PLACES = ("huggingface_hub.constants", "datasets.config")
+_MODULES = ("huggingface_hub.constants", "datasets.config")
 """Modules that have read the switch when they were imported."""
 
 
@@ -27,16 +27,16 @@ def find_unreachable_reason() -> str | None:
     """
     if os.environ.get(_SWITCH, "").lower() not in _OFF:
         return f"{_SWITCH} is set"
-    reason = _unreachable(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    reason = _find_connection_error(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
     if reason is not None:
         os.environ[_SWITCH] = "1"
-        for module in filter(None, map(sys.modules.get, _PLACES)):
+        for module in filter(None, map(sys.modules.get, _MODULES)):
             setattr(module, _SWITCH, True)
     return reason
 
 
 @cache
-def _unreachable(url: str) -> str | None:
+def _find_connection_error(url: str) -> str | None:
     """Why nothing answers at a URL, or `None`; any HTTP answer will do."""
     try:
         with urllib.request.urlopen(

@@ -65,19 +65,21 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         self._offsets, self._lengths, self._checksums = array("Q"), array("Q"), array("I")
         hashed = hashlib.sha256()
         is_list = path.suffix.lower() == ".json" and _begins_with_bracket(self._file)
-        for offset, text in self._list(hashed.update) if is_list else self._lines(hashed.update):
+        for offset, text in (
+            self._iter_list(hashed.update) if is_list else self._iter_lines(hashed.update)
+        ):
             self._offsets.append(offset)
             self._lengths.append(len(text))
             self._checksums.append(crc32(text))
         self.digest = hashed.hexdigest()
         """SHA-256 of the file, as `sha256sum` gives it."""
 
-    def _lines(self, see: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """Each line with an object, and its offset. `see` is called with all bytes of the file."""
+    def _iter_lines(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
+        """Each line with an object, and its offset. `callback` is called with all bytes of the file."""
         offset = 0
         with open(self._file, "rb", closefd=False) as lines:
             for number, line in enumerate(lines, start=1):
-                see(line)
+                callback(line)
                 if line.strip() and self._is_object(line, number):
                     yield offset, line
                 offset += len(line)
@@ -98,12 +100,12 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
             return False
         return True
 
-    def _list(self, see: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """The text of each object of a list, and its offset. `see` is called with all bytes of the file."""
+    def _iter_list(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
+        """The text of each object of a list, and its offset. `callback` is called with all bytes of the file."""
 
         def read(size: int) -> bytes:
             piece = file.read(size)
-            see(piece)
+            callback(piece)
             return piece
 
         with open(self._file, "rb", closefd=False) as file:
@@ -132,13 +134,13 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """How many objects there are."""
         return len(self._offsets)
 
-    def read(self, place: int) -> Mapping[str, JSON]:
+    def read(self, index: int) -> Mapping[str, JSON]:
         """Read an object.
 
         Raises:
             DataError: the file has changed.
         """
-        return json_object(self.text(place), self._name)
+        return json_object(self.text(index), self._name)
 
     @property
     def size(self) -> int:
@@ -149,16 +151,16 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """The bytes of all objects, one after the other."""
         return (self.text(index) for index in range(len(self)))
 
-    def edited(self, edit: Callable[[bytes], bytes]) -> JsonFile:
+    def with_edit(self, edit: Callable[[bytes], bytes]) -> JsonFile:
         """The same objects with other texts, such as without some of their keys.
 
         Args:
             edit: makes the text of each object, as the file has it, the text of an object that is
                 read instead.
         """
-        found = copy.copy(self)
-        found._edit, found._whole = edit, self  # which keeps the file open
-        return found
+        copied = copy.copy(self)
+        copied._edit, copied._whole = edit, self  # which keeps the file open
+        return copied
 
     def text(self, index: int) -> bytes:
         """The bytes of an object as the file has them, unless they are edited; of a line with its newline.
@@ -176,7 +178,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return text if self._edit is None else self._edit(text)
 
 
-def json_object(text: bytes, place: str) -> Mapping[str, JSON]:
+def json_object(text: bytes, source: str) -> Mapping[str, JSON]:
     """The object of a text.
 
     Raises:
@@ -185,13 +187,13 @@ def json_object(text: bytes, place: str) -> Mapping[str, JSON]:
     try:
         value = wire.loads(text)
     except ValueError as error:
-        raise DataError(f"{place}: not JSON: {error}") from error
+        raise DataError(f"{source}: not JSON: {error}") from error
     if not isinstance(value, Mapping):
-        raise DataError(f"{place}: expected an object, found {type(value).__name__}")
+        raise DataError(f"{source}: expected an object, found {type(value).__name__}")
     return value
 
 
-def pieces(path: Path) -> Iterator[bytes]:
+def iter_pieces(path: Path) -> Iterator[bytes]:
     """The bytes of a file, a megabyte at a time."""
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -201,7 +203,7 @@ def pieces(path: Path) -> Iterator[bytes]:
 def digest_file(*paths: Path) -> str:
     """The SHA-256 of a file, as `sha256sum` gives it; of several, one after the other."""
     hashed = hashlib.sha256()
-    for piece in chain.from_iterable(map(pieces, paths)):
+    for piece in chain.from_iterable(map(iter_pieces, paths)):
         hashed.update(piece)
     return hashed.hexdigest()
 
@@ -228,21 +230,21 @@ def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes
         ValueError: there is something else than a list, or in it something else than objects.
     """
     data, base = b"", 0  # the bytes from `base` on
-    place = ended = begun = depth = (
+    position = ended = begun = depth = (
         0  # in `data`: where to go on, the end of the last object, the beginning of this
     )
     is_first = True
     while True:
-        token = _TOKEN.search(data, place)
+        token = _TOKEN.search(data, position)
         if token is None or token[0] == b'"':
-            kept = begun if depth > 1 else ended
-            place = (len(data) if token is None else token.start()) - kept
+            keep_from = begun if depth > 1 else ended
+            position = (len(data) if token is None else token.start()) - keep_from
             more = read(max(_PIECE, len(data)))
             if not more:
                 raise ValueError("there is no end")
-            data, base, begun, ended = data[kept:] + more, base + kept, 0, 0
+            data, base, begun, ended = data[keep_from:] + more, base + keep_from, 0, 0
             continue
-        place = token.end()
+        position = token.end()
         if token[0] in b"[{":
             if depth < 2:
                 before = data[ended : token.start()].strip(_SPACE)
@@ -253,17 +255,17 @@ def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes
                 begun = token.start()
             depth += 1
             if depth == 1:
-                ended = place
+                ended = position
         elif token[0] in b"]}":
             depth -= 1
             if depth == 1:
-                yield base + begun, data[begun:place]
-                ended = place
+                yield base + begun, data[begun:position]
+                ended = position
             elif depth < 1:
                 break
-    rest = data[ended : place - 1] + data[place:]
-    while not rest.strip(_SPACE):
-        rest = read(_PIECE)
-        if not rest:
+    trailing = data[ended : position - 1] + data[position:]
+    while not trailing.strip(_SPACE):
+        trailing = read(_PIECE)
+        if not trailing:
             return
     raise ValueError("expected nothing but a list")

@@ -14,7 +14,7 @@ class LazySequence(Sequence[ItemT], Generic[ItemT]):
     """A subclass has `__len__` and `read`."""
 
     @abstractmethod
-    def read(self, place: int) -> ItemT:
+    def read(self, index: int) -> ItemT:
         """Make the item at a place from 0."""
 
     @overload
@@ -46,6 +46,6 @@ class LazyMap(LazySequence[ItemT], Generic[KeyT, ItemT]):
         """How many items there are."""
         return len(self._keys)
 
-    def read(self, place: int) -> ItemT:
+    def read(self, index: int) -> ItemT:
         """See `LazySequence`."""
-        return self._make(self._keys[place])
+        return self._make(self._keys[index])

@@ -20,7 +20,7 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
-from judgegym.data.arrow import ArrowRows, joined_tables, read_hub, read_saved, read_table
+from judgegym.data.arrow import ArrowRows, join_tables, read_hub, read_saved, read_table
 from judgegym.data.json_file import BadLine, JsonFile, digest_file
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
@@ -74,7 +74,7 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
         DataError: it cannot be loaded.
     """
     if source == STDIN:
-        return _open_file(standard_input(), "standard input", skips)
+        return _open_file(save_standard_input(), "standard input", skips)
     if is_pattern(source):
         return _open_pattern(source, skips)
     path = Path(source).expanduser()
@@ -93,7 +93,7 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
 
 
 def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
-    with _decompressed(path, name) as plain:
+    with _decompress(path, name) as plain:
         if plain.suffix.lower() in (".jsonl", ".json"):
             rows = JsonFile(plain, name=name, skips=skips)
             opened = OpenedData(rows, rows.digest, bad_lines=rows.bad_lines)
@@ -110,8 +110,10 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
     """
     wanted = Path(pattern).expanduser()
     folder = Path(wanted.anchor)
-    found = folder.glob(str(wanted.relative_to(folder)))
-    names = sorted(str(path) for path in found if path.is_file() and not path.name.startswith("."))
+    matches = folder.glob(str(wanted.relative_to(folder)))
+    names = sorted(
+        str(path) for path in matches if path.is_file() and not path.name.startswith(".")
+    )
     kinds = {parse_file_kind(name) for name in names}
     if not names or None in kinds or len(kinds) > 1:
         some = ", ".join(names[:3]) or "none"
@@ -119,20 +121,20 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
             f"{pattern}: expected files of one of the kinds {', '.join(FILE_KINDS)}, found {some}"
         )
     opened = [_open_file(Path(name), name, skips) for name in names]
-    starts = accumulate((len(each.values) for each in opened), initial=0)
-    bad_lines = [line for each in opened for line in each.bad_lines]
-    values = _joined(pattern, [each.values for each in opened if len(each.values)])
+    starts = accumulate((len(data.values) for data in opened), initial=0)
+    bad_lines = [line for opened_file in opened for line in opened_file.bad_lines]
+    values = _join_parts(pattern, [nonempty.values for nonempty in opened if len(nonempty.values)])
     return OpenedData(
         values, digest_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines
     )
 
 
-def _joined(
+def _join_parts(
     pattern: str, parts: Sequence[Sequence[Mapping[str, JSON]]]
 ) -> Sequence[Mapping[str, JSON]]:
     tables = [part for part in parts if isinstance(part, ArrowRows)]
     if tables:
-        return joined_tables(pattern, tables)
+        return join_tables(pattern, tables)
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "all.jsonl"
         with path.open("wb") as file:
@@ -144,7 +146,7 @@ def _joined(
 
 
 @contextmanager
-def _decompressed(path: Path, name: str) -> Iterator[Path]:
+def _decompress(path: Path, name: str) -> Iterator[Path]:
     """A file as it is, or the content of a compressed one, which is there as long as the context.
 
     Raises:
@@ -164,7 +166,7 @@ def _decompressed(path: Path, name: str) -> Iterator[Path]:
 
 
 @cache
-def standard_input() -> Path:
+def save_standard_input() -> Path:
     """What comes on standard input, in a file that is there until the process ends.
 
     Raises:

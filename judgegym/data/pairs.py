@@ -28,8 +28,14 @@ from judgegym.data.answers import CONVERSATIONS, warn_unused_columns
 from judgegym.data.rows import Row
 from judgegym.data.task_list import TaskList
 from judgegym.judges.conversations.messages import parse_transcript, parse_turns
-from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, text_turn, transcript
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.conversations.turns import (
+    Turn,
+    UnseenPart,
+    completion_text,
+    render_transcript,
+    text_turn,
+)
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.pairwise import LETTERS
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -86,24 +92,24 @@ def recognise(row: Row) -> Preference | Reason:
         DataError: the row has none of the schemas; the message names file, row and columns.
         UnseenPart: a message has a part that no judge is shown, such as an image.
     """
-    values = row.filled()
-    for read in (_ranked, _graded, _labelled, _pair):
+    values = row.filled_values()
+    for read in (_read_ranked, _read_graded, _read_labelled, _read_pair):
         draft = read(values)
         if draft is not None:
             return draft
     null = [column for column in row.values if column not in values]
-    raise row.lacks(_EXPECTED + (f" (null here: {', '.join(null)})" if null else ""))
+    raise row.missing_error(_EXPECTED + (f" (null here: {', '.join(null)})" if null else ""))
 
 
-def _ranked(values: _Values) -> Preference | Reason | None:
+def _read_ranked(values: _Values) -> Preference | Reason | None:
     """Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is the best."""
     prompt, answers = parse_prompt_turns(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
     entries = [
-        (each.get("answer"), _number(each.get("rank")))
-        for each in answers
-        if isinstance(each, Mapping)
+        (answer.get("answer"), _parse_number(answer.get("rank")))
+        for answer in answers
+        if isinstance(answer, Mapping)
     ]
     ranked = [(rank, text) for text, rank in entries if isinstance(text, str) and rank is not None]
     if len(ranked) < len(answers):
@@ -113,12 +119,12 @@ def _ranked(values: _Values) -> Preference | Reason | None:
     best = min(rank for rank, _ in ranked)
     wrong = tuple(text for rank, text in ranked if rank > best)
     correct = tuple(text for rank, text in ranked if rank == best)
-    return Preference(transcript(prompt), correct, wrong) if wrong else "equal scores"
+    return Preference(render_transcript(prompt), correct, wrong) if wrong else "equal scores"
 
 
-def _graded(values: _Values) -> Preference | Reason | None:
+def _read_graded(values: _Values) -> Preference | Reason | None:
     """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
-    grade = _number(values.get("overall_preference"))
+    grade = _parse_number(values.get("overall_preference"))
     if (
         grade is None or abs(grade) > 3
     ):  # another scale, perhaps in the other direction: it might swap the labels
@@ -131,7 +137,7 @@ def _graded(values: _Values) -> Preference | Reason | None:
     )
 
 
-def _labelled(values: _Values) -> Preference | Reason | None:
+def _read_labelled(values: _Values) -> Preference | Reason | None:
     """JudgeBench: `question`, two responses and a label."""
     label = values.get("label")
     if not isinstance(label, str):
@@ -143,20 +149,24 @@ def _labelled(values: _Values) -> Preference | Reason | None:
 
 
 def _draft_two(
-    asked: JSON, first: JSON, second: JSON, preference: float
+    prompt_value: JSON, first: JSON, second: JSON, preference: float
 ) -> Preference | Reason | None:
     """The draft of two responses, of which the first is the better one if the preference is positive."""
-    prompt = parse_prompt_turns(asked)
+    prompt = parse_prompt_turns(prompt_value)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
     better, worse = (first, second) if preference > 0 else (second, first)
-    return Preference(transcript(prompt), (better,), (worse,)) if preference else "no preference"
+    return (
+        Preference(render_transcript(prompt), (better,), (worse,))
+        if preference
+        else "no preference"
+    )
 
 
-def _pair(values: _Values) -> Preference | Reason | None:
+def _read_pair(values: _Values) -> Preference | Reason | None:
     """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
     draft = draft_pair(values)
-    scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
+    scores = _parse_number(values.get("score_chosen")), _parse_number(values.get("score_rejected"))
     return (
         "equal scores"
         if draft is not None and scores[0] is not None and scores[0] == scores[1]
@@ -167,8 +177,8 @@ def _pair(values: _Values) -> Preference | Reason | None:
 def draft_pair(values: _Values) -> Preference | Reason | None:
     """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
     correct, wrong, turns = (
-        _texts(values.get("chosen")),
-        _texts(values.get("rejected")),
+        _parse_texts(values.get("chosen")),
+        _parse_texts(values.get("rejected")),
         split_pair_turns(values),
     )
     if () in (correct, wrong):
@@ -177,11 +187,13 @@ def draft_pair(values: _Values) -> Preference | Reason | None:
         return None
     prompt, chosen, rejected = turns
     if correct is not None and wrong is not None and not chosen:
-        return Preference(transcript(prompt), correct, wrong)
+        return Preference(render_transcript(prompt), correct, wrong)
     if all(turn.role in ("assistant", "system") for turn in prompt):
-        asked = any(turn.role != "assistant" for turn in (*prompt, *chosen, *rejected))
-        return "no shared prompt" if asked else None
-    return Preference(transcript(prompt), (answer_text(chosen),), (answer_text(rejected),))
+        has_question = any(turn.role != "assistant" for turn in (*prompt, *chosen, *rejected))
+        return "no shared prompt" if has_question else None
+    return Preference(
+        render_transcript(prompt), (completion_text(chosen),), (completion_text(rejected),)
+    )
 
 
 def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
@@ -192,9 +204,13 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     """
     explicit, chosen, rejected = (values.get(name) for name in ("prompt", "chosen", "rejected"))
     prompt = parse_prompt_turns(explicit)
-    if prompt is not None and _texts(chosen) is not None and _texts(rejected) is not None:
+    if (
+        prompt is not None
+        and _parse_texts(chosen) is not None
+        and _parse_texts(rejected) is not None
+    ):
         return prompt, (), ()
-    better, worse = _conversation(chosen), _conversation(rejected)
+    better, worse = _parse_conversation(chosen), _parse_conversation(rejected)
     if not better or not worse:
         return None
     # The last turn is an answer even if it is the same in both.
@@ -219,11 +235,11 @@ def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
     return spoken or (text_turn("user", value),)
 
 
-def _conversation(value: JSON) -> tuple[Turn, ...] | None:
+def _parse_conversation(value: JSON) -> tuple[Turn, ...] | None:
     return parse_transcript(value) if isinstance(value, str) else parse_turns(value)
 
 
-def _texts(value: JSON) -> tuple[str, ...] | None:
+def _parse_texts(value: JSON) -> tuple[str, ...] | None:
     """One text or a list of texts; `None` for anything else."""
     if isinstance(value, str):
         return (value,)
@@ -233,7 +249,7 @@ def _texts(value: JSON) -> tuple[str, ...] | None:
     return texts if len(texts) == len(value) else None
 
 
-def _number(value: JSON) -> float | None:
+def _parse_number(value: JSON) -> float | None:
     """A finite number, or the text of one, as in CSV files; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -280,13 +296,13 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     warn_unused_columns(rows, (_PROMPT,), CONVERSATIONS)
     dropped: Counter[str] = Counter()
     categories = set[str]()
-    places, own, digests = array("Q"), list[str | None](), bytearray()
+    places, ids, digests = array("Q"), list[str | None](), bytearray()
     for place, row in enumerate(rows):
-        draft = _draft(row, all_rows=all_rows)
+        draft = _read_draft(row, all_rows=all_rows)
         if isinstance(draft, Preference):
             places.append(place)
-            own.append(row.own_id())
-            digests += _digest(draft)
+            ids.append(row.find_id())
+            digests += _content_digest(draft)
             categories |= {_category(row) or ""}
         else:
             dropped[draft] += 1
@@ -297,11 +313,11 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             if rows
             else "no rows"
         )
-    uids = _uids(own, digests)
+    uids = _assign_uids(ids, digests)
 
     def build(index: int) -> Preference:
         row = rows[places[index]]
-        draft = _draft(row, all_rows=all_rows)
+        draft = _read_draft(row, all_rows=all_rows)
         assert isinstance(
             draft, Preference
         )  # the same row as before, or reading it would have raised
@@ -310,17 +326,17 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     return Preferences(TaskList(uids, build, categories - {""}), dict(dropped))
 
 
-def _draft(row: Row, *, all_rows: bool) -> Preference | Reason:
+def _read_draft(row: Row, *, all_rows: bool) -> Preference | Reason:
     try:
         draft = recognise(row)
     except UnseenPart as error:
         if all_rows:
             raise DataError(f"{row.place}: {error}") from None
         return "a part that is no text"
-    return _usable(draft) if isinstance(draft, Preference) and not all_rows else draft
+    return _drop_unusable(draft) if isinstance(draft, Preference) and not all_rows else draft
 
 
-def _usable(draft: Preference) -> Preference | Reason:
+def _drop_unusable(draft: Preference) -> Preference | Reason:
     """The draft without answers that are empty or equal to a correct one; or the reason why none is left."""
     correct = tuple(text for text in draft.correct if text.strip())
     wrong = tuple(text for text in draft.wrong if text.strip())
@@ -331,12 +347,12 @@ def _usable(draft: Preference) -> Preference | Reason:
     return Preference(draft.prompt, correct, wrong) if wrong else "identical texts"
 
 
-def _digest(draft: Preference) -> bytes:
+def _content_digest(draft: Preference) -> bytes:
     content = wire.dumps([draft.prompt, draft.correct, draft.wrong])
     return hashlib.sha256(content).digest()[:_DIGEST_BYTES]
 
 
-def _uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
+def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
     """A uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for each row.
 
     It seeds random choices, so it must not depend on the order of the rows.
@@ -344,9 +360,15 @@ def _uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
     times = Counter(ids)
     copies: Counter[str] = Counter()
     taken: dict[str, None] = {}
-    for number, own in enumerate(ids):
+    for number, row_id in enumerate(ids):
         digest = digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES].hex()
-        base = f"row-{digest}" if own is None else own if times[own] == 1 else f"{own}-{digest}"
+        base = (
+            f"row-{digest}"
+            if row_id is None
+            else row_id
+            if times[row_id] == 1
+            else f"{row_id}-{digest}"
+        )
         uid = base
         while uid in taken:  # rows with the same id and content
             copies[base] += 1
@@ -400,7 +422,7 @@ class PairTask:
         """The letter of the correct answer of a choice."""
         return LETTERS[self.correct[0]]
 
-    def swapped(self) -> PairTask:
+    def swap(self) -> PairTask:
         """The same question with its answers in reverse order."""
         last = len(self.answers) - 1
         places = tuple(last - place for place in self.correct)
@@ -427,7 +449,7 @@ def choice_task(
         shuffle: a full permutation, or as in RewardBench-2's code: the correct answer is swapped
             with a random one.
     """
-    rng = generator(seed, row.uid, "order")
+    rng = make_generator(seed, row.uid, "order")
     right = row.correct[0] if len(row.correct) == 1 else rng.choice(row.correct)
     wrong = list(row.wrong)
     most = min(len(LETTERS), num_choices or len(LETTERS)) - 1
@@ -463,8 +485,8 @@ def add_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
     count = len(tasks)
     return TaskList(
         uids,
-        lambda index: tasks[index] if index < count else tasks[index - count].swapped(),
-        tasks.named,
+        lambda index: tasks[index] if index < count else tasks[index - count].swap(),
+        tasks.group_names,
     )
 
 

@@ -20,10 +20,10 @@ from typing import Literal, Protocol, TypeVar
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.opening import STDIN, open_data, parse_file_kind
-from judgegym.judges.conversations.images import images_shown
+from judgegym.judges.conversations.images import show_images
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
@@ -128,16 +128,16 @@ class Row:
         Raises:
             DataError: none of the usual columns has one.
         """
-        uid = self.own_id()
+        uid = self.find_id()
         if uid is None:
-            raise self.lacks(f"an id in {' or '.join(_UID_COLUMNS)}")
+            raise self.missing_error(f"an id in {' or '.join(_UID_COLUMNS)}")
         return uid
 
     def uid_or_number(self) -> str:
         """The row's id, or `row-<number>` if the usual columns have none."""
-        return self.own_id() or f"row-{self.number}"
+        return self.find_id() or f"row-{self.number}"
 
-    def own_id(self) -> str | None:
+    def find_id(self) -> str | None:
         """The row's id, or `None`."""
         ids = (self.values.get(column) for column in _UID_COLUMNS)
         return next(
@@ -152,7 +152,7 @@ class Row:
         """
         text = self.optional_text(*columns)
         if text is None:
-            raise self.lacks(f"text in {' or '.join(columns)}")
+            raise self.missing_error(f"text in {' or '.join(columns)}")
         return text
 
     def optional_text(self, *columns: str) -> str | None:
@@ -173,7 +173,7 @@ class Row:
         """Whether it is of a CSV or TSV file: an empty text means that there is none, and lists are written as text."""
         return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
 
-    def filled(self) -> Mapping[str, JSON]:
+    def filled_values(self) -> Mapping[str, JSON]:
         """The columns that are not null; in a CSV or TSV file, cells that hold a list or messages in JSON are these.
 
         Raises:
@@ -181,10 +181,10 @@ class Row:
         """
         filled = {column: value for column, value in self.values.items() if value is not None}
         if self._is_from_table:
-            return {column: self._cell(column, value) for column, value in filled.items()}
+            return {column: self._parse_cell(column, value) for column, value in filled.items()}
         return filled
 
-    def _cell(self, column: str, cell: JSON) -> JSON:
+    def _parse_cell(self, column: str, cell: JSON) -> JSON:
         """The value of a cell: a list of texts or objects, messages, or the text itself."""
         text = cell.strip() if isinstance(cell, str) else ""
         if not (text.startswith("[") and text.endswith("]")) and not (
@@ -195,7 +195,7 @@ class Row:
             value = wire.loads(text)
         except ValueError:
             if column in _LISTS and _PYTHON_LIST.match(text):
-                raise self.lacks(
+                raise self.missing_error(
                     f'a list in JSON in {column}, such as ["a", "b"], not {text[:_SHOWN]} (write '
                     "it with json.dumps)",
                     column,
@@ -220,10 +220,10 @@ class Row:
         """The error that says why the row cannot be read, and the column that is at fault, if one is."""
         return RowError(self.place, reason, column)
 
-    def lacks(self, what: str, column: str | None = None) -> RowError:
+    def missing_error(self, expected: str, column: str | None = None) -> RowError:
         """The error for something that the row should have but has not."""
         return self.error(
-            f"expected {what}; columns found: {', '.join(self.values) or 'none'}", column
+            f"expected {expected}; columns found: {', '.join(self.values) or 'none'}", column
         )
 
 
@@ -231,10 +231,10 @@ def read_text_cell(value: JSON) -> JSON:
     """The number, list or object that a text says in JSON, for files that have texts alone; else the value."""
     if not isinstance(value, str):
         return value
-    found = wire.as_json(value.encode("utf-8", "replace"))
+    parsed = wire.loads_or_none(value.encode("utf-8", "replace"))
     return (
-        found
-        if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool)
+        parsed
+        if isinstance(parsed, Mapping | list | int | float) and not isinstance(parsed, bool)
         else value
     )
 
@@ -247,25 +247,25 @@ def value_at(values: Mapping[str, JSON], path: str) -> JSON:
     """
     if path in values or "." not in path:
         return values.get(path)
-    found: JSON = values
+    current: JSON = values
     for step in path.split("."):
-        found = _step(found, step)
-    return found
+        current = _take_step(current, step)
+    return current
 
 
-def _step(value: JSON, step: str) -> JSON:
+def _take_step(value: JSON, step: str) -> JSON:
     if isinstance(value, Mapping):
         return value.get(step)
     if isinstance(value, str) or not isinstance(value, Sequence):
         return None
     if step.isascii() and step.isdigit():
         return value[int(step)] if int(step) < len(value) else None
-    found = [_step(each, step) for each in value]
-    return None if all(each is None for each in found) else found
+    results = [_take_step(item, step) for item in value]
+    return None if all(result is None for result in results) else results
 
 
 @contextmanager
-def named_row(row: Row, *, shows_images: bool = False) -> Iterator[None]:
+def name_row_in_errors(row: Row, *, shows_images: bool = False) -> Iterator[None]:
     """Name the row in the error about a conversation of it.
 
     Args:
@@ -277,7 +277,7 @@ def named_row(row: Row, *, shows_images: bool = False) -> Iterator[None]:
         DataError: a message has a part that no judge is shown.
     """
     try:
-        with images_shown(Path(row.source).parent, shown=shows_images):
+        with show_images(Path(row.source).parent, shown=shows_images):
             yield
     except UnseenPart as error:
         raise row.error(str(error)) from None
@@ -318,23 +318,23 @@ class DataSet(LazySequence[Row]):
         """How many rows there are."""
         return len(self.values)
 
-    def read(self, place: int) -> Row:
+    def read(self, index: int) -> Row:
         """Read a row.
 
         Raises:
             DataError: the file has changed.
         """
-        return self._row(place, self.values[place])
+        return self._row(index, self.values[index])
 
-    def _row(self, place: int, values: Mapping[str, JSON]) -> Row:
+    def _row(self, index: int, values: Mapping[str, JSON]) -> Row:
         if not self._files:
-            return Row(self.source, place + 1, values)
-        start, name = self._files[bisect_right(self._starts, place) - 1]
-        return Row(name, place + 1, values, place - start + 1)
+            return Row(self.source, index + 1, values)
+        start, name = self._files[bisect_right(self._starts, index) - 1]
+        return Row(name, index + 1, values, index - start + 1)
 
     def __iter__(self) -> Iterator[Row]:
         """Read all rows, one after the other."""
-        return (self._row(place, values) for place, values in enumerate(self.values))
+        return (self._row(position, values) for position, values in enumerate(self.values))
 
 
 def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
@@ -361,13 +361,15 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
     opened = open_data(source, split, skips=skips)
     if not opened.values:
         first = next(iter(opened.bad_lines), None)
-        raise DataError(f"{source}: no rows" if first is None else bad_line_words(first))
+        raise DataError(f"{source}: no rows" if first is None else bad_line_message(first))
     is_file = parse_file_kind(source) is not None or source == STDIN or bool(opened.files)
-    record(source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest)
+    record_dataset(
+        source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest
+    )
     return DataSet(source, opened.values, opened.files, opened.bad_lines)
 
 
-def bad_line_words(line: BadLine) -> str:
+def bad_line_message(line: BadLine) -> str:
     """The error about a line that is no row."""
     return f"{line.source}, row {line.number}: {line.reason}"
 
@@ -405,15 +407,15 @@ def index_by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[
     Raises:
         DataError: two rows have the same id, or one has none.
     """
-    places: dict[str, int] = {}
-    for place, row in enumerate(rows):
+    indices: dict[str, int] = {}
+    for index, row in enumerate(rows):
         uid = row.uid_or_number() if numbered else row.uid()
-        if uid in places:
+        if uid in indices:
             raise DataError(
-                f"{row.place}: the id {uid!r} is also that of row {rows[places[uid]].number}"
+                f"{row.place}: the id {uid!r} is also that of row {rows[indices[uid]].number}"
             )
-        places[uid] = place
-    return LazyMapping(places, lambda uid: rows[places[uid]])
+        indices[uid] = index
+    return LazyMapping(indices, lambda uid: rows[indices[uid]])
 
 
 _READ: ContextVar[list[DatasetRead] | None] = ContextVar("datasets that were read", default=None)
@@ -440,12 +442,12 @@ class DatasetRead:
         return {"name": self.name, "split": self.split, "rows": self.rows, "digest": self.digest}
 
 
-def recording() -> AbstractContextManager[list[DatasetRead]]:
+def collect_datasets_read() -> AbstractContextManager[list[DatasetRead]]:
     """A list to which each dataset is added that is read within the block, once."""
-    return holding(_READ, list[DatasetRead]())
+    return bind_context(_READ, list[DatasetRead]())
 
 
-def record(name: str, *, split: str | None, rows: int, digest: str) -> None:
+def record_dataset(name: str, *, split: str | None, rows: int, digest: str) -> None:
     """Note that a dataset was read; outside `recording` nothing is done.
 
     Args:
@@ -455,6 +457,6 @@ def record(name: str, *, split: str | None, rows: int, digest: str) -> None:
         digest: SHA-256 of the file, or of the rows of a hub dataset.
     """
     read = _READ.get()
-    if read is None or any((known.name, known.split) == (name, split) for known in read):
+    if read is None or any((entry.name, entry.split) == (name, split) for entry in read):
         return
     read.append(DatasetRead(name, split, rows, f"sha256:{digest}"))

@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judgegym.data.answers import asked_text, warn_unused_columns
+from judgegym.data.answers import read_question, warn_unused_columns
 from judgegym.data.rows import Row, index_by_uid
 from judgegym.data.task_list import TaskList
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
-from judgegym.judges.parsing.labels import yes_or_no
+from judgegym.judges.parsing.labels import parse_yes_no
 from judgegym.judges.rubrics.prompt import Rubric
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm import wire
@@ -70,42 +70,43 @@ def read_rubric_rows(
     """
     warn_unused_columns(rows, (_INSTRUCTION, _REFERENCE), USUAL_COLUMNS["rubric"])
     return TaskList.from_rows(
-        index_by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric)
+        index_by_uid(rows, numbered=True),
+        lambda uid, row: _read_task(uid, row, scale, default_rubric),
     )
 
 
-def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> RubricTask:
+def _read_task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> RubricTask:
     return RubricTask(
         uid=uid,
-        question=asked_text(row, *_INSTRUCTION),
-        rubric=_rubric(row, scale, default_rubric),
+        question=read_question(row, *_INSTRUCTION),
+        rubric=_read_rubric(row, scale, default_rubric),
         reference=row.filled_text(*_REFERENCE),
         response=row.optional_text(*_RESPONSE),
-        gold=_gold(row, scale),
+        gold=_read_score(row, scale),
         category=row.optional_text("category"),
     )
 
 
-def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
+def _read_rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
     """The rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
-    given = next(
+    rubric = next(
         (row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None
     )
-    if isinstance(given, str) and given.strip():
-        return Rubric(given, scale=scale)
-    fields = given if isinstance(given, Mapping) else row.values
+    if isinstance(rubric, str) and rubric.strip():
+        return Rubric(rubric, scale=scale)
+    fields = rubric if isinstance(rubric, Mapping) else row.values
     criteria = fields.get("criteria") or fields.get("orig_criteria")
     if isinstance(criteria, str):
-        return Rubric(criteria, _levels(fields, row, scale), scale)
+        return Rubric(criteria, _read_levels(fields, row, scale), scale)
     if default is None:
-        raise row.lacks(
+        raise row.missing_error(
             "a rubric: text, or an object with criteria (env.default_rubric is for rows without "
             "one)"
         )
     return Rubric(default, scale=scale)
 
 
-def _levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str]:
+def _read_levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str]:
     levels: dict[int, str] = {}
     for name, text in fields.items():
         match = _LEVEL.fullmatch(name)
@@ -114,37 +115,37 @@ def _levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str
         if (
             not match[1].isascii() or len(match[1]) > _LONGEST_LEVEL
         ):  # other scripts have digits, too
-            raise row.lacks(
+            raise row.missing_error(
                 f"descriptions named score1_description, score2_description …, found {name[:80]!r}"
             )
         levels[int(match[1])] = text
     beyond = [level for level in levels if level not in scale.levels]
     if beyond:
-        raise row.lacks(
+        raise row.missing_error(
             f"descriptions of scores from {scale.low} to {scale.high} alone, found one of "
             f"{beyond[0]}"
         )
     return levels
 
 
-def _gold(row: Row, scale: Scale) -> float | None:
+def _read_score(row: Row, scale: Scale) -> float | None:
     value = next(
         (row.values[name] for name in _GOLD if row.values.get(name) not in (None, "")), None
     )
     if value is None:
         return None
     several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    scores = [_number(item) for item in several]
+    scores = [_parse_number(item) for item in several]
     numbers = [score for score in scores if score is not None and scale.includes(score)]
     if not numbers or len(numbers) < len(scores):
-        raise row.lacks(
+        raise row.missing_error(
             f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not "
             f"{value!r}"
         )
     return sum(numbers) / len(numbers)
 
 
-def _number(value: JSON) -> float | None:
+def _parse_number(value: JSON) -> float | None:
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float) or "_" in str(value):
             return None
@@ -168,7 +169,7 @@ class AspectTask:
         uid: the row's id, or `row-<number>`; with `role=judge`, followed by `:<aspect>`.
         question: the text that identifies the row in reports: its question, or the answer if it has
             none.
-        asked: the question that the answer answers; `None` for an answer without a question.
+        asked_question: the question that the answer answers; `None` for an answer without a question.
         answer: the row's own answer, if it has one.
         context: the context that the answer should use, its parts joined with newlines.
         reference: the text that the answer is compared with.
@@ -180,7 +181,7 @@ class AspectTask:
 
     uid: str
     question: str
-    asked: str | None
+    asked_question: str | None
     answer: str | None
     context: str | None
     reference: str | None
@@ -199,7 +200,7 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
     warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     return TaskList.from_rows(
         index_by_uid(rows, numbered=True),
-        lambda uid, row: _aspect_task(
+        lambda uid, row: _build_aspect_task(
             uid, row, read_golds(row, [aspect.name for aspect in aspects])
         ),
     )
@@ -232,24 +233,24 @@ def _make_verdict_tasks(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[A
         return []
     golds = read_golds(row, [aspect.name for aspect in aspects])
     return [
-        _aspect_task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
+        _build_aspect_task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
         for aspect in aspects
         if aspect.name in golds
     ]
 
 
-def _aspect_task(
+def _build_aspect_task(
     uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None = None
 ) -> AspectTask:
-    asked, answer = row.optional_text(*_QUESTION), row.optional_text(*_ANSWER)
-    if asked is None and answer is None:
-        raise row.lacks(
+    asked_question, answer = row.optional_text(*_QUESTION), row.optional_text(*_ANSWER)
+    if asked_question is None and answer is None:
+        raise row.missing_error(
             f"a question in {', '.join(_QUESTION)} or an answer in {', '.join(_ANSWER)}"
         )
     return AspectTask(
         uid=uid,
-        question=asked if asked is not None else answer or "",
-        asked=asked,
+        question=asked_question if asked_question is not None else answer or "",
+        asked_question=asked_question,
         answer=answer,
         context=read_context(row),
         reference=row.filled_text(*USUAL_COLUMNS["reference"]),
@@ -266,7 +267,7 @@ def read_context(row: Row) -> str | None:
         return value
     if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
         return "\n".join(str(part) for part in value) or None
-    raise row.lacks("contexts that are text or a list of texts")
+    raise row.missing_error("contexts that are text or a list of texts")
 
 
 def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dict[str, bool]:
@@ -281,7 +282,7 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
         DataError: there is something else, or a verdict that is neither yes nor no.
     """
     verdicts: JSON = row.values.get("verdicts")
-    what = (
+    expected = (
         "verdicts as an object of names and 1 or "
         f"0{', or a list in their order' if in_order else ''}"
     )
@@ -291,11 +292,11 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
         try:
             verdicts = wire.loads(verdicts)
         except ValueError:
-            raise row.lacks(f"{what}, not {verdicts!r}") from None
+            raise row.missing_error(f"{expected}, not {verdicts!r}") from None
     if in_order and isinstance(verdicts, list) and len(verdicts) == len(names):
         verdicts = dict(zip(names, verdicts, strict=True))
     if verdicts is not None and not isinstance(verdicts, Mapping):
-        raise row.lacks(f"{what}, not {verdicts!r}")
+        raise row.missing_error(f"{expected}, not {verdicts!r}")
     by_name = dict(verdicts or {})
     if len(names) == 1:
         by_name.setdefault(names[0], row.values.get("verdict"))
@@ -304,8 +305,8 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
         value = by_name.get(name)
         if value is None or value == "":
             continue
-        gold = yes_or_no(value)
+        gold = parse_yes_no(value)
         if gold is None:
-            raise row.lacks(f"a gold verdict of yes or no on {name}, not {value!r}")
+            raise row.missing_error(f"a gold verdict of yes or no on {name}, not {value!r}")
         golds[name] = gold
     return golds

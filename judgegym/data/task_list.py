@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeVar, overload
 
 from judgegym.data.rows import Row, TaskT
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 
 
 class TaskLike(Protocol):
@@ -45,7 +45,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         self,
         uids: Sequence[str],
         build: Callable[[int], ItemT],
-        named: Collection[str] = (),
+        group_names: Collection[str] = (),
         places: Sequence[int] | None = None,
     ) -> None:
         """Name the tasks.
@@ -53,12 +53,12 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         Args:
             uids: their uids, each once.
             build: makes the task at a place from 0; the same one whenever it is called.
-            named: their categories and clusters.
+            group_names: their categories and clusters.
             places: the place of each task, for a choice of the tasks that `build` makes; all of
                 them by default.
         """
         self.uids = uids
-        self.named = named
+        self.group_names = group_names
         self._build = build
         self._places = range(len(uids)) if places is None else places
 
@@ -94,15 +94,17 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         uids: list[str] = []
         owners: list[str] = []
         numbers = array("I")
-        named: set[str] = set()
+        group_names: set[str] = set()
         for uid, row in rows.items():
             for number, task in enumerate(build(uid, row)):
                 uids.append(uid if task.uid == uid else task.uid)  # one string for both lists
                 owners.append(uid)
                 numbers.append(number)
-                named.update(_names_in(task))
+                group_names.update(_names_in(task))
         return cls(
-            uids, lambda index: build(owners[index], rows[owners[index]])[numbers[index]], named
+            uids,
+            lambda index: build(owners[index], rows[owners[index]])[numbers[index]],
+            group_names,
         )
 
     def __len__(self) -> int:
@@ -127,7 +129,9 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         """Make a list of the tasks at `indexes`, in their order."""
         chosen = array("Q", indexes)
         places = array("Q", (self._places[index] for index in chosen))
-        return TaskList([self.uids[index] for index in chosen], self._build, self.named, places)
+        return TaskList(
+            [self.uids[index] for index in chosen], self._build, self.group_names, places
+        )
 
     def where(self, is_wanted: Callable[[ItemT], bool]) -> TaskList[ItemT]:
         """Make a list of the tasks that are wanted."""
@@ -136,7 +140,9 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
     def map(self, convert: Callable[[ItemT], OtherT]) -> TaskList[OtherT]:
         """Make a list of what `convert` makes of each task, under the same uid."""
         build = self._build
-        return TaskList(self.uids, lambda place: convert(build(place)), self.named, self._places)
+        return TaskList(
+            self.uids, lambda place: convert(build(place)), self.group_names, self._places
+        )
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -152,7 +158,7 @@ def _names_in(task: object) -> list[str]:
 def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
     """The categories and clusters of tasks; those of a `TaskList` without building a task."""
     return (
-        tasks.named
+        tasks.group_names
         if isinstance(tasks, TaskList)
         else {name for task in tasks for name in _names_in(task)}
     )
@@ -170,7 +176,7 @@ def index_uids(tasks: Sequence[TaskT]) -> Mapping[str, int]:
     return {task.uid: index for index, task in enumerate(tasks)}
 
 
-def picked(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
+def pick_tasks(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
     """The tasks at `indexes`, in their order; those of a `TaskList` are not built."""
     return (
         tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
@@ -181,17 +187,17 @@ def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[
     """`limit` tasks in their own order; the choice depends on the seed and their ids only."""
     if limit is None or limit >= len(tasks):
         return tasks
-    return picked(tasks, sorted(_drawn(tasks, seed, "limit")[:limit]))
+    return pick_tasks(tasks, sorted(_shuffle_indexes(tasks, seed, "limit")[:limit]))
 
 
 def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[TaskT]:
     """The tasks in the order of one epoch, which depends on the seed, the epoch and their ids only."""
-    return picked(tasks, _drawn(tasks, seed, f"epoch {epoch}"))
+    return pick_tasks(tasks, _shuffle_indexes(tasks, seed, f"epoch {epoch}"))
 
 
-def _drawn(tasks: Sequence[TaskT], seed: int, purpose: str) -> list[int]:
+def _shuffle_indexes(tasks: Sequence[TaskT], seed: int, purpose: str) -> list[int]:
     """The indexes of all tasks, shuffled for a purpose."""
     uids = list_uids(tasks)
     return sorted(
-        range(len(uids)), key=lambda index: (derive(seed, uids[index], purpose), uids[index])
+        range(len(uids)), key=lambda index: (derive_seed(seed, uids[index], purpose), uids[index])
     )

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
-from judgegym.datasets.files.writer import scored_row
+from judgegym.datasets.files.writer import parse_scored_row
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask
 from judgegym.engine.completions import (
     Completion,
@@ -41,9 +41,15 @@ from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
 from judgegym.judges.config.thinking import ThinkingSettings
-from judgegym.judges.conversations.turns import Turn, headed_turns
+from judgegym.judges.conversations.turns import Turn, split_turns
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import JudgeTask, ScoreItem, answered, failure, score_or_fail
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ScoreItem,
+    make_failure,
+    remove_task_thinking,
+    score_or_fail,
+)
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
@@ -72,45 +78,47 @@ class ResponseJudge:
             UserError: what no further call can mend, such as a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
-        judge_task, asked = answered(task.judge_task, self.settings), task.to_sample
-        given: Sequence[JudgedResponse] = task.earlier or [
+        judge_task, request = remove_task_thinking(task.judge_task, self.settings), task.to_sample
+        responses: Sequence[JudgedResponse] = task.earlier or [
             JudgedResponse(
-                _given(
+                _make_completion(
                     text,
                     written or "",
                     self.settings,
-                    turns=len(headed_turns(text)) if trace else 0,
+                    turns=len(split_turns(text)) if trace else 0,
                 )
             )
             for text, trace, written in zip_longest(
-                judge_task.responses, judge_task.traces, _changed(judge_task)
+                judge_task.responses, judge_task.traces, _original_texts(judge_task)
             )
         ]
-        if asked is not None:
+        if request is not None:
             assert self.policy is not None  # there is one in a run whose tasks are sampled
             sampled = await self.policy.sample(
-                make_conversation(asked.turns, self.policy.config), asked.count
+                make_conversation(request.turns, self.policy.config), request.count
             )
-            given = [_make_judged_response(each) for each in sampled]
+            responses = [_make_judged_response(completion) for completion in sampled]
             # What is not judged is an empty response in its place: the judge is not asked about
             # those.
-            judge_task = judge_task.replace_responses([each.text for each in given])
-        if all(each.result is not None for each in given):
-            return given
+            judge_task = judge_task.replace_responses([response.text for response in responses])
+        if all(response.result is not None for response in responses):
+            return responses
         results = await score_or_fail(self.score, judge_task, task.uid)
         return [
-            replace(each, result=result) if each.result is None else each
-            for each, result in zip(given, results, strict=True)
+            replace(response, result=result) if response.result is None else response
+            for response, result in zip(responses, results, strict=True)
         ]
 
 
-def _given(text: str, written: str, settings: ThinkingSettings, *, turns: int) -> Completion:
+def _make_completion(
+    text: str, written: str, settings: ThinkingSettings, *, turns: int
+) -> Completion:
     """A response that the data has; of one with turns the thinking of none is told apart."""
-    thinking = settings.shown(written).thinking if written and not turns else ""
+    thinking = settings.hide_thinking(written).thinking if written and not turns else ""
     return Completion(text, thinking, turns=turns, written=written)
 
 
-def _changed(task: JudgeTask) -> Sequence[str]:
+def _original_texts(task: JudgeTask) -> Sequence[str]:
     """Of each response all that the policy wrote, where thinking was taken out of it; otherwise nothing."""
     pairs = zip(task.written, task.responses, strict=False)
     return [written if written != response else "" for written, response in pairs]
@@ -123,32 +131,32 @@ def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conv
         *(turn.text for turn in turns if turn.role == "system"),
     ]
     text = "\n\n".join(part for part in system if part)
-    rest = [turn.asked() for turn in turns if turn.role != "system"]
-    return [Message(role="system", content=text), *rest] if text else rest
+    messages = [turn.policy_message() for turn in turns if turn.role != "system"]
+    return [Message(role="system", content=text), *messages] if text else messages
 
 
 def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
     """A response of the policy; it has a result already if no judge may be asked about it."""
     completion, result = sampled.completion, None
     if completion is None:
-        result = failure(f"the policy at {sampled.error}", POLICY_FAILED)
+        result = make_failure(f"the policy at {sampled.error}", POLICY_FAILED)
     elif (why := completion.unjudgeable) is not None:
-        result = failure(why, _INVALID)
+        result = make_failure(why, _INVALID)
     return JudgedResponse(completion, result, sampled.run)
 
 
-def earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
+def read_earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
     """The responses of a row of a file that `judgegym score --responses_per_prompt` has written.
 
     Raises:
         DataError: the columns of policy and judge are not of the kind that scoring writes.
     """
-    scored = scored_row(row)
+    scored = parse_scored_row(row)
     texts, thoughts, reasons = (
-        _texts(row, name, len(scored.status)) for name in (RESPONSE, THINKING, FINISH_REASON)
+        _read_texts(row, name, len(scored.status)) for name in (RESPONSE, THINKING, FINISH_REASON)
     )
-    found = []
-    for text, thought, reason, status, said in zip(
+    responses = []
+    for text, thought, reason, status, explanation in zip(
         texts, thoughts, reasons, scored.status, scored.explanation, strict=True
     ):
         if (text is None) != (status == POLICY_FAILED):
@@ -157,26 +165,28 @@ def earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
                 "and its status is "
                 f"{status!r} in {STATUS}; only {POLICY_FAILED!r} has null"
             )
-        result = failure(said or "", status) if status in (POLICY_FAILED, _INVALID) else None
-        is_fault = result is not None and said in get_args(ThinkingFault)
-        fault = cast(ThinkingFault, said) if is_fault else None
-        found.append(
+        result = (
+            make_failure(explanation or "", status) if status in (POLICY_FAILED, _INVALID) else None
+        )
+        is_fault = result is not None and explanation in get_args(ThinkingFault)
+        fault = cast(ThinkingFault, explanation) if is_fault else None
+        responses.append(
             JudgedResponse(
                 None if text is None else Completion(text, thought or "", fault, reason), result
             )
         )
-    return tuple(found)
+    return tuple(responses)
 
 
-def _texts(row: Row, column: str, count: int) -> Sequence[str | None]:
+def _read_texts(row: Row, column: str, count: int) -> Sequence[str | None]:
     value: JSON = row.values.get(column)
     if (
         not isinstance(value, list)
         or len(value) != count
         or not value
-        or not all(each is None or isinstance(each, str) for each in value)
+        or not all(text is None or isinstance(text, str) for text in value)
     ):
-        raise row.lacks(
+        raise row.missing_error(
             f"a list of texts in {column}, one for each of the {count} entries of {STATUS} "
             "(--rescore)"
         )
@@ -187,9 +197,9 @@ USED_BY = "evaluate"
 """The verb whose settings of a policy the command has; others are those of training."""
 _SWITCH = "responses_per_prompt"
 _SECTION = "openai"
-_OF_THE_JUDGE_TOO = ("max_retries", "retry_delay", "judged_thinking", "thinking_markers")
-_OF_RESPONSES = ("response_column", "group_by")
-_THAT_MATTER = ("model_name", "extra_body")
+_SHARED_WITH_JUDGE = ("max_retries", "retry_delay", "judged_thinking", "thinking_markers")
+_RESPONSE_SETTINGS = ("response_column", "group_by")
+_DETERMINING = ("model_name", "extra_body")
 
 
 class SampleSettings(CompletionSettings):
@@ -207,7 +217,7 @@ class SampleSettings(CompletionSettings):
         """The settings of the policy for `config.yaml`, without secrets; empty if none is asked."""
         if self.responses_per_prompt is None:
             return {}
-        used = {each.name for each in declared_settings(PolicySettings, verb=USED_BY)}
+        used = {declared.name for declared in declared_settings(PolicySettings, verb=USED_BY)}
         section = {name: value for name, value in dump_public(self.openai).items() if name in used}
         if "api_key_env" not in self.openai.model_fields_set:
             del section[
@@ -223,16 +233,16 @@ class SampleSettings(CompletionSettings):
 def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """A `config.yaml` of which the policy's section is replaced by what of it determines the responses."""
     section = config.get(_SECTION)
-    found = {name: value for name, value in config.items() if name != _SECTION}
+    compared = {name: value for name, value in config.items() if name != _SECTION}
     if isinstance(section, Mapping):
-        found |= {f"{_SECTION}.{name}": section.get(name) for name in _THAT_MATTER}
-    return found
+        compared |= {f"{_SECTION}.{name}": section.get(name) for name in _DETERMINING}
+    return compared
 
 
 def list_policy_settings() -> Iterator[str]:
     """The names of the settings that nothing reads if no policy is asked."""
     for declared in declared_settings(SampleSettings):
-        if declared.name not in (_SWITCH, *_OF_THE_JUDGE_TOO):
+        if declared.name not in (_SWITCH, *_SHARED_WITH_JUDGE):
             yield declared.name
 
 
@@ -246,16 +256,19 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
     Raises:
         SettingsError: one is not; the message names all such flags, a line for each.
     """
-    given = [name for name, origin in loaded.origins.items() if origin == "command line"]
-    refused = [
+    flags = [name for name, origin in loaded.origins.items() if origin == "command line"]
+    problems = [
         f"--{declared.name}: nothing reads it: it is a setting of training"
         for declared in declared_settings(type(settings))
-        if declared.name in given and not declared.is_used_by(USED_BY)
+        if declared.name in flags and not declared.is_used_by(USED_BY)
     ]
     if settings.responses_per_prompt is None:
         unused, why = set(list_policy_settings()), f"without --{_SWITCH}"
     else:
-        unused, why = set(_OF_RESPONSES), f"with --{_SWITCH}, which asks for responses to each row"
-    refused += [f"--{name}: nothing reads it {why}" for name in given if name in unused]
-    if refused:
-        raise SettingsError("\n".join(refused))
+        unused, why = (
+            set(_RESPONSE_SETTINGS),
+            f"with --{_SWITCH}, which asks for responses to each row",
+        )
+    problems += [f"--{name}: nothing reads it {why}" for name in flags if name in unused]
+    if problems:
+        raise SettingsError("\n".join(problems))

@@ -29,7 +29,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.data.rows import Row, index_by_uid, load_rows, read_text_cell
 from judgegym.engine.metrics import GoldLabel
-from judgegym.engine.records import digest, explained
+from judgegym.engine.records import digest, explain_errors
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
@@ -47,19 +47,19 @@ from judgegym.judges.core.tasks import (
 )
 from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.fields import make_judge_task
-from judgegym.judges.scorers.registry import TASK_FIELDS, definition, find_scale
+from judgegym.judges.scorers.registry import TASK_FIELDS, find_definition, find_scale
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from judgegym.llm.at_once import all_results, holding
-from judgegym.llm.cache import IS_ASKED_ANEW
+from judgegym.llm.at_once import bind_context, gather_results
+from judgegym.llm.cache import BYPASS_CACHE
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
 from judgegym.statistics.drift import DriftTest, drift_test
 
 logger = logging.getLogger(__name__)
 
-STATE, OF_RUN = ".state.jsonl", "anchors.jsonl"
+STATE, RUN_ANCHORS = ".state.jsonl", "anchors.jsonl"
 """What is added to the name of the file of anchors for its state; the line of a run in its own directory."""
 LOOKS = 3
 """Judgments of each anchor in the first run, and in a later one that looks suspicious."""
@@ -102,8 +102,12 @@ class AnchorJudge:
     @property
     def digest(self) -> str:
         """A digest of the settings that determine its judgments, without the seed."""
-        dumped, own = dump_public(self.settings), definition(self.kind).settings
-        names = {each.name for each in declared_settings(own) if not each.is_operational} - {"seed"}
+        dumped, settings_class = dump_public(self.settings), find_definition(self.kind).settings
+        names = {
+            declared.name
+            for declared in declared_settings(settings_class)
+            if not declared.is_operational
+        } - {"seed"}
         return digest(self.kind, {name: dumped.get(name) for name in (*sorted(names), "rubric")})
 
 
@@ -158,7 +162,7 @@ class AnchorResult:
         )
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The result in sentences."""
         judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
         labels = (
@@ -168,11 +172,11 @@ class AnchorResult:
         )
         if first is None:
             labels = f"{labels}." if labels else ""
-            said = (
+            text = (
                 f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged "
                 f"{LOOKS} times"
             )
-            return f"{said}, and later runs are compared with them.{labels}"
+            return f"{text}, and later runs are compared with them.{labels}"
         since, labels = (
             f"{first.at:%d %B %Y}".lstrip("0"),
             f"{labels}, with {first.agreeing:,} then." if labels else "",
@@ -188,7 +192,7 @@ class AnchorResult:
         )
         if not self.has_changed:
             return f"Anchors: no change of {judge} is shown since {since}: {flips}.{labels}"
-        then, now = (", ".join(one.served) or "unknown" for one in (first, self.now))
+        then, now = (", ".join(record.served) or "unknown" for record in (first, self.now))
         return (
             f"The judge behind {judge} has changed since {since}: {flips}. Served as: {then} then, "
             f"{now} now.{labels}"
@@ -229,19 +233,19 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
     shown = (
         settings.shown_fields
         if isinstance(settings, AnyJudgeSettings)
-        else definition(judge.kind).fields
+        else find_definition(judge.kind).fields
     )
     rows = index_by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
     return [_anchor(uid, row, judge, shown) for uid, row in rows.items()]
 
 
 def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> Anchor:
-    prompt, response, several = (
+    prompt, response, response_list = (
         row.values.get(name) for name in ("prompt", "response", "responses")
     )
-    responses = [response] if isinstance(response, str) else several
+    responses = [response] if isinstance(response, str) else response_list
     if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
-        raise row.lacks("an anchor: texts in prompt and response (or a list in responses)")
+        raise row.missing_error("an anchor: texts in prompt and response (or a list in responses)")
     texts = [text for text in responses if isinstance(text, str) and text.strip()]
     label = read_text_cell(row.values.get("label"))
     if (
@@ -257,11 +261,13 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
         raise row.error(
             f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}"
         )
-    if definition(judge.kind).judges_aspects:
+    if find_definition(judge.kind).judges_aspects:
         label = yes_no_label(label) or label
-    given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
+    fields = {
+        name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values
+    }
     try:
-        task = make_judge_task(prompt, texts, given)
+        task = make_judge_task(prompt, texts, fields)
         judge.judge.check(task)
     except (TaskError, ValueError) as error:
         raise row.error(str(error)) from None
@@ -290,10 +296,10 @@ def _read_record(line: RawLine) -> AnchorRecord:
         return _RECORD.validate_json(line.data)
     except ValidationError as error:
         line.fields()  # a line that holds no object is damaged
-        raise line.error(f"{explained(error)}; remove the line") from None
+        raise line.error(f"{explain_errors(error)}; remove the line") from None
 
 
-class _OtherRows:
+class _NonAnchorRows:
     """All rows but anchors."""
 
     def __contains__(self, uid: object) -> bool:
@@ -327,15 +333,15 @@ async def judge_anchors(
     if judge is None:
         return None
     anchors, state = read_anchors(judge), _locate_state(judge.path)
-    key, records, own = _records(judge, anchors, run.path)
-    first = records[0] if records and records[0] != own else None
-    if own is None:
-        with closing(CallLedger(run, finished=_OtherRows(), keep_texts=keep_texts)) as ledger:
-            ask = partial(_judged, judge.judge, anchors, ledger, LOOKS * len(records))
+    key, records, current = _find_records(judge, anchors, run.path)
+    first = records[0] if records and records[0] != current else None
+    if current is None:
+        with closing(CallLedger(run, finished=_NonAnchorRows(), keep_texts=keep_texts)) as ledger:
+            ask = partial(_judge_looks, judge.judge, anchors, ledger, LOOKS * len(records))
             looks = await ask(range(1 if first is not None else LOOKS))
             if (
                 first is not None
-                and (test := _compared(first, _scores(looks)))
+                and (test := _compare(first, _scores(looks)))
                 and test.p <= SUSPICIOUS
             ):
                 logger.info(
@@ -343,32 +349,37 @@ async def judge_anchors(
                     test.p,
                 )
                 more = await ask(range(1, LOOKS))
-                looks = {uid: one + more[uid] for uid, one in looks.items()}
+                looks = {uid: judgments + more[uid] for uid, judgments in looks.items()}
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
-        own = AnchorRecord(
-            *key, at, where, tuple(judge.served()), _scores(looks), _agreeing(judge, anchors, looks)
+        current = AnchorRecord(
+            *key,
+            at,
+            where,
+            tuple(judge.served()),
+            _scores(looks),
+            _count_agreeing(judge, anchors, looks),
         )
-        line = orjson.dumps(own) + b"\n"
+        line = orjson.dumps(current) + b"\n"
         await asyncio.to_thread(_append, state, line)
-        await run.disk.write(run.path / OF_RUN, line)
+        await run.disk.write(run.path / RUN_ANCHORS, line)
     labelled = sum(anchor.label is not None for anchor in anchors)
-    test = None if first is None else _compared(first, own.scores)
-    result = AnchorResult(len(anchors), labelled, first, own, test)
-    (logger.warning if result.has_changed else logger.info)("%s", result.words)
+    test = None if first is None else _compare(first, current.scores)
+    result = AnchorResult(len(anchors), labelled, first, current, test)
+    (logger.warning if result.has_changed else logger.info)("%s", result.summary)
     return result
 
 
-def _records(
+def _find_records(
     judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
 ) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
     """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
-    of_anchors = digest(
+    anchors_digest = digest(
         [(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors]
     )
-    key = (judge.name, judge.digest, of_anchors)
-    of_run = read_state(run / OF_RUN) if run is not None else []
-    records = [one for one in read_state(_locate_state(judge.path)) if one.key == key]
-    return key, records, next((one for one in of_run if one.key == key), None)
+    key = (judge.name, judge.digest, anchors_digest)
+    run_records = read_state(run / RUN_ANCHORS) if run is not None else []
+    records = [record for record in read_state(_locate_state(judge.path)) if record.key == key]
+    return key, records, next((entry for entry in run_records if entry.key == key), None)
 
 
 def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
@@ -378,8 +389,8 @@ def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], in
         UserError: a file cannot be read.
     """
     anchors = read_anchors(judge)
-    _, records, own = _records(judge, anchors, run)
-    return (anchors, 0, 0) if own is not None else (anchors, 1 if records else LOOKS, LOOKS)
+    _, records, current = _find_records(judge, anchors, run)
+    return (anchors, 0, 0) if current is not None else (anchors, 1 if records else LOOKS, LOOKS)
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -397,7 +408,7 @@ Looks: TypeAlias = "dict[str, tuple[ResponseJudgment, ...]]"
 """The judgments of each anchor, of its first response, by its id."""
 
 
-async def _judged(
+async def _judge_looks(
     judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range
 ) -> Looks:
     """Judge anchors; each look is new calls beside those of `before` looks of other runs."""
@@ -409,11 +420,13 @@ async def _judged(
         )
         # Of a run that has ended without its line, or at the same time, the numbers of the looks
         # are the same.
-        with recorded_in(ledger.row(uid)), holding(IS_ASKED_ANEW, True):
+        with record_calls(ledger.row(uid)), bind_context(BYPASS_CACHE, True):
             return (await score_or_fail(partial(judge_responses, judge), task, uid))[0]
 
-    found = iter(await all_results(look(anchor, number) for anchor in anchors for number in looks))
-    return {anchor.uid: tuple(islice(found, len(looks))) for anchor in anchors}
+    judgments = iter(
+        await gather_results(look(anchor, number) for anchor in anchors for number in looks)
+    )
+    return {anchor.uid: tuple(islice(judgments, len(looks))) for anchor in anchors}
 
 
 def _scores(looks: Looks) -> Scores:
@@ -422,13 +435,13 @@ def _scores(looks: Looks) -> Scores:
     }
 
 
-def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> int | None:
+def _count_agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> int | None:
     """With how many labels the first look agrees; `None` without labels."""
     labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
     scores = [label for label in labels.values() if isinstance(label, float)]
     agrees = agreement_rule(scores, has_levels=find_scale(judge.kind, judge.settings) is not None)
     compare = partial(
-        GoldLabel.compare, agrees=agrees, of_aspects=definition(judge.kind).judges_aspects
+        GoldLabel.compare, agrees=agrees, of_aspects=find_definition(judge.kind).judges_aspects
     )
     return (
         sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items())
@@ -437,9 +450,12 @@ def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> in
     )
 
 
-def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
+def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
     """The test over the anchors that have a score in each look; `None` without any."""
-    pairs = [(_known(first.scores[uid]), _known(scores)) for uid, scores in now.items()]
+    pairs = [
+        (_complete_scores(first.scores[uid]), _complete_scores(scores))
+        for uid, scores in now.items()
+    ]
     pairs = [(before, after) for before, after in pairs if before and after]
     return (
         drift_test([before for before, _ in pairs], [after for _, after in pairs])
@@ -448,7 +464,7 @@ def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
     )
 
 
-def _known(scores: Sequence[float | None]) -> list[float]:
+def _complete_scores(scores: Sequence[float | None]) -> list[float]:
     """The scores of an anchor; none if one is missing."""
-    known = [score for score in scores if score is not None]
-    return known if len(known) == len(scores) else []
+    present = [score for score in scores if score is not None]
+    return present if len(present) == len(scores) else []

@@ -20,15 +20,15 @@ from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.disk import DiskFull
 from judgegym.engine.runs.log import begin_logs
-from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.output import format_dollars
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import package_version, require
-from judgegym.judges.config.presets import profiled
-from judgegym.judges.config.reading.help import help_requested
+from judgegym.judges.config.presets import write_profile
+from judgegym.judges.config.reading.help import parse_help_detail
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
-from judgegym.judges.config.tracing import traced
+from judgegym.judges.config.tracing import trace_process
 from judgegym.judges.core import event_loop
-from judgegym.llm.cost.budget import Budget, Expense, counted_calls
+from judgegym.llm.cost.budget import Budget, Expense, format_calls
 from judgegym.llm.errors import BudgetError, EndpointOutage
 from judgegym.monitoring.alarms import AlarmStop
 
@@ -54,10 +54,10 @@ async def run_until_stopped(command: Coroutine[Any, Any, int]) -> int:
         StopSignal: a signal cancelled the command.
     """
     task = asyncio.ensure_future(command)
-    received: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int) -> None:
-        received.append(number)
+        signals.append(number)
         task.cancel()
 
     loop = asyncio.get_running_loop()
@@ -66,8 +66,8 @@ async def run_until_stopped(command: Coroutine[Any, Any, int]) -> int:
     try:
         return await task
     except asyncio.CancelledError:
-        if received:
-            raise StopSignal(received[0]) from None
+        if signals:
+            raise StopSignal(signals[0]) from None
         raise
 
 
@@ -91,7 +91,7 @@ def interruptible(*, is_profiled: bool) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    event_loop.spare_the_collector()
+    event_loop.reduce_garbage_collection()
 
 
 def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
@@ -112,10 +112,10 @@ def settings_to_run(
 
     Args:
         words: of the command.
-        page: its help: `help_page` but for `detail`.
+        page: its help: `render_help` but for `detail`.
         read: reads the settings.
     """
-    detail = help_requested(words)
+    detail = parse_help_detail(words)
     if detail is not None:
         terminal.say(page(detail=detail).rstrip("\n"))
         return None
@@ -145,8 +145,8 @@ def run_command(
         StopSignal: a signal stopped it.
     """
     require("environments")
-    event_loop.allow_many_connections()
-    with profiled(loaded.settings.profile), traced(loaded.settings.trace):
+    event_loop.raise_open_file_limit()
+    with write_profile(loaded.settings.profile), trace_process(loaded.settings.trace):
         terminal.log_to_terminal(debug=debug)
         begin_logs(_heading(title, loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)
@@ -158,39 +158,45 @@ def run_command(
 
 @contextmanager
 def resumable(
-    again: Callable[[Expense | None], str],
-    kept: Callable[[], str],
-    how: str = "resume",
+    resume_command: Callable[[Expense | None], str],
+    describe_kept: Callable[[], str],
+    verb: str = "resume",
     budget: Budget | None = None,
 ) -> Iterator[None]:
     """Say how to resume, where a signal, a full disk, an endpoint's outage, an alarm or a spent budget ends the run.
 
     Args:
-        again: the command that resumes the run; given what is spent, with a larger budget.
-        kept: what is kept, in words.
-        how: the verb for it.
+        resume_command: the command that resumes the run; given what is spent, with a larger budget.
+        describe_kept: what is kept, in words.
+        verb: the verb for it.
         budget: of the run.
     """
     try:
         yield
     except asyncio.CancelledError:
-        terminal.warn(f"stopped: {kept()}. To {how}:\n  {again(None)}")
+        terminal.warn(f"stopped: {describe_kept()}. To {verb}:\n  {resume_command(None)}")
         raise
     except DiskFull as error:
-        raise DiskFull(f"{error}\nMake room on the disk, and {how}:\n  {again(None)}") from error
+        raise DiskFull(
+            f"{error}\nMake room on the disk, and {verb}:\n  {resume_command(None)}"
+        ) from error
     except EndpointOutage as error:
-        message = f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}"
+        message = (
+            f"{error}\nThe run was stopped: {describe_kept()}. To {verb}:\n  {resume_command(None)}"
+        )
         raise EndpointOutage(message, error.exit_code) from error
     except BudgetError as error:
         assert budget is not None  # nothing else is ever spent
         spent = budget.spent
-        cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
-        sent = f"{counted_calls(spent.calls)}{cost} in all"
-        kept_now = f"{kept()}. Nothing that was paid for is lost"
-        raise BudgetError(f"{error} ({sent}); {kept_now}. To {how}:\n  {again(spent)}") from error
+        cost = "" if spent.usd is None else f" and {format_dollars(spent.usd)}"
+        sent = f"{format_calls(spent.calls)}{cost} in all"
+        kept_now = f"{describe_kept()}. Nothing that was paid for is lost"
+        raise BudgetError(
+            f"{error} ({sent}); {kept_now}. To {verb}:\n  {resume_command(spent)}"
+        ) from error
     except AlarmStop as error:
         raise AlarmStop(
-            f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}"
+            f"{error}\nThe run was stopped: {describe_kept()}. To {verb}:\n  {resume_command(None)}"
         ) from error
 
 
@@ -207,10 +213,10 @@ def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) 
     first = (
         f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
     )
-    return [first, *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in settings)]
+    return [first, *(f"{line.name}: {_shorten(line.value)}  [{line.source}]" for line in settings)]
 
 
-def _short(value: str) -> str:
+def _shorten(value: str) -> str:
     """A value in one line."""
     value = " ".join(value.split())
     return (

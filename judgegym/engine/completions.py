@@ -23,13 +23,13 @@ from judgegym.engine.runs.ledger import RunUsage
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges import prompts
-from judgegym.judges.conversations.turns import Turn, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, render_transcript, text_turn
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
-from judgegym.judges.core.tasks import NOTHING_BUT_THINKING
+from judgegym.judges.core.tasks import ONLY_THINKING
 from judgegym.judges.parsing import thinking
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
@@ -97,9 +97,7 @@ class Completion:
             return f"the answer is empty: thinking used up its completion limit; raise {_LIMITS}"
         if self.thinking_fault is None and is_blank(self.answer):
             return (
-                NOTHING_BUT_THINKING
-                if self.written
-                else "the answer is empty: there is nothing to judge"
+                ONLY_THINKING if self.written else "the answer is empty: there is nothing to judge"
             )
         return self.thinking_fault
 
@@ -124,7 +122,9 @@ def make_completion_turns(completions: Sequence[Completion]) -> tuple[Turn, ...]
     return tuple(turns)
 
 
-def continued(conversation: Conversation, completions: Sequence[Completion]) -> list[Message]:
+def continue_conversation(
+    conversation: Conversation, completions: Sequence[Completion]
+) -> list[Message]:
     """Return a conversation with the completions that were given in it and the follow-ups between them.
 
     Of a completion its answer stands there, without its thinking: what a chat sends of earlier
@@ -132,20 +132,23 @@ def continued(conversation: Conversation, completions: Sequence[Completion]) -> 
     endpoint has left in the text stays there: chat templates know their own, and token ids go on
         where they ended.
     """
-    written = [replace(each, answer=each.written or each.answer) for each in completions]
-    said = [(turn.role == "user", turn.text) for turn in make_completion_turns(written)]
-    later = [
-        Message(role="user" if is_users else "assistant", content=text) for is_users, text in said
+    written = [
+        replace(completion, answer=completion.written or completion.answer)
+        for completion in completions
     ]
-    return [*conversation, *later]
+    turns = [(turn.role == "user", turn.text) for turn in make_completion_turns(written)]
+    messages = [
+        Message(role="user" if is_users else "assistant", content=text) for is_users, text in turns
+    ]
+    return [*conversation, *messages]
 
 
-def judged_text(completions: Sequence[Completion]) -> str:
+def render_for_judge(completions: Sequence[Completion]) -> str:
     """Return what a judge of texts is shown of a rollout: its only answer, or all turns with their roles."""
     return (
         completions[0].answer
         if len(completions) == 1
-        else transcript(make_completion_turns(completions))
+        else render_transcript(make_completion_turns(completions))
     )
 
 
@@ -188,7 +191,7 @@ def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
         parts = thinking.split(text, opened_by_template=config.thinking_opened_by_template)
         answer, thought, fault = parts.answer, parts.thinking, parts.reason
     else:
-        answer, within, written = config.shown(answer)
+        answer, within, written = config.hide_thinking(answer)
         thought = "\n\n".join(filter(None, (thought, within)))
         fault = "empty_answer" if config.thinking_mode and not answer else None
     short = len(answer.strip()) < config.min_response_length
@@ -237,18 +240,18 @@ class Policy:
         Raises:
             EndpointError: the policy never answered.
         """
-        return await self._long_enough(
+        return await self._retry_short(
             conversation, await self._ask(conversation, verdict_at), verdict_at
         )
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
         """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
-        answers = await self.client.chat_each(conversation, n, **self._request)
-        return await all_results(
-            self._sampled(conversation, answers, number) for number in range(len(answers))
+        answers = await self.client.chat_separately(conversation, n, **self._request)
+        return await gather_results(
+            self._finish_sample(conversation, answers, number) for number in range(len(answers))
         )
 
-    async def _sampled(
+    async def _finish_sample(
         self,
         conversation: Conversation,
         answers: Sequence[ChatResponse | EndpointError],
@@ -263,10 +266,10 @@ class Policy:
                 CallRun(attempts=answer.attempts, usage=answer.usage) if is_first else None,
             )
         with component(f"response_{number}"):  # each asks the same again
-            completion, run = await self._long_enough(conversation, answer)
+            completion, run = await self._retry_short(conversation, answer)
         return SampledCompletion(completion, None, run if run.attempts or run.cached else None)
 
-    async def _long_enough(
+    async def _retry_short(
         self,
         conversation: Conversation,
         answer: ChatResponse,
@@ -276,12 +279,12 @@ class Policy:
         config, runs = self.config, list[CallRun]()
         while True:
             runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
-            kept = read_completion(answer.choices[0], config)
+            completion = read_completion(answer.choices[0], config)
             # An answer that was cut off or refused would be so again.
             if (
-                not kept.short
+                not completion.short
                 or len(runs) > config.short_answer_retries
-                or kept.finish_reason in {CUT_OFF, *REFUSALS}
+                or completion.finish_reason in {CUT_OFF, *REFUSALS}
             ):
                 break
             try:
@@ -290,9 +293,9 @@ class Policy:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))
                 break
         if len(runs) == 1:
-            return kept, runs[0]
+            return completion, runs[0]
         usage = sum((run.usage for run in runs), Usage())
-        return kept, CallRun(
+        return completion, CallRun(
             sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage
         )
 
@@ -302,13 +305,13 @@ class Policy:
         find = (
             None
             if verdict_at is None
-            else partial(_verdict_at, config=self.config, find=verdict_at)
+            else partial(_locate_verdict, config=self.config, find=verdict_at)
         )
         # Every answer is a new sample, also from a client that judges with a cache.
         return await self.client.chat(conversation, fresh=True, verdict_at=find, **self._request)
 
 
-def _verdict_at(
+def _locate_verdict(
     choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]
 ) -> Place | None:
     """Where a verdict stands in a choice's text: in the answer at its end, if one may be read there."""
@@ -378,11 +381,17 @@ class RunClients:
         self._refused_before = earlier.refused
         if self.budget is not None:
             clients = chain.from_iterable(self._clients.values())
-            asked = [each.settings for client in clients for each in (client, *client.siblings)]
-            prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
-            self.budget.begin_after(earlier.priced(prices))
+            settings = [
+                member.settings for client in clients for member in (client, *client.siblings)
+            ]
+            prices = {
+                endpoint.model: chat_settings.prices
+                for chat_settings in settings
+                for endpoint in chat_settings.endpoints
+            }
+            self.budget.begin_after(earlier.price_usage(prices))
 
-    def asked_words(self, role: str) -> str:
+    def describe_requests(self, role: str) -> str:
         """Return how many requests of a role this command had answered, and their tokens, in words."""
         meters = {id(client.meter): client.meter for client in self._clients.get(role, ())}.values()
         usage = sum((meter.usage for meter in meters), Usage())
@@ -395,15 +404,18 @@ class RunClients:
     @property
     def waiting(self) -> str | None:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
-        found = (client.waiting for clients in self._clients.values() for client in clients)
+        reasons = (client.waiting for clients in self._clients.values() for client in clients)
         return (
-            "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
+            "; ".join(dict.fromkeys(sentence for sentence in reasons if sentence is not None))
+            or None
         )
 
     @property
-    def held_up(self) -> str | None:
+    def delay_reason(self) -> str | None:
         """Return what holds the run up, for its progress: as `waiting`, or endpoints that answer nothing but 429."""
-        throttled = (client.throttled for clients in self._clients.values() for client in clients)
+        throttled = (
+            client.throttle_notice for clients in self._clients.values() for client in clients
+        )
         return "; ".join(dict.fromkeys(filter(None, (self.waiting, *throttled)))) or None
 
     @property
@@ -426,16 +438,16 @@ class RunClients:
     @property
     def refused_fields(self) -> dict[str, dict[str, dict[str, str]]]:
         """Return what became of the request fields that endpoints refused, by role, model and field."""
-        found: dict[str, dict[str, dict[str, str]]] = {}
+        effects: dict[str, dict[str, dict[str, str]]] = {}
         for role, models in self._refused_before.items():
             for model, names in models.items():
                 becomes = {name: FIELDS[name].becomes for name in sorted(names) if name in FIELDS}
-                found.setdefault(role, {}).setdefault(model, {}).update(becomes)
+                effects.setdefault(role, {}).setdefault(model, {}).update(becomes)
         for role, clients in self._clients.items():
             for client in clients:
                 for model, becomes in client.refused_fields.items():
-                    found.setdefault(role, {}).setdefault(model, {}).update(becomes)
-        return found
+                    effects.setdefault(role, {}).setdefault(model, {}).update(becomes)
+        return effects
 
     @property
     def notices(self) -> list[str]:

@@ -29,11 +29,11 @@ from judgegym.engine.terminal import ProgressDisplay, ProgressState
 from judgegym.judges.core.judgment import Judgment
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import EndpointError, EndpointOutage, JudgeGymError
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.llm.tracing import row_span
 from judgegym.llm.usage import Usage
 
-HOPELESS_AFTER = 10
+FAILURE_LIMIT = 10
 """End a run after this many failures without a success."""
 
 
@@ -60,7 +60,7 @@ class FailureGuard:
             NothingSucceeds: the limit is reached.
         """
         if not isinstance(error, EndpointError) or not error.kind.retryable:
-            self._record_refusal(why_unsampled(error))
+            self._record_refusal(explain_unsampled(error))
 
     def record_judged(self, judgments: Sequence[Judgment[Any]], *, has_scores: bool) -> None:
         """Record a group whose judge was asked.
@@ -74,18 +74,18 @@ class FailureGuard:
         elif calls and all(call.rejected for call in calls):
             self._record_refusal(calls[-1].error or "the judge refuses")
 
-    def _record_refusal(self, why: str) -> None:
+    def _record_refusal(self, reason: str) -> None:
         self._refused += 1
-        if not self._any_success and self._refused >= HOPELESS_AFTER:
-            raise NothingSucceeds(why)
+        if not self._any_success and self._refused >= FAILURE_LIMIT:
+            raise NothingSucceeds(reason)
 
 
-def why_unsampled(error: JudgeGymError) -> str:
+def explain_unsampled(error: JudgeGymError) -> str:
     """Return why a group could not be sampled, for the log."""
     return f"the policy at {error}" if isinstance(error, EndpointError) else f"the policy: {error}"
 
 
-def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
+def explain_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     """Return why the first failed judgment of a group failed, for the log."""
     failed = (
         judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation
@@ -168,7 +168,7 @@ async def judge_rows(
     tasks: Sequence[TaskT],
     numbers: Sequence[int],
     judge: Callable[[TaskT], Awaitable[ResultT]],
-    end_of: Callable[[TaskT, ResultT], RowEnd],
+    get_end: Callable[[TaskT, ResultT], RowEnd],
     record: Callable[[int, TaskT, ResultT, float], None],
     ledger: CallLedger,
     *,
@@ -181,7 +181,7 @@ async def judge_rows(
         tasks: all rows, each made when it is asked for.
         numbers: which of them are judged.
         judge: judges a row; a failure is a result, not an exception.
-        end_of: says how a row ended.
+        get_end: says how a row ended.
         record: writes a result to the run directory, given its number, its task and its seconds.
         ledger: the calls of this run and of the earlier one, in the run directory.
         in_flight: rows in progress at once; the endpoints have limits of their own.
@@ -197,33 +197,33 @@ async def judge_rows(
             recorded.
     """
     missing, rows = len(numbers), iter(numbers)
-    done, asked, failed, last_error, is_hopeless = 0, 0, 0, "", False
+    done, attempted, failed, last_error, has_failed = 0, 0, 0, "", False
 
     async def finish(number: int) -> None:
-        nonlocal done, asked, failed, last_error, is_hopeless
+        nonlocal done, attempted, failed, last_error, has_failed
         task = tasks[number]
         calls, started = ledger.row(task.uid), time.monotonic()
-        with recorded_in(calls), row_span(task.uid):
+        with record_calls(calls), row_span(task.uid):
             result = await judge(task)
-        end = end_of(task, result)
+        end = get_end(task, result)
         if not end.is_complete:
-            calls.row_failed()
+            calls.mark_failed()
         record(number, task, result, time.monotonic() - started)
         done += 1
-        asked += end.was_asked
+        attempted += end.was_asked
         failed += end.was_asked and end.error is not None
         last_error = end.error or last_error
-        is_hopeless = is_first_run and failed == asked >= min(HOPELESS_AFTER, missing)
+        has_failed = is_first_run and failed == attempted >= min(FAILURE_LIMIT, missing)
 
     while done < missing:  # again, if rows that were in progress have succeeded after all
         at_once = min(in_flight, missing - done)
         await run_each(
-            lambda: None if is_hopeless else next(rows, None),
+            lambda: None if has_failed else next(rows, None),
             finish,
             disk=ledger.disk,
             in_flight=at_once,
         )
-        if is_hopeless:
+        if has_failed:
             raise NothingSucceeds(last_error)
 
 
@@ -269,7 +269,7 @@ class RunProgress:
             self._usage[role] = sum(usages, self._usage.get(role, Usage()))
 
     @contextmanager
-    def shown(self, disk: Disk, log: Callable[[str], None], *, left: int) -> Iterator[None]:
+    def show(self, disk: Disk, log: Callable[[str], None], *, left: int) -> Iterator[None]:
         """Show the progress, beginning with the samples that have been added until now.
 
         Args:
@@ -280,7 +280,7 @@ class RunProgress:
         if self._display is None:
             yield
             return
-        with self._display.following(lambda: self._state(disk), log, left=left):
+        with self._display.follow(lambda: self._state(disk), log, left=left):
             yield
 
     def _state(self, disk: Disk) -> ProgressState:

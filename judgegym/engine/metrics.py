@@ -148,8 +148,8 @@ class _Ratio:
         rows = np.array([self.numerators, self.denominators])
         counts, clusters = rows[1] > 0, prompt_clusters(self.prompts)
         ends = None if self.ends is None else Ends(*self.ends)
-        found = estimate_mean(*rows[:, counts], clusters=clusters[counts], ends=ends)
-        return found if isinstance(found, str) else found.interval()
+        estimate = estimate_mean(*rows[:, counts], clusters=clusters[counts], ends=ends)
+        return estimate if isinstance(estimate, str) else estimate.interval()
 
 
 class MetricAggregator:
@@ -209,12 +209,12 @@ class MetricAggregator:
             ends: of the scale of numerator / denominator; `None` if it is from 0 to 1, or not
                 known.
         """
-        own = self._ratio(name)
-        own.numerators.append(numerator)
-        own.denominators.append(denominator)
+        target = self._ratio(name)
+        target.numerators.append(numerator)
+        target.denominators.append(denominator)
         if self._has_intervals:
-            own.prompts.append(self._prompt)
-            own.has_interval, own.ends = own.has_interval or interval, own.ends or ends
+            target.prompts.append(self._prompt)
+            target.has_interval, target.ends = target.has_interval or interval, target.ends or ends
 
     def mean(
         self, name: str, value: float, *, interval: bool = False, ends: Bounds | None = None
@@ -243,7 +243,7 @@ class MetricAggregator:
         else:
             self.number(name, value)
 
-    def take(self, agreement: Agreement, suffix: str = "") -> None:
+    def add_agreement(self, agreement: Agreement, suffix: str = "") -> None:
         """Set the statistics of an agreement, and leave out those without a value."""
         for name, value in agreement.values.items():
             self.number(f"{name}{suffix}", value)
@@ -259,16 +259,16 @@ class MetricAggregator:
         for name in names:
             self._expected.setdefault(name, reason)
 
-    def extend(self, other: MetricAggregator) -> None:
+    def extend(self, aggregator: MetricAggregator) -> None:
         """Add all ratios of another aggregator after those that are here."""
-        for name, ratio in other._ratios.items():
-            own = self._ratio(name)
-            own.numerators.extend(ratio.numerators)
-            own.denominators.extend(ratio.denominators)
-            own.prompts.extend(ratio.prompts)
-            own.has_interval, own.ends = (
-                own.has_interval or ratio.has_interval,
-                own.ends or ratio.ends,
+        for name, ratio in aggregator._ratios.items():
+            target = self._ratio(name)
+            target.numerators.extend(ratio.numerators)
+            target.denominators.extend(ratio.denominators)
+            target.prompts.extend(ratio.prompts)
+            target.has_interval, target.ends = (
+                target.has_interval or ratio.has_interval,
+                target.ends or ratio.ends,
             )
 
     def _ratio(self, name: str) -> _Ratio:
@@ -277,7 +277,7 @@ class MetricAggregator:
             self._order.append(name)
         return self._ratios[name]
 
-    def counted(self, name: str) -> bool:
+    def has_number(self, name: str) -> bool:
         """Return whether a value was set or counted under a name."""
         return name in self._numbers
 
@@ -317,14 +317,14 @@ class MetricAggregator:
         ratio = self._ratios.get(name)
         if ratio is None:
             return [(full, self._numbers[name])]
-        found: list[tuple[str, float | int | str]] = [(full, ratio.value)]
+        values: list[tuple[str, float | int | str]] = [(full, ratio.value)]
         if ratio.has_interval:
             bounds = (
                 ratio.bounds() if math.isfinite(ratio.value) else Interval(ratio.value, ratio.value)
             )
             low, high = (bounds, bounds) if isinstance(bounds, str) else (bounds.low, bounds.high)
-            found += [(f"{full}_ci_low", low), (f"{full}_ci_high", high)]
-        return found
+            values += [(f"{full}_ci_low", low), (f"{full}_ci_high", high)]
+        return values
 
 
 def prompt_code(prompt: str | None) -> int:
@@ -410,9 +410,9 @@ class RatioRecorder(MetricAggregator):
             self._total += numerator
             self._weight += denominator
 
-    def extend(self, other: MetricAggregator) -> None:
+    def extend(self, aggregator: MetricAggregator) -> None:
         """Add the sums of the ratio that is kept."""
-        ratio = other._ratios.get(self._name)
+        ratio = aggregator._ratios.get(self._name)
         if ratio is not None:
             self.ratio(self._name, sum(ratio.numerators), sum(ratio.denominators))
 

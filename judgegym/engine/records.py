@@ -264,7 +264,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
 
 
 _COMPLETION = TypeAdapter(_WholeCompletion)
-_AS_THEY_ARE = (
+_SAMPLE_FIELDS = (
     "uid",
     "category",
     "question",
@@ -301,10 +301,10 @@ class SampleReader(Generic[DetailT]):
             single = fields.completions is None
             completions = [_COMPLETION.validate_json(line)] if single else fields.completions or []
         except ValidationError as error:
-            raise ValueError(explained(error)) from error
+            raise ValueError(explain_errors(error)) from error
         judgment = fields.judgment()
         return Sample(
-            **{name: getattr(fields, name) for name in _AS_THEY_ARE},
+            **{name: getattr(fields, name) for name in _SAMPLE_FIELDS},
             completions=tuple(completions),
             judgment=judgment,
             policy_error=fields.error if fields.status == POLICY_FAILED else None,
@@ -324,11 +324,11 @@ def read_sample(line: RawLine) -> Sample[JSON]:
     return _ANY_ENVIRONMENT.read(line.data)
 
 
-def explained(error: ValidationError) -> str:
+def explain_errors(error: ValidationError) -> str:
     """Return which fields of a line are wrong, and why, in one line."""
-    return "; ".join(map(_explained, error.errors()))
+    return "; ".join(map(_explain_error, error.errors()))
 
 
-def _explained(details: ErrorDetails) -> str:
-    place = ".".join(str(part) for part in details["loc"]) or "line"
-    return f"{place}: {details['msg']}"
+def _explain_error(details: ErrorDetails) -> str:
+    path = ".".join(str(part) for part in details["loc"]) or "line"
+    return f"{path}: {details['msg']}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from judgegym.engine.settings import EnvConfig
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -37,13 +37,13 @@ class WandbRun:
         return self._run is not None
 
     @classmethod
-    async def open(cls, settings: EnvConfig, name: str, **given: Any) -> WandbRun:
+    async def open(cls, settings: EnvConfig, name: str, **options: Any) -> WandbRun:
         """Open a run, if `use_wandb` is on.
 
         Args:
             settings: the settings, whose `wandb_name` comes before `name`.
             name: the run's name.
-            given: further arguments of `wandb.init`.
+            options: further arguments of `wandb.init`.
 
         Raises:
             SettingsError: it cannot be opened, and is not optional.
@@ -52,10 +52,10 @@ class WandbRun:
             return cls()
 
         def start() -> Any:
-            with needs("wandb"):
+            with report_missing_extra("wandb"):
                 import wandb  # late: half a second
 
-            return wandb.init(name=settings.wandb_name or name, **given)
+            return wandb.init(name=settings.wandb_name or name, **options)
 
         opening = asyncio.ensure_future(asyncio.to_thread(start))
         await asyncio.wait({opening}, timeout=_SLOW_S)
@@ -116,12 +116,12 @@ class WandbRun:
         """End the run."""
         await self._try("did not end the run", lambda: self._run.finish())
 
-    async def _try(self, what: str, call: Callable[[], object]) -> None:
+    async def _try(self, problem: str, call: Callable[[], object]) -> None:
         if self._run is None:
             return
         try:
             await asyncio.to_thread(call)
         except Exception as error:  # noqa: BLE001  # boundary of another's service: what was judged is on disk
             if not self._has_warned:
-                logger.warning("Weights & Biases %s: %s (said once)", what, error)
+                logger.warning("Weights & Biases %s: %s (said once)", problem, error)
             self._has_warned = True

@@ -32,22 +32,22 @@ from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.conversations.turns import list_images
 from judgegym.judges.core.judge import Judge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.naming import suggest_similar
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, render_prompt_text
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import Members
-from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, read_fields
 from judgegym.judges.scorers.fields import make_judge_task
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.registry import (
+    DEFAULT_KIND,
     JUDGES,
-    SINGLE,
-    USUAL,
-    about,
+    SINGLE_KINDS,
     all_kinds,
     built_in_kind,
-    check_sees_each_alone,
-    definition,
+    check_is_single,
+    describe_kinds,
+    find_definition,
     find_scale,
     is_kind,
 )
@@ -59,7 +59,7 @@ from judgegym.llm.errors import SettingsError
 class ChosenJudgeSettings(AnyJudgeSettings):
     """Which judge of single responses scores the completions."""
 
-    judge: JudgeKind = setting(USUAL, about(SINGLE), common=True)
+    judge: JudgeKind = setting(DEFAULT_KIND, describe_kinds(SINGLE_KINDS), common=True)
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
@@ -73,8 +73,8 @@ class ChosenJudgeSettings(AnyJudgeSettings):
 
     @field_validator("judge")
     @classmethod
-    def _sees_each_alone(cls, value: str) -> str:
-        check_sees_each_alone(value, "judge")
+    def _check_single_judge(cls, value: str) -> str:
+        check_is_single(value, "judge")
         return value
 
 
@@ -100,25 +100,25 @@ class EnvironmentJurySettings(GroupJudgeSettings):
         return {**super().choices(), "judges": JurySettings}
 
     @classmethod
-    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+    def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """A jury, if it has members."""
-        return {*super().chosen(values), *["judges"] * cls.is_given(values, "judges")}
+        return {*super().select_choices(values), *["judges"] * cls.is_changed(values, "judges")}
 
     @model_validator(mode="after")
-    def _judges_answers(self) -> Self:
+    def _check_jury(self) -> Self:
         if not self.judges:
             return self
-        for name, usual in (
+        for name, default in (
             ("role", "policy"),
             ("group_judge", "none"),
             ("candidates", []),
             ("candidates_play", None),
         ):
-            if (given := getattr(self, name, usual)) != usual:
-                what = f"{name}={given}" if isinstance(given, str) else name
+            if (value := getattr(self, name, default)) != default:
+                conflict = f"{name}={value}" if isinstance(value, str) else name
                 raise ValueError(
                     "judges: a jury judges each answer by itself, so that nothing reads it with "
-                    f"{what}"
+                    f"{conflict}"
                 )
         kind = built_in_kind(self.answer_judge)
         for name, fields in self.judges.items():
@@ -149,12 +149,12 @@ class EnvironmentJurySettings(GroupJudgeSettings):
         }
         kind = built_in_kind(self.answer_judge)
         members = {name: {**fields, "judge": kind} for name, fields in self.judges.items()}
-        given = {
+        values = {
             **{name: getattr(self, name) for name in names},
             "judge": built_in_kind(JurySettings),
             "judges": members,
         }
-        return settings_from_keywords(AnyJudgeSettings, given)
+        return settings_from_keywords(AnyJudgeSettings, values)
 
     def judge_name(self) -> str:
         """Who judges."""
@@ -185,26 +185,27 @@ class EnvironmentJury:
 
     async def judge(self, task: JudgeTask) -> Judgment[Any]:
         """Judge a task by all members; raises as `JuryJudge.judge`."""
-        found = await self._jury.ask(self._jury.parts, task)
-        whole: Judgment[Any] = self._jury.verdict(found)
-        unit = whole.score
-        if unit is None:
-            return replace(whole, detail=None)
+        judgments = await self._jury.ask(self._jury.parts, task)
+        combined: Judgment[Any] = self._jury.combine_judgments(judgments)
+        unit_score = combined.score
+        if unit_score is None:
+            return replace(combined, detail=None)
         members = {
             name: score
-            for name, score in self._jury.unit_scores(found).items()
+            for name, score in self._jury.unit_scores(judgments).items()
             if score is not None
         }
         nearest = min(
-            self._jury.settings.counting(members), key=lambda name: abs(members[name] - unit)
+            self._jury.settings.select_counting(members),
+            key=lambda name: abs(members[name] - unit_score),
         )
         detail = (
-            found[nearest].detail
+            judgments[nearest].detail
             if self._combine is None
-            else self._combine([found[name] for name in members])
+            else self._combine([judgments[name] for name in members])
         )
-        score = self._scale.low + unit * self._scale.span
-        return replace(whole, score=score, unit=unit, detail=detail, members=members)
+        score = self._scale.low + unit_score * self._scale.span
+        return replace(combined, score=score, unit=unit_score, detail=detail, members=members)
 
 
 class AnyJudge:
@@ -233,11 +234,11 @@ class AnyJudge:
         Raises:
             ValueError: a column that the judge is shown cannot be read.
         """
-        asked = render_prompt_text(row.question if prompt is None else prompt, self._settings)
-        fields = usual_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
+        prompt_text = render_prompt_text(row.question if prompt is None else prompt, self._settings)
+        fields = read_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
         return replace(
-            make_judge_task(asked, (answer,), fields), images=list_images(row.turns)
-        ).numbered()
+            make_judge_task(prompt_text, (answer,), fields), images=list_images(row.turns)
+        ).number_images()
 
     def check(self, row: PromptTask) -> None:
         """Check that answers to a row can be judged.
@@ -260,18 +261,20 @@ class AnyJudge:
         return replace(judgment, score=judgment.unit_score, unit=None, detail=parts)
 
 
-def spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
+def find_spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
     """Return why an environment with these settings cannot have the judge that its spec names, or `None`."""
     if not isinstance(spec.judge, str):
         return None
     if not is_kind(spec.judge):
-        return f"its spec names no kind of judge: {spec.judge!r}{did_you_mean(spec.judge, JUDGES)}"
-    needed = definition(spec.judge).settings
-    inherits = issubclass(config_type, needed)
+        return (
+            f"its spec names no kind of judge: {spec.judge!r}{suggest_similar(spec.judge, JUDGES)}"
+        )
+    settings_type = find_definition(spec.judge).settings
+    inherits = issubclass(config_type, settings_type)
     return (
         None
         if inherits
-        else f"its judge is {spec.judge}, so that its settings must inherit {needed.__name__}"
+        else f"its judge is {spec.judge}, so that its settings must inherit {settings_type.__name__}"
     )
 
 
@@ -303,22 +306,22 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
             *map(int, spec.reward_range)
         )
         return EnvironmentJury(jury, scale, spec.jury_detail)
-    own = (
+    answer_judge = (
         open_kind(spec.judge, config, client)
         if isinstance(spec.judge, str)
         else spec.judge(config, client)
     )
-    return cast("Judge[Any]", own)  # which the spec says
+    return cast("Judge[Any]", answer_judge)  # which the spec says
 
 
 def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
     """Open a kind of judge whose settings are the environment's."""
     if isinstance(config, AnyJudgeSettings):
         return open_judge(config, client)
-    return definition(kind).judge(config, client, getattr(config, "rubric", None))
+    return find_definition(kind).judge(config, client, getattr(config, "rubric", None))
 
 
-def anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
+def find_anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
     """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
     if isinstance(config, AnyJudgeSettings):
         return config.judge

@@ -114,7 +114,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def _select_answerable(self, tasks: TaskList[AspectTask], source: str) -> TaskList[AspectTask]:
         """Return the rows that a policy can answer."""
-        usable = tasks.where(lambda task: task.asked is not None)
+        usable = tasks.where(lambda task: task.asked_question is not None)
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
         if len(usable) < len(tasks):
@@ -146,17 +146,17 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
             strictness = self.config.resolve_strictness(task.aspect)
-            found = judge_votes(task.aspect, completions, strictness=strictness, gold=gold)
-            return replace(found, suspects=self._prompt(task, task.aspect).suspects)
+            judgment = judge_votes(task.aspect, completions, strictness=strictness, gold=gold)
+            return replace(judgment, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
         return await self.answer_judge.judge(judge_task(task, completion.answer))
 
     def group_case(self, task: AspectTask) -> JudgeTask:
         """Compare answers to the question by all aspects, with the reference as one more."""
-        assert task.asked is not None  # tasks() left the others out
+        assert task.asked_question is not None  # tasks() left the others out
         criteria = format_criteria(self.config.aspects)
         return JudgeTask(
-            task.asked, (), rubric=criteria, context=task.context, baseline=task.reference
+            task.asked_question, (), rubric=criteria, context=task.context, baseline=task.reference
         )
 
     def record_metrics(
@@ -189,20 +189,20 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     ) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
-        if compared or metrics.counted("n_failed"):
+        if compared or metrics.has_number("n_failed"):
             with_critique = self.config.judge_critique_rounds > 0 and not self.config.judges
             names = [aspect.name for aspect in self.config.aspects]
             record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 
     def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
-        own, judged = (
+        row_answer, judged = (
             self.dataset_answer(task),
             [completion.answer for completion in sample.completions],
         )
         return (
             []
-            if task.aspect is None and judged != [own]
+            if task.aspect is None and judged != [row_answer]
             else compare_verdicts(task, sample.judgment)
         )
 
@@ -217,15 +217,17 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     @classmethod
     def spec_for(cls, config: AspectCritiqueConfig) -> EnvSpec:
         """Show the agreement with gold verdicts, and each aspect's pass rate."""
-        none, names = "no answer was judged", [aspect.name for aspect in config.aspects]
+        no_answer, names = "no answer was judged", [aspect.name for aspect in config.aspects]
         has_judge = config.role == "policy"
         documented: list[tuple[str, ...]] = [
             ("no row of this category has a score", "mean_reward_{category}")
         ]
         for name in map(slug, names):
             documented.append(("no verdict has a majority", f"agreement_{name}"))
-            documented += [(none, f"pass_rate_{name}", f"score_{name}")] * has_judge
-        documented.append((none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge)))
+            documented += [(no_answer, f"pass_rate_{name}", f"score_{name}")] * has_judge
+        documented.append(
+            (no_answer, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge))
+        )
         outcomes = (
             Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
             *(
@@ -243,17 +245,19 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
         """Return the place of the object with the verdict, with role=judge."""
-        found = find_verdict(answer)
-        return None if found is None else found.at
+        verdict = find_verdict(answer)
+        return None if verdict is None else verdict.at
 
     def gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> Sequence[GoldLabel]:
         """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
         words = {True: "yes", False: "no"}
         return [
             GoldLabel.from_labels(
-                words[each.gold], None if each.yes is None else words[each.yes], each.aspect
+                words[verdict.gold],
+                None if verdict.yes is None else words[verdict.yes],
+                verdict.aspect,
             )
-            for each in self._compared(task, sample)
+            for verdict in self._compared(task, sample)
         ]
 
     def record_failure(
@@ -267,7 +271,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
 def judge_task(task: AspectTask, answer: str) -> JudgeTask:
     """Make the judge's task of a row with this answer."""
-    return JudgeTask(task.asked or "", (answer,), task.reference, context=task.context)
+    return JudgeTask(task.asked_question or "", (answer,), task.reference, context=task.context)
 
 
 if __name__ == "__main__":

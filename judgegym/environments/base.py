@@ -41,7 +41,11 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import ConfigT, EnvConfig, EnvSettings
 from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.answer_judge import has_answer_judge, open_answer_judge, spec_problem
+from judgegym.environments.answer_judge import (
+    find_spec_problem,
+    has_answer_judge,
+    open_answer_judge,
+)
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
@@ -65,7 +69,7 @@ def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
     return arguments
 
 
-def class_problem(
+def find_class_problem(
     cls: type[JudgedEnv[Any, Any, Any]], config_type: Any, detail_type: Any
 ) -> str | None:
     """Return what is wrong with an environment's class, or `None`."""
@@ -83,7 +87,7 @@ def class_problem(
         return f"the class attribute `spec` is missing: {example}"
     if issubclass(config_type, GroupJudgeSettings) and cls.group_case is JudgedEnv.group_case:
         return "its settings have group_judge, so that it needs the method `group_case`"
-    return spec_problem(cls.spec, config_type)
+    return find_spec_problem(cls.spec, config_type)
 
 
 @runtime_checkable
@@ -132,7 +136,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             cls.config_type = config_type
         if isinstance(detail_type, type):
             cls.detail_type = detail_type
-        problem = None if inspect.isabstract(cls) else class_problem(cls, config_type, detail_type)
+        problem = (
+            None if inspect.isabstract(cls) else find_class_problem(cls, config_type, detail_type)
+        )
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
 

@@ -30,7 +30,7 @@ class ContractError(UserError):
     """The code of an environment breaks the contract."""
 
 
-def _breach(env: object, name: str, problem: str) -> ContractError:
+def _contract_error(env: object, name: str, problem: str) -> ContractError:
     """Return the error of a method that returned something else than the contract says; it names the class."""
     owner = next(cls for cls in type(env).__mro__ if name in vars(cls))
     return ContractError(f"{owner.__qualname__}.{name} {problem}")
@@ -64,8 +64,8 @@ def open_environment(
     Raises:
         SettingsError: its judges cannot be opened.
     """
-    chosen = env_type.variant(settings) if isinstance(env_type, HasVariants) else env_type
-    return chosen(settings, clients, verb=verb)
+    env_class = env_type.variant(settings) if isinstance(env_type, HasVariants) else env_type
+    return env_class(settings, clients, verb=verb)
 
 
 def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]:
@@ -77,18 +77,18 @@ def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]
     """
     tasks = env.tasks(split)
     if not _is_list(tasks):
-        raise _breach(
+        raise _contract_error(
             env, "tasks", f"returned {_describe(tasks)}; expected a list of tasks, or a TaskList"
         )
-    lacking = [
+    missing = [
         name for name in ("uid", "question", "category") if tasks and not hasattr(tasks[0], name)
     ]
-    if lacking:
+    if missing:
         problem = (
-            f"returned tasks without {' and '.join(lacking)}: the first one is "
+            f"returned tasks without {' and '.join(missing)}: the first one is "
             f"{_describe(tasks[0])}"
         )
-        raise _breach(env, "tasks", problem)
+        raise _contract_error(env, "tasks", problem)
     env.metric_names.add(list_groups(tasks))
     return tasks
 
@@ -103,29 +103,29 @@ def make_conversations(
         DataError: one has images, and `trains`.
     """
     conversations: Any = env.conversations(task)
-    wrong = (
+    problem = (
         _describe(conversations)
         if not _is_list(conversations)
         else None
         if conversations
         else "no conversation"
     )
-    for conversation in () if wrong else conversations:
+    for conversation in () if problem else conversations:
         if not _is_list(conversation) or not conversation:
-            wrong = f"{_describe(conversation)} as a conversation"
-        for message in () if wrong else conversation:
+            problem = f"{_describe(conversation)} as a conversation"
+        for message in () if problem else conversation:
             if (
                 not isinstance(message, Mapping)
                 or "role" not in message
                 or "content" not in message
             ):
-                wrong = f"{_describe(message)} as a message"
-    if wrong:
+                problem = f"{_describe(message)} as a message"
+    if problem:
         expected = (
             'expected a list of conversations, each a list of messages: [[Message(role="user", '
             "content=…)]]"
         )
-        raise _breach(env, "conversations", f"returned {wrong}; {expected}")
+        raise _contract_error(env, "conversations", f"returned {problem}; {expected}")
     if trains and any(
         message.get("images") for conversation in conversations for message in conversation
     ):
@@ -171,7 +171,7 @@ async def call_judge(
     if isawaitable(judgment):
         judgment = await judgment
     if not isinstance(judgment, Judgment):
-        raise _breach(env, name, f"returned {_describe(judgment)}; expected a Judgment")
+        raise _contract_error(env, name, f"returned {_describe(judgment)}; expected a Judgment")
     return judgment
 
 
@@ -196,18 +196,20 @@ def compute_rewards(
     rewards = [env.reward(judgment) for judgment in judgments]
     for reward in rewards:
         try:
-            wrong = (
+            problem = (
                 None if isinstance(reward, Real) and math.isfinite(reward) else _describe(reward)
             )  # also numpy's
         except OverflowError:
-            wrong = "an integer beyond the range of floats"
-        if wrong is not None:
-            shown = repr(reward) if isinstance(reward, float) else wrong
-            raise _breach(env, "reward", f"returned {shown}; expected a finite number")
+            problem = "an integer beyond the range of floats"
+        if problem is not None:
+            description = repr(reward) if isinstance(reward, float) else problem
+            raise _contract_error(
+                env, "reward", f"returned {description}; expected a finite number"
+            )
     return rewards
 
 
-def unit_reward(env: JudgedEnv[Any, Any, DetailT], judgment: Judgment[DetailT]) -> float:
+def compute_unit_reward(env: JudgedEnv[Any, Any, DetailT], judgment: Judgment[DetailT]) -> float:
     """Return the reward of a judgment with a score as a number from 0 to 1: the scale of every gold judge."""
     low, high = env.spec.reward_range
     return min(1.0, max(0.0, (env.reward(judgment) - low) / (high - low)))
@@ -221,12 +223,15 @@ def record_sample(
 ) -> None:
     """Record one row or rollout by `record_metrics`, and the scores of the judges that its score is made of."""
     env.record_metrics(metrics, task, sample)
-    made_of, judgment = env.config, sample.judgment
+    config, judgment = env.config, sample.judgment
     if (
-        isinstance(made_of, JurySettings | AnyJudgeSettings)
+        isinstance(config, JurySettings | AnyJudgeSettings)
         and judgment is not None
         and judgment.score is not None
     ):
-        detail, jury = judgment.detail, unit_reward(env, judgment) if made_of.is_jury else None
+        detail, jury = (
+            judgment.detail,
+            compute_unit_reward(env, judgment) if config.is_jury else None,
+        )
         numbers = detail.parts if isinstance(detail, ScoreParts) else judgment.members
-        record_parts(metrics, made_of.part_names, numbers, jury)
+        record_parts(metrics, config.part_names, numbers, jury)

@@ -37,11 +37,11 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.turns import transcript
+from judgegym.judges.conversations.turns import render_transcript
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge, CascadeSettings
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.ledger import component
 from judgegym.statistics.agreement import side
 
@@ -76,7 +76,7 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
     last turn so."""
 
     @model_validator(mode="after")
-    def _fits_several_turns(self) -> Self:
+    def _check_turn_settings(self) -> Self:
         if self.user_max_turns and self.model_answers is not None:
             raise ValueError(
                 "user_max_turns: model_answers are given already, so that no user can go on after "
@@ -101,9 +101,9 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
         return {**super().choices(), _USER: UserSettings}
 
     @classmethod
-    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+    def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """A simulated user, if it has turns."""
-        return {*super().chosen(values), *[_USER] * cls.is_given(values, _USER)}
+        return {*super().select_choices(values), *[_USER] * cls.is_changed(values, _USER)}
 
     @property
     def users(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
         config, train = self.config, split == "train"
-        source, split_of = (
+        source, hub_split = (
             (config.train_dataset, config.train_split)
             if train
             else (config.eval_dataset, config.eval_split)
@@ -144,7 +144,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         )
         turns = config.asked_turns
         return prompt_tasks(
-            source, split_of, also=shown, turns=turns, shows_images=True, check=check
+            source, hub_split, also=shown, turns=turns, shows_images=True, check=check
         )
 
     @cached_property
@@ -171,8 +171,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             return task.follow_ups[number - 1]
         if self._user is None or number - len(task.follow_ups) > config.user_max_turns:
             return None
-        said = (*task.turns, *make_completion_turns(completions))
-        return await self._user.message(task.uid, said, task.fields, number)
+        turns = (*task.turns, *make_completion_turns(completions))
+        return await self._user.ask_message(task.uid, turns, task.fields, number)
 
     async def judge(
         self, task: PromptTask, completions: Sequence[Completion]
@@ -183,7 +183,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             judgment = await self.answer_judge.judge(tasks[0])
         else:
             judgment = _average_turns(
-                await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1))
+                await gather_results(self._judge_turn(*turn) for turn in enumerate(tasks, start=1))
             )
         if judgment.detail is None or not judgment.left_out:
             return judgment
@@ -193,22 +193,35 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     def _judge_tasks(self, task: PromptTask, completions: Sequence[Completion]) -> list[JudgeTask]:
         """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
         turns = make_completion_turns(completions)
-        own = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+        indices = [index for index, turn in enumerate(turns) if turn.role == "assistant"]
         spans = {
             "whole": [(0, len(turns))],
-            "turns": [(at, at + 1) for at in own],
-            "last": [(own[-1], len(turns))],
+            "turns": [(position, position + 1) for position in indices],
+            "last": [(indices[-1], len(turns))],
         }
         tasks: list[JudgeTask] = []
         for begin, end in spans[self.config.judged]:
             response = turns[begin:end]
-            answer = response[0].text if len(response) == 1 else transcript(response)
-            one = self._any_judge.task(task, answer, transcript((*task.turns, *turns[:begin])))
-            said = next(
-                (each for each in completions if each.written and each.answer == answer), None
+            answer = response[0].text if len(response) == 1 else render_transcript(response)
+            judge_task = self._any_judge.task(
+                task, answer, render_transcript((*task.turns, *turns[:begin]))
             )
-            one = one if said is None else replace(one, written=(said.written,))
-            tasks.append(replace(one, traces=(response,)) if self.has_follow_ups(task) else one)
+            completion = next(
+                (
+                    candidate
+                    for candidate in completions
+                    if candidate.written and candidate.answer == answer
+                ),
+                None,
+            )
+            judge_task = (
+                judge_task
+                if completion is None
+                else replace(judge_task, written=(completion.written,))
+            )
+            tasks.append(
+                replace(judge_task, traces=(response,)) if self.has_follow_ups(task) else judge_task
+            )
         return tasks
 
     async def _judge_turn(self, number: int, task: JudgeTask) -> Judgment[ScoreParts]:
@@ -274,11 +287,11 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         if not isinstance(cascade, CascadeJudge):
             return judgments
         tasks = [self._any_judge.task(task, completions[0].answer) for completions in rollouts]
-        found = [
+        judgments_with_parts = [
             replace(judgment, components={} if judgment.detail is None else judgment.detail.parts)
             for judgment in judgments
         ]
-        levelled = await cascade.level(tasks, found)
+        levelled = await cascade.escalate_group(tasks, judgments_with_parts)
         name = cascade.strong.name
         return [
             judgment
@@ -286,7 +299,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             else replace(
                 judgment, detail=ScoreParts(dict(judgment.components), {name: judgment.score})
             )
-            for before, judgment in zip(found, levelled, strict=True)
+            for before, judgment in zip(judgments_with_parts, levelled, strict=True)
         ]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
@@ -317,46 +330,52 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
 def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
     """The judgment of a conversation whose turns were judged: without a score if one of them has none."""
-    named = [(f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)]
-    said = "\n\n".join(
-        f"{name}: {judgment.explanation}" for name, judgment in named if judgment.explanation
+    named_judgments = [
+        (f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)
+    ]
+    explanation = "\n\n".join(
+        f"{name}: {judgment.explanation}"
+        for name, judgment in named_judgments
+        if judgment.explanation
     )
     calls = tuple(
         replace(call, name=f"{call.name}/{name}")
-        for name, judgment in named
+        for name, judgment in named_judgments
         for call in judgment.calls
     )
     suspects = sum(judgment.suspects for judgment in judgments)
-    failed = [(name, judgment) for name, judgment in named if judgment.score is None]
+    failed = [(name, judgment) for name, judgment in named_judgments if judgment.score is None]
     if failed:
-        name, first = next((each for each in failed if each[1].status.is_failure), failed[0])
-        why = f"{name}: {first.explanation}"
-        return Judgment(None, first.status, explanation=why, calls=calls, suspects=suspects)
-    scores = {name: judgment.score for name, judgment in named if judgment.score is not None}
+        name, first = next((pair for pair in failed if pair[1].status.is_failure), failed[0])
+        reason = f"{name}: {first.explanation}"
+        return Judgment(None, first.status, explanation=reason, calls=calls, suspects=suspects)
+    scores = {
+        name: judgment.score for name, judgment in named_judgments if judgment.score is not None
+    }
     details = [judgment.detail for judgment in judgments if judgment.detail is not None]
     parts, terms = (
-        _means([getattr(detail, field) for detail in details])
+        _average_shared([getattr(detail, field) for detail in details])
         for field in ("parts", "contributions")
     )
     label = ", ".join(f"{score:.4g}" for score in scores.values())
     detail = ScoreParts({**scores, **parts}, terms)
-    cut = sum(judgment.left_out for judgment in judgments)
+    left_out = sum(judgment.left_out for judgment in judgments)
     return Judgment(
         fmean(scores.values()),
         Status.OK,
         label,
-        said,
+        explanation,
         calls,
         detail,
         suspects=suspects,
-        left_out=cut,
+        left_out=left_out,
     )
 
 
-def _means(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _average_shared(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each number that all have."""
-    shared = [name for name in values[0] if all(name in each for each in values)]
-    return {name: fmean(each[name] for each in values) for name in shared}
+    shared = [name for name in values[0] if all(name in numbers for numbers in values)]
+    return {name: fmean(mapping[name] for mapping in values) for name in shared}
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class RoleConfig(EnvConfig):
     answer, and its verdict is compared with the gold label."""
 
     @model_validator(mode="after")
-    def _fits_its_role(self) -> Self:
+    def _check_role(self) -> Self:
         if self.role == "judge" and "min_response_length" not in self.model_fields_set:
             self.min_response_length = 0  # a verdict may be short
         if self.role == "judge" and self.judge_critique_rounds:
@@ -89,7 +89,7 @@ def judge_scores(
     gold: float,
 ) -> Judgment[RubricDetail]:
     """Judge a policy's scores by their closeness to the gold score; invalid unless all can be read."""
-    scores = tuple(_read(completion.answer, settings) for completion in completions)
+    scores = tuple(_read_score(completion.answer, settings) for completion in completions)
     readable = [score.score for score in scores if score.score is not None]
     spread = statistics.stdev(readable) if len(readable) > 1 else None
     detail = RubricDetail(scores, spread, gold)
@@ -99,11 +99,14 @@ def judge_scores(
         )
     pooled = pool(readable, settings.samples_pooling)
     return Judgment(
-        closeness(pooled, gold, settings.scale, comparison), Status.OK, f"{pooled:g}", detail=detail
+        compute_closeness(pooled, gold, settings.scale, comparison),
+        Status.OK,
+        f"{pooled:g}",
+        detail=detail,
     )
 
 
-def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
+def _read_score(text: str, settings: RubricJudgeSettings) -> RubricScore:
     score = SCORE_PARSERS[settings.output_format](text, settings.scale)
     # The sample holds the text already, as the policy's answer.
     return RubricScore(
@@ -111,7 +114,7 @@ def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
     )
 
 
-def closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -> float:
+def compute_closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -> float:
     """Return how close a score is to the gold score, from 0 to 1.
 
     With δ = |score − gold| / (highest − lowest): `distance` is 1 − δ, `squared` is 1 − δ², and
@@ -123,7 +126,7 @@ def closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -
     return 1.0 - (fraction if comparison == "distance" else fraction**2)
 
 
-def pooled_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> float | None:
+def pool_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> float | None:
     """Return the pooled score of a judge; `None` if it gave none."""
     if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
         return None
@@ -140,7 +143,7 @@ def compare_score(
     judgment: Judgment[RubricDetail] | None, pooling: Pooling, gold: float | None
 ) -> ComparedScore | None:
     """Return a judge's score and the gold score; `None` if one is missing."""
-    score = pooled_score(judgment, pooling)
+    score = pool_score(judgment, pooling)
     if judgment is None or judgment.score is None or score is None or gold is None:
         return None
     before = judgment.score if judgment.critique is None else judgment.critique.before_score
@@ -159,9 +162,9 @@ def record_score_agreement(
     metrics.count("n_used", len(compared))
     metrics.count("n_failed", rows - len(compared))
     scores, golds = [pair.score for pair in compared], [pair.gold for pair in compared]
-    metrics.take(score_agreement(scores, golds, scale))
+    metrics.add_agreement(score_agreement(scores, golds, scale))
     if with_critique:
-        metrics.take(
+        metrics.add_agreement(
             score_agreement([pair.before for pair in compared], golds, scale), "_before_critique"
         )
     if len(scale.levels) > LISTED_LEVELS:
@@ -254,7 +257,7 @@ def _take_agreement(
         [bool(verdict.yes) for verdict in compared],
         [verdict.gold for verdict in compared],
     )
-    metrics.take(verdict_agreement(verdicts, golds), suffix)
+    metrics.add_agreement(verdict_agreement(verdicts, golds), suffix)
 
 
 def record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:

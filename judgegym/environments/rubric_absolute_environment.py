@@ -38,7 +38,7 @@ from judgegym.environments.roles import (
     RoleConfig,
     compare_score,
     judge_scores,
-    pooled_score,
+    pool_score,
     record_score_agreement,
 )
 from judgegym.environments.spec import EnvSpec
@@ -84,7 +84,7 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
     """Evaluate on this split of a hub dataset."""
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
+    def _check_response_sources(self) -> Self:
         if self.score_responses and self.model_answers is not None:
             raise ValueError(
                 "score_responses and model_answers are two sources of responses; expected one"
@@ -96,13 +96,16 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
         return self
 
 
-def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
+def pool_details(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
     """Return the judgments of all members of a jury, and the spread of the members' scores."""
-    judged = tuple(
-        one for each in judgments if each.detail is not None for one in each.detail.judgments
+    member_scores = tuple(
+        rubric_score
+        for judgment in judgments
+        if judgment.detail is not None
+        for rubric_score in judgment.detail.judgments
     )
-    scores = [each.score for each in judgments if each.score is not None]
-    return RubricDetail(judged, statistics.stdev(scores) if len(scores) > 1 else None)
+    scores = [member.score for member in judgments if member.score is not None]
+    return RubricDetail(member_scores, statistics.stdev(scores) if len(scores) > 1 else None)
 
 
 class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail]):
@@ -112,7 +115,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         name="rubric_absolute",
         headline=("mean_reward", "reward"),
         judge="rubric",
-        jury_detail=pooled_detail,
+        jury_detail=pool_details,
         offline_samples=dict.fromkeys(
             ("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")
         ),
@@ -172,8 +175,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Score the response; with role=judge, compare the policy's score with the gold score."""
         if self.config.role == "judge":
             assert task.gold is not None  # tasks() left the others out
-            found = judge_scores(completions, self.config, self.config.reward, gold=task.gold)
-            return replace(found, suspects=self._prompt(task).suspects)
+            judgment = judge_scores(completions, self.config, self.config.reward, gold=task.gold)
+            return replace(judgment, suspects=self._prompt(task).suspects)
         (completion,) = completions
         return await self.answer_judge.judge(judge_task(task, completion.answer))
 
@@ -184,7 +187,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def group_case(self, task: RubricTask) -> JudgeTask:
         """Compare responses to the instruction by the rubric, with the reference as one more."""
-        return JudgeTask(task.question, (), rubric=task.rubric.explained, baseline=task.reference)
+        return JudgeTask(
+            task.question, (), rubric=task.rubric.text_with_scale, baseline=task.reference
+        )
 
     def record_metrics(
         self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]
@@ -206,7 +211,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             metrics.rate("strict_format_rate", judgment.strict)
         if detail.spread is not None:
             metrics.mean("spread_of_judgments", detail.spread)
-        pooled = pooled_score(sample.judgment, config.samples_pooling)
+        pooled = pool_score(sample.judgment, config.samples_pooling)
         if pooled is not None and len(config.scale.levels) <= LISTED_LEVELS:
             for level in config.scale.levels:
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(pooled) == level)
@@ -271,14 +276,14 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
         """Return the place of the score, with role=judge."""
-        found = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
-        return None if found is None else found.at
+        match = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
+        return None if match is None else match.at
 
     def gold(self, task: RubricTask, sample: Sample[RubricDetail]) -> Sequence[GoldLabel]:
         """Return the gold score of the judged response, with the judge's, which may be the policy."""
         if task.gold is None or (self.config.role != "judge" and not self._scores_responses):
             return ()
-        score, scale = pooled_score(sample.judgment, self.config.samples_pooling), self.config.scale
+        score, scale = pool_score(sample.judgment, self.config.samples_pooling), self.config.scale
         agrees = None if score is None else scale.nearest(score) == scale.nearest(task.gold)
         return (GoldLabel("", task.gold, score, agrees),)
 

@@ -38,7 +38,7 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
-from judgegym.judges.checklists.judge import ChecklistDetail, clipped, decide
+from judgegym.judges.checklists.judge import ChecklistDetail, clip_score, decide
 from judgegym.judges.checklists.prompt import (
     ChecklistJudgeSettings,
     ChecklistPrompt,
@@ -135,7 +135,11 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             tasks = read_checklists(rows, config.criteria, column=column, formula=config.formula)
         names, tags = set[str](), set[str]()
         for task in tasks:
-            names.update(one.name for one in task.criteria if not _GENERATED.fullmatch(one.name))
+            names.update(
+                criterion.name
+                for criterion in task.criteria
+                if not _GENERATED.fullmatch(criterion.name)
+            )
             tags.update(task.tags, *(one.tags for one in task.criteria))
         self._named |= names if len(names) <= MOST_NAMED else set()
         self._tags |= tags
@@ -187,12 +191,12 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     ) -> Judgment[ChecklistDetail]:
         """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
         prompt = self._prompt(task)
-        read = [prompt.find(completion.answer) for completion in completions]
-        votes = [vote.value for vote in read if vote is not None]
+        verdicts = [prompt.find(completion.answer) for completion in completions]
+        votes = [vote.value for vote in verdicts if vote is not None]
         if 2 * len(votes) <= len(completions):
-            why = f"{len(votes)} of {len(completions)} texts have a whole verdict"
+            reason = f"{len(votes)} of {len(completions)} texts have a whole verdict"
             return Judgment(
-                None, Status.INVALID_COMPLETION, explanation=why, suspects=prompt.prompt.suspects
+                None, Status.INVALID_COMPLETION, explanation=reason, suspects=prompt.prompt.suspects
             )
         details = tuple(decide(task.criteria, votes))
         right = sum(detail.value == task.golds[detail.name] for detail in details)
@@ -207,13 +211,13 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def reward(self, judgment: Judgment[ChecklistDetail]) -> float:
         """Return the score, clipped to 0…1, so that no judged answer is worth less than a malformed one."""
         assert judgment.score is not None
-        return clipped(judgment.score)
+        return clip_score(judgment.score)
 
     def group_case(self, task: ChecklistTask) -> JudgeTask:
         """Compare answers by all criteria together, with the reference as one more."""
         lines = [
-            f"- {one.text} ({one.points:g} points{', required' if one.required else ''})"
-            for one in task.criteria
+            f"- {criterion.text} ({criterion.points:g} points{', required' if criterion.required else ''})"
+            for criterion in task.criteria
         ]
         return JudgeTask(
             task.question,
@@ -230,7 +234,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         score = sample.score or 0.0
         metrics.mean("mean_score", score, interval=True)
         if metrics.prefix == "train":
-            metrics.mean("mean_reward", clipped(score))
+            metrics.mean("mean_reward", clip_score(score))
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         if sample.detail is None:
@@ -244,8 +248,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         metrics.rate("redraw_rate", sample.detail.redrawn > 0)
         if task.is_judged:
             return
-        for tag, of_tag in {**sample.detail.tags, **dict.fromkeys(task.tags, score)}.items():
-            metrics.mean(f"tag_score_{self.tag_names(tag)}", of_tag)
+        for tag, tag_score in {**sample.detail.tags, **dict.fromkeys(task.tags, score)}.items():
+            metrics.mean(f"tag_score_{self.tag_names(tag)}", tag_score)
         metrics.rate("requirement_unmet_rate", bool(sample.detail.unmet_requirements))
         if self.config.rubric_dropout and self.verb != "evaluate":
             metrics.mean("criteria_left_out", len(task.left_out))
@@ -264,18 +268,18 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             score, detail = sample.score or 0.0, sample.detail
             # A malformed answer meets no criterion: it is in the mean of each tag that it could
             # have a score by.
-            unmet = [GradedCriterion(one, 0.0) for one in task.criteria]
+            unmet = [GradedCriterion(criterion, 0.0) for criterion in task.criteria]
             tags = detail.tags if detail is not None else tag_scores(unmet, "healthbench")
-            for tag, of_tag in {"": score, **tags, **dict.fromkeys(task.tags, score)}.items():
-                scores.setdefault(tag, []).append(of_tag)
-            for one in detail.criteria if detail is not None else ():
-                if one.value is not None:
-                    values.setdefault(one.text, []).append(one.value)
+            for tag, tag_score in {"": score, **tags, **dict.fromkeys(task.tags, score)}.items():
+                scores.setdefault(tag, []).append(tag_score)
+            for graded in detail.criteria if detail is not None else ():
+                if graded.value is not None:
+                    values.setdefault(graded.text, []).append(graded.value)
         if self.config.role == "policy":
             self._record_saturation(metrics, values)
             if self.config.formula == "healthbench":
                 self._record_benchmark(metrics, scores)
-        if compared or metrics.counted("n_failed"):
+        if compared or metrics.has_number("n_failed"):
             record_verdict_agreement(metrics, compared, sorted(self._named), with_critique=False)
 
     def _record_benchmark(
@@ -295,9 +299,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self, metrics: MetricAggregator, values: Mapping[str, Sequence[float]]
     ) -> None:
         """Count the criteria that all rows meet or that none meets, which give no signal, and name them in the log."""
-        shared = {text: found for text, found in values.items() if len(found) > 1}
+        shared = {text: row_values for text, row_values in values.items() if len(row_values) > 1}
         for word, value in (("always", 1.0), ("never", 0.0)):
-            same = [text for text, found in shared.items() if set(found) == {value}]
+            same = [text for text, observed in shared.items() if set(observed) == {value}]
             metrics.count(f"criteria_{word}_met", len(same))
             for text in same[:MOST_NAMED]:
                 logger.info(
@@ -312,23 +316,28 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self, task: ChecklistTask, sample: Sample[ChecklistDetail]
     ) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
-        own, judged = (
+        row_answer, judged = (
             self.dataset_answer(task),
             [completion.answer for completion in sample.completions],
         )
-        if not task.is_judged and judged != [own]:
+        if not task.is_judged and judged != [row_answer]:
             return []
         details = sample.detail.criteria if sample.detail is not None else ()
-        found = {one.name: None if one.value is None else one.value == 1.0 for one in details}
+        verdicts = {
+            graded.name: None if graded.value is None else graded.value == 1.0 for graded in details
+        }
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [
-            ComparedVerdict(name, found.get(name), found.get(name), task.golds[name])
+            ComparedVerdict(name, verdicts.get(name), verdicts.get(name), task.golds[name])
             for name in names
         ]
 
     def texts(self, task: ChecklistTask) -> Mapping[str, str]:
         """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
-        criteria = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in task.criteria)
+        criteria = "\n".join(
+            f"[{criterion.points:g}] {criterion.name}: {criterion.text}"
+            for criterion in task.criteria
+        )
         texts = {"context": task.context, "reference": task.reference, "criteria": criteria}
         texts |= {"criteria left out": ", ".join(task.left_out)} if task.left_out else {}
         texts |= {"answer": task.answer} if task.is_judged else {}
@@ -340,33 +349,37 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
         """Return the place of the object with the verdicts, with role=judge."""
-        found = self._prompt(task).find(answer)
-        return None if found is None else found.at
+        verdict = self._prompt(task).find(answer)
+        return None if verdict is None else verdict.at
 
     def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
         """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
         return [
             GoldLabel.from_labels(
-                _WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect
+                _WORDS[verdict.gold],
+                None if verdict.yes is None else _WORDS[verdict.yes],
+                verdict.aspect,
             )
-            for each in self._compared(task, sample)
+            for verdict in self._compared(task, sample)
         ]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
         """Name the metrics of categories, tags, criteria and votes."""
-        none = "no answer was judged"
+        no_answer = "no answer was judged"
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect(
                 "no row of this category has a score",
                 f"mean_score_category_{metrics.names(category)}",
             )
-        metrics.expect(none, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate")
+        metrics.expect(
+            no_answer, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate"
+        )
         metrics.expect(
             "the criterion was not assessed",
             *(f"met_rate_{slug(name)}" for name in sorted(self._named)),
         )
         if self.config.role == "policy":
-            metrics.expect(none, "requirement_unmet_rate")
+            metrics.expect(no_answer, "requirement_unmet_rate")
             for tag in sorted(self._tags):
                 metrics.expect("no row has a score by the tag", f"tag_score_{self.tag_names(tag)}")
 

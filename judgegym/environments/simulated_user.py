@@ -35,12 +35,12 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.conversations.turns import Turn, list_images
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.judges.parsing.thinking import cut_thinking
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.models import DEFAULT_POLICY
-from judgegym.llm.errors import EndpointError, UserFailure, let_go
+from judgegym.llm.errors import EndpointError, UserFailure, drop_traceback
 from judgegym.llm.ledger import component
 from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings
@@ -50,9 +50,9 @@ ROW_TEXTS = ("persona", "goal")
 """The columns of a row that the user is told."""
 _CLOSING = prompts.load("user").rpartition("\n")[2]
 _LOOKALIKES = Lookalikes("assistant message:", "user persona:", "user goal:")
-_ASKED_AGAIN = 3
+_RETRIES = 3
 _TIMEOUT_S = 600.0  # of one attempt of a call
-_SEEDS = 2**31
+_SEED_RANGE = 2**31
 _CALLS: ContextVar[list[CallRun] | None] = ContextVar("user_calls", default=None)
 
 
@@ -125,7 +125,7 @@ class SimulatedUser:
         """Speak through `client`, whose settings are the user's."""
         self._client, self._settings, self._seed = client, settings, seed
 
-    async def message(
+    async def ask_message(
         self, uid: str, turns: Sequence[Turn], texts: Mapping[str, object], number: int
     ) -> str | None:
         """Ask for the user's next message; `None` if the user ends the conversation.
@@ -139,14 +139,14 @@ class SimulatedUser:
         Raises:
             UserFailure: the endpoint never answered, or no answer is a usable message.
         """
-        settings, usual = self._settings, (self._settings.user_persona, self._settings.user_goal)
-        told = [
-            str(texts.get(name) or given or "")
-            for name, given in zip(ROW_TEXTS, usual, strict=True)
+        settings, defaults = self._settings, (self._settings.user_persona, self._settings.user_goal)
+        user_texts = [
+            str(texts.get(name) or default or "")
+            for name, default in zip(ROW_TEXTS, defaults, strict=True)
         ]
         messages, seed = (
-            user_prompt(turns, *told),
-            derive(self._seed, uid, f"user, turn {number}") % _SEEDS,
+            make_user_prompt(turns, *user_texts),
+            derive_seed(self._seed, uid, f"user, turn {number}") % _SEED_RANGE,
         )
         ask = partial(
             self._client.chat,
@@ -154,64 +154,64 @@ class SimulatedUser:
             keep=lambda choice: read_message(choice) is not None,
             name="user",
         )
-        for attempt in range(1 + _ASKED_AGAIN):
+        for attempt in range(1 + _RETRIES):
             try:
                 with component(f"turn_{number}"):
                     answer = await ask(messages, vote=attempt, seed=seed + attempt)
             except EndpointError as error:
-                let_go(error)
-                _note(CallRun(attempts=error.attempts, usage=error.usage))
+                drop_traceback(error)
+                _record_call(CallRun(attempts=error.attempts, usage=error.usage))
                 raise UserFailure(f"{settings.user_model_name} at {error}") from None
-            _note(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
+            _record_call(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
             message = read_message(answer.first)
             if message is not None:
                 return message or None
         states = {"cut_off": "was cut off", "refused": "is a refusal"}
-        wrong = states.get(
+        fault = states.get(
             answer.first.state, "is empty, or has the closing line elsewhere than at its end"
         )
         if answer.first.state == "cut_off":
-            wrong = (
+            fault = (
                 "is empty: thinking used up its completion limit"
                 if is_blank(answer.first.text)
-                else wrong
+                else fault
             )
-            wrong = f"{wrong} ({self._client.settings.limit_setting} raises the limit)"
-        said = f"none of its {1 + _ASKED_AGAIN} messages can be used; the last one {wrong}"
+            fault = f"{fault} ({self._client.settings.limit_setting} raises the limit)"
+        problem = f"none of its {1 + _RETRIES} messages can be used; the last one {fault}"
         raise UserFailure(
-            f"{settings.user_model_name} at {self._client.settings.endpoints[0].shown}: {said}"
+            f"{settings.user_model_name} at {self._client.settings.endpoints[0].redacted_url}: {problem}"
         )
 
 
-def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
+def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
     """The conversation as the user sees it: its own turns are those of the assistant, and the policy's are delimited.
 
     Instructions to the policy (`system`) are not the user's to see. Images come with the first
     message.
     """
-    spoken = [turn for turn in turns if turn.role in ("user", "assistant")]
+    dialogue = [turn for turn in turns if turn.role in ("user", "assistant")]
     delimited = delimit(
-        (persona, goal, *(turn.shown if turn.images else turn.text for turn in spoken)),
+        (persona, goal, *(turn.shown if turn.images else turn.text for turn in dialogue)),
         _LOOKALIKES,
         shared=2,
     )
     (persona, goal, *texts), tag = delimited.texts, delimited.markers.suffix
     begin, end = f"ASSISTANT MESSAGE{tag}:", f"END OF ASSISTANT MESSAGE{tag}:"
-    told = [
+    sections = [
         f"{title}{tag}:\n{text}"
         for title, text in (("USER PERSONA", persona), ("USER GOAL", goal))
         if text
     ]
     system = prompts.fill(prompts.load("user"), {"begin": begin, "end": end})
-    messages = [Message(role="system", content="\n\n".join([system, *told]))]
-    if spoken[0].role == "user":  # chat templates want the first message of this role
+    messages = [Message(role="system", content="\n\n".join([system, *sections]))]
+    if dialogue[0].role == "user":  # chat templates want the first message of this role
         images = [
             replace(image, mark=f"[image {n}]")
-            for n, image in enumerate(list_images(spoken), start=1)
+            for n, image in enumerate(list_images(dialogue), start=1)
         ]
         first = Message(role="user", content="Write your first message.")
         messages.append({**first, "images": images} if images else first)
-    for turn, text in zip(spoken, texts, strict=True):
+    for turn, text in zip(dialogue, texts, strict=True):
         is_own = turn.role == "user"
         shown = text if is_own else f"{begin}\n{text}\n{end}"
         messages.append(Message(role="assistant" if is_own else "user", content=shown))
@@ -229,12 +229,12 @@ def read_message(choice: Choice) -> str | None:
     return "" if is_over else text
 
 
-def user_calls() -> AbstractContextManager[list[CallRun]]:
+def collect_user_calls() -> AbstractContextManager[list[CallRun]]:
     """Collect the calls of simulated users that are made inside, in tasks that begin there, too."""
-    return holding(_CALLS, list[CallRun]())
+    return bind_context(_CALLS, list[CallRun]())
 
 
-def _note(run: CallRun) -> None:
+def _record_call(run: CallRun) -> None:
     calls = _CALLS.get()
     if calls is not None:
         calls.append(run)

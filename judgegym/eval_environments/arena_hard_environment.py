@@ -28,9 +28,9 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import (
+    compute_style_controlled_win_rate,
+    compute_style_difference,
     measure_style,
-    style_controlled_win_rate,
-    style_difference,
 )
 from judgegym.judges.arena import OUTCOMES, ArenaDetail, row_result
 from judgegym.judges.core.judgment import Judgment
@@ -72,7 +72,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     ) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
-        judgment = await self.answer_judge.judge(task.judge_task(completion.answer))
+        judgment = await self.answer_judge.judge(task.make_judge_task(completion.answer))
         score, detail = judgment.score, judgment.detail
         if score is None or detail is None or not judgment.members:
             return judgment
@@ -85,11 +85,14 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     ) -> None:
         """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
         detail, entries = sample.detail, list_entries(sample)
-        won, of = sum(entries), float(len(entries))
+        won, weight = sum(entries), float(len(entries))
         # The specification's names: `winrate` in training, `overall_winrate` beside those of
         # categories in evaluation.
         metrics.ratio(
-            "winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True
+            "winrate" if metrics.prefix == "train" else "overall_winrate",
+            won,
+            weight,
+            interval=True,
         )
         label = "loss" if detail is None else sample.label
         for outcome in ("win", "tie", "loss"):
@@ -98,9 +101,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         if detail is not None:
             record_positions(metrics, detail)
         if task.category is not None:
-            metrics.ratio(f"winrate_{metrics.names(task.category)}", won, of)
+            metrics.ratio(f"winrate_{metrics.names(task.category)}", won, weight)
         if task.cluster is not None and self.config.cluster_winrates:
-            metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, of)
+            metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, weight)
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]
@@ -109,10 +112,10 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)
         if not self.config.style_control:
             return
-        rate = style_controlled_win_rate(
+        rate = compute_style_controlled_win_rate(
             (
                 list_entries(sample),
-                style_difference(
+                compute_style_difference(
                     measure_style(sample.completions[0].answer), measure_style(task.baseline)
                 ),
             )

@@ -36,7 +36,7 @@ from judgegym.data.answers import load_answers
 from judgegym.data.rows import Task, TaskT
 from judgegym.data.task_list import list_uids
 from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
-from judgegym.engine.records import Sample, SampleRun, digest, explained
+from judgegym.engine.records import Sample, SampleRun, digest, explain_errors
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.settings.policy import CALLS, STAND_IN_POLICY
 from judgegym.environments.base import DetailT
@@ -55,7 +55,7 @@ from judgegym.judges.config.judge import FLAT_NAMES
 from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
@@ -64,7 +64,7 @@ from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import (
     AnswersReader,
-    JudgedAgain,
+    EarlierAnswers,
     RowAnswers,
     are_verdicts,
     find_run,
@@ -74,7 +74,7 @@ from judgegym.reports.results.run import SavedRun
 _KEPT = {field.name: field.name for field in dataclasses.fields(Completion)}
 _KEPT |= {"answer": "model_answer", "short": "short_response"}
 """The fields of a completion in the answer of a candidate, with their names in a line of one policy."""
-_COMPLETION = TypeAdapter(Completion)
+_COMPLETION_ADAPTER = TypeAdapter(Completion)
 
 
 class CandidatesAnswers(AnswersReader):
@@ -97,10 +97,10 @@ class CandidatesAnswers(AnswersReader):
         if self._name not in by_name:
             names = ", ".join(map(repr, by_name))
             raise ValueError(f"the run has no candidate {self._name!r}; its candidates are {names}")
-        found = by_name[self._name]
-        if isinstance(found.get("answer"), str):
-            return (_completion(found),), None
-        error = found.get("error")
+        entry = by_name[self._name]
+        if isinstance(entry.get("answer"), str):
+            return (_read_completion(entry),), None
+        error = entry.get("error")
         return (), error if isinstance(error, str) else "the candidate never answered"
 
     def parse_conversation_number(self, component: str) -> int | None:
@@ -112,17 +112,17 @@ class CandidatesAnswers(AnswersReader):
         )
 
 
-def _completion(answer: Mapping[str, JSON]) -> Completion:
+def _read_completion(answer: Mapping[str, JSON]) -> Completion:
     """The completion of an answer, as far as its run has kept it.
 
     Raises:
         ValueError: a field is not of its type.
     """
-    kept = {line_name: answer[name] for name, line_name in _KEPT.items() if name in answer}
+    fields = {line_name: answer[name] for name, line_name in _KEPT.items() if name in answer}
     try:
-        return _COMPLETION.validate_json(wire.dumps(kept), strict=True)
+        return _COMPLETION_ADAPTER.validate_json(wire.dumps(fields), strict=True)
     except ValidationError as error:
-        raise ValueError(explained(error)) from error
+        raise ValueError(explain_errors(error)) from error
 
 
 class Candidate:
@@ -137,7 +137,7 @@ class Candidate:
         self._file = answers
         self._config = config
         self._answers: Mapping[str, str] = {}
-        self.earlier: JudgedAgain | None = None
+        self.earlier: EarlierAnswers | None = None
         """The run whose answers it gives, if it gives those of a run."""
 
     @property
@@ -176,10 +176,10 @@ class Candidate:
         if run_path is None:
             self._answers = load_answers(self._file, tasks)
         else:
-            self.earlier = JudgedAgain(run_path, list_uids(tasks), CandidatesAnswers(self.name))
+            self.earlier = EarlierAnswers(run_path, list_uids(tasks), CandidatesAnswers(self.name))
             self.earlier.check(tasks, conversations, refusal)
 
-    def held_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
+    def find_stored_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
         """Return its answer from its file or run, if it has one; of a run also the reason why there is none."""
         if self.earlier is None:
             return self._answers.get(uid)
@@ -256,7 +256,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
                 reply, run = await candidate.reply(task.uid, conversation)
                 return await self.read_reply(task, candidate.name, reply), run
 
-        replies = await all_results(map(ask, self.candidates))
+        replies = await gather_results(map(ask, self.candidates))
         answers = [answer for answer, _ in replies]
         run = SampleRun(
             time.monotonic() - started, tuple(run for _, run in replies if run is not None)
@@ -270,9 +270,9 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
             for candidate, each in zip(self.candidates, answers, strict=True)
         }
         if None not in errors.values():  # no judge was asked, so none has failed
-            each_one = "; ".join(f"{name}: {error}" for name, error in errors.items())
+            all_errors = "; ".join(f"{name}: {error}" for name, error in errors.items())
             reasons = {str(error) for error in errors.values()}
-            return replace(sample, policy_error=reasons.pop() if len(reasons) == 1 else each_one)
+            return replace(sample, policy_error=reasons.pop() if len(reasons) == 1 else all_errors)
         judgment = await self.judge_answers(task, answers)
         judge_calls = {call.name: call.run for call in judgment.calls} or None
         run = SampleRun(time.monotonic() - started, run.policy_calls, judge_calls)
@@ -287,9 +287,9 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
     def answers_run(self) -> JSON:
         """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
         runs = {
-            each.name: each.earlier.to_json()
-            for each in self.candidates
-            if each.earlier is not None
+            candidate.name: candidate.earlier.to_json()
+            for candidate in self.candidates
+            if candidate.earlier is not None
         }
         return runs or None
 
@@ -297,19 +297,23 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
     def notices(self) -> Sequence[str]:
         """Return which candidates give the answers of a run."""
         return [
-            f"{each.name}: {each.earlier.words}"
-            for each in self.candidates
-            if each.earlier is not None
+            f"{candidate.name}: {candidate.earlier.description}"
+            for candidate in self.candidates
+            if candidate.earlier is not None
         ]
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of the row, and of the answers in files and runs."""
         return digest(
-            task, {candidate.name: candidate.held_answer(task.uid) for candidate in self.candidates}
+            task,
+            {
+                candidate.name: candidate.find_stored_answer(task.uid)
+                for candidate in self.candidates
+            },
         )
 
 
-def csv_file(rows: Iterable[Sequence[str]]) -> bytes:
+def make_csv(rows: Iterable[Sequence[str]]) -> bytes:
     """A table as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -317,7 +321,7 @@ def csv_file(rows: Iterable[Sequence[str]]) -> bytes:
 
 
 _OFFLINE_MODELS = 3
-_NAMED = 2
+_MAX_NAMES = 2
 
 
 class ModelSettings(Settings):
@@ -371,8 +375,8 @@ class ModelSettings(Settings):
     def identity(self) -> str:
         """All settings that a client depends on; models with the same identity share a client."""
         key = "" if self.api_key is None else self.api_key.get_secret_value()
-        rest = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
-        return f"{self.model_name or self.name} {key} {rest}"
+        settings = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
+        return f"{self.model_name or self.name} {key} {settings}"
 
     def chat_settings(self, config: EnvConfig, *, timeout_s: float | None = None) -> ChatSettings:
         """The settings of the model's chat client, with the sampling of a judge unless a call overrides it.
@@ -430,20 +434,22 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
         ValueError: two models have the same name.
     """
     slugs = [slug(model.name) for model in models]
-    same = [
-        model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1
+    duplicates = [
+        model.name
+        for model, other_slug in zip(models, slugs, strict=True)
+        if slugs.count(other_slug) > 1
     ]
-    if len(set(same)) == 1:
-        raise ValueError(f"two models have the name {same[0]!r}")
-    if same:
+    if len(set(duplicates)) == 1:
+        raise ValueError(f"two models have the name {duplicates[0]!r}")
+    if duplicates:
         raise ValueError(
-            f"models with the same name, as metrics have it: {', '.join(map(repr, same))}"
+            f"models with the same name, as metrics have it: {', '.join(map(repr, duplicates))}"
         )
     pairs = {"_".join(pair): pair for pair in permutations(slugs, 2)}
     if len(pairs) < len(slugs) * (len(slugs) - 1):
-        twice = next(pair for pair in permutations(slugs, 2) if pairs["_".join(pair)] != pair)
+        clash = next(pair for pair in permutations(slugs, 2) if pairs["_".join(pair)] != pair)
         raise ValueError(
-            f"two pairs of models have the name {'_'.join(twice)!r}, as metrics have it; choose "
+            f"two pairs of models have the name {'_'.join(clash)!r}, as metrics have it; choose "
             "others"
         )
     return models
@@ -455,7 +461,7 @@ Models = Annotated[
 """Models from YAML or from a JSON list."""
 
 
-def compared_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> list[ModelSettings]:
+def select_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> list[ModelSettings]:
     """The models that are compared: those of the settings; with --offline and without any, three stand-ins."""
     if models or "policy" not in settings.stand_ins:
         return models
@@ -466,7 +472,7 @@ def compared_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> 
 def open_candidates(
     models: Sequence[ModelSettings],
     config: EnvConfig,
-    client_of: Callable[[ModelSettings], ChatClient],
+    get_client: Callable[[ModelSettings], ChatClient],
 ) -> list[Candidate]:
     """The models as candidates; those with an endpoint answer by their client.
 
@@ -474,10 +480,10 @@ def open_candidates(
         SettingsError: an API key is missing.
     """
     policies = [
-        None if model.base_url is None else Policy(client_of(model), config) for model in models
+        None if model.base_url is None else Policy(get_client(model), config) for model in models
     ]
-    both = zip(models, policies, strict=True)
-    return [Candidate(model.name, policy, config, answers=model.answers) for model, policy in both]
+    pairs = zip(models, policies, strict=True)
+    return [Candidate(model.name, policy, config, answers=model.answers) for model, policy in pairs]
 
 
 def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
@@ -487,5 +493,5 @@ def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
 
 def join_names(models: Sequence[ModelSettings]) -> str:
     """The names of the first two models and the number of the others, for the name of a run."""
-    names, more = [model.name for model in models[:_NAMED]], len(models) - _NAMED
+    names, more = [model.name for model in models[:_MAX_NAMES]], len(models) - _MAX_NAMES
     return "+".join([*names, *([f"{more} more"] if more > 0 else [])])

@@ -96,14 +96,14 @@ def read_turn_texts(row: Row, path: str, *counts: int) -> tuple[str, ...]:
     Raises:
         DataError: there are others than one of these numbers of texts, or one is blank.
     """
-    found = row.value(path)
+    value = row.value(path)
     texts = (
-        [text for text in found if isinstance(text, str) and text.strip()]
-        if isinstance(found, list)
+        [text for text in value if isinstance(text, str) and text.strip()]
+        if isinstance(value, list)
         else []
     )
-    if len(texts) not in counts or texts != found:
-        raise row.lacks(f"a list of {' or '.join(map(str, counts))} texts in {path}")
+    if len(texts) not in counts or texts != value:
+        raise row.missing_error(f"a list of {' or '.join(map(str, counts))} texts in {path}")
     return tuple(texts)
 
 
@@ -120,8 +120,8 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         headline=("mean_score", "score"),
         judge=open_mt_bench_judge,
         offline_samples={
-            f"{of}_dataset": str(SAMPLES / f"mt_bench_{of}.jsonl")
-            for of in ("question", "reference")
+            f"{kind}_dataset": str(SAMPLES / f"mt_bench_{kind}.jsonl")
+            for kind in ("question", "reference")
         },
         offline_prompts=(mt_bench.TURN_PROMPT, mt_bench.CONVERSATION_PROMPT),
     )
@@ -144,7 +144,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         }
 
         def build(uid: str, row: Row) -> MTBenchTask:
-            def given(name: str, *, needed: bool) -> tuple[str, ...]:
+            def read_answers(name: str, *, needed: bool) -> tuple[str, ...]:
                 if needed and uid not in answers.get(name, ()):
                     raise DataError(
                         f"--env.{name}: no answer to question {uid!r} in "
@@ -157,8 +157,8 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
                 )
 
             turns, category = read_turn_texts(row, "turns", 1, 2), row.optional_text("category")
-            reference = given("reference_dataset", needed=category in WITH_REFERENCES)
-            baseline = given("baseline_dataset", needed="baseline_dataset" in answers)
+            reference = read_answers("reference_dataset", needed=category in WITH_REFERENCES)
+            baseline = read_answers("baseline_dataset", needed="baseline_dataset" in answers)
             return MTBenchTask(uid, turns[0], category, turns, reference, baseline)
 
         return TaskList.from_rows(index_by_uid(rows), build)
@@ -182,10 +182,12 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
                 f"question {task.uid!r}: {len(completions)} of {len(task.turns)} turns have an "
                 "answer"
             )
-        shown = zip_longest(task.turns, task.reference, task.baseline)
+        turn_texts = zip_longest(task.turns, task.reference, task.baseline)
         turns = [
             JudgeTask(question, (completion.answer,), reference, baseline=baseline)
-            for completion, (question, reference, baseline) in zip(completions, shown, strict=False)
+            for completion, (question, reference, baseline) in zip(
+                completions, turn_texts, strict=False
+            )
         ]
         return await self.answer_judge.judge(TurnTask.from_turns(turns))
 
@@ -201,19 +203,19 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         name, detail = self.spec.headline[0], sample.detail
         scores = [*detail.parts.values()] if detail else [self.spec.invalid_score] * len(task.turns)
         ends = None if task.baseline else (RATINGS.low, RATINGS.high)
-        for where in (
+        for suffix in (
             "",
             *([] if task.category is None else [f"_category_{metrics.names(task.category)}"]),
         ):
-            metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True, ends=ends)
+            metrics.ratio(f"{name}{suffix}", sum(scores), len(scores), interval=True, ends=ends)
             for turn, score in enumerate(scores, start=1):
-                metrics.mean(f"turn_{turn}_{name}{where}", score, interval=True, ends=ends)
-        for worth, outcome in OUTCOMES.items() if task.baseline else ():
-            metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
-        for one, other in filter(
+                metrics.mean(f"turn_{turn}_{name}{suffix}", score, interval=True, ends=ends)
+        for points, outcome in OUTCOMES.items() if task.baseline else ():
+            metrics.ratio(f"{outcome}_rate", scores.count(points), len(scores), interval=True)
+        for first, second in filter(
             None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()
         ):
-            metrics.rate("position_agreement_rate", one.points == other.points)
+            metrics.rate("position_agreement_rate", first.points == second.points)
 
     def texts(self, task: MTBenchTask) -> Mapping[str, str]:
         """Return the answers by which the turns are judged."""
@@ -237,8 +239,8 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             "position_agreement_rate": "orders agree",
         }
         documented = [
-            ("no such turn has a score", *(turn + where for turn in turns))
-            for where in ("", _CATEGORY)
+            ("no such turn has a score", *(turn + suffix for turn in turns))
+            for suffix in ("", _CATEGORY)
         ]
         return replace(
             cls.spec,

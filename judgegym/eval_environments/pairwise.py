@@ -18,7 +18,7 @@ from pydantic_settings import NoDecode
 from judgegym.data.pairs import SWAPPED, Mode, PairTask, Shuffle
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
-from judgegym.engine.settings import EnvConfig, comma_separated
+from judgegym.engine.settings import EnvConfig, split_commas
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.eval_environments.rewardbench import (
     SUBSETS,
@@ -71,13 +71,15 @@ class PairwiseDetail:
 def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
     """Judge choices: 1.0 if the letter is right in each order, else 0.0; invalid if an order has no letter."""
     official = tuple(choice_letter_official(text) for text in texts)
-    shown = tuple(
+    valid_official = tuple(
         letter if letter is not None and letter in task.letters else None for letter in official
     )
     letters = (
-        shown if mode == "official" else tuple(choice_letter(text, task.letters) for text in texts)
+        valid_official
+        if mode == "official"
+        else tuple(choice_letter(text, task.letters) for text in texts)
     )
-    orders = [task, task.swapped()][: len(texts)]
+    orders = [task, task.swap()][: len(texts)]
     gold = tuple(order.gold for order in orders)
     detail = PairwiseDetail("choice", gold=gold, letters=letters, official_letters=official)
     if None in letters:
@@ -100,7 +102,8 @@ def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
         ratings=ratings,
         official_ratings=official,
         ambiguous=tuple(
-            theirs is not None and theirs != own for theirs, own in zip(official, ours, strict=True)
+            official_rating is not None and official_rating != our_rating
+            for official_rating, our_rating in zip(official, ours, strict=True)
         ),
         num_correct=len(task.correct),
         truncated=task.truncated,
@@ -129,8 +132,8 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
         4, common=True
     )
     """Show this many answers (2 to 26), each under a letter; auto: as many as the row has."""
-    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = (
-        setting(None, verbs=EVALUATIONS, common=True, min_length=1)
+    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(split_commas)] = setting(
+        None, verbs=EVALUATIONS, common=True, min_length=1
     )
     """Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"], in upper or lower case; all if unset."""
     max_ties_responses: int = setting(100, verbs=EVALUATIONS, ge=2)
@@ -177,7 +180,9 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
 _RATINGS = range(1, 11)
 
 
-def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool) -> None:
+def expect_pair_metrics(
+    metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool
+) -> None:
     """Name the documented metrics of these rows, with the reason why one may have no value."""
     categories: dict[str, None] = {}
     letters: dict[str, None] = {}
@@ -192,25 +197,29 @@ def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool)
         metrics.expect(
             "no row of this category was judged", f"percent_correct_{metrics.names(category)}"
         )
-    none = "there is no row with a choice" if not choices else "no choice was answered"
+    reason = "there is no row with a choice" if not choices else "no choice was answered"
     metrics.expect(
-        none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters)
+        reason,
+        "choice_format_compliance_rate",
+        *(f"gold_letter_freq_{letter}" for letter in letters),
     )
     metrics.expect(
-        none if not choices else "no letter could be read",
+        reason if not choices else "no letter could be read",
         *(f"predicted_letter_freq_{x}" for x in letters),
     )
     metrics.expect(
-        none if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate"
+        reason if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate"
     )
     if swaps:
-        metrics.expect(none, "position_consistency_rate")
+        metrics.expect(reason, "position_consistency_rate")
     has_ties = choices < len(tasks)
-    none = "no rating was answered" if has_ties else "there is no row of the Ties subset"
+    reason = "no rating was answered" if has_ties else "there is no row of the Ties subset"
     rates = ("format_compliance_rate", "error_rate", "ambiguous_rating_rate", "truncated_rate")
-    metrics.expect(none, *(f"ties_{name}" for name in rates))
+    metrics.expect(reason, *(f"ties_{name}" for name in rates))
     frequencies = (f"ties_rating_freq_{rating}" for rating in _RATINGS)
-    metrics.expect("no rating could be read" if has_ties else none, "avg_ties_rating", *frequencies)
+    metrics.expect(
+        "no rating could be read" if has_ties else reason, "avg_ties_rating", *frequencies
+    )
 
 
 def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
@@ -245,7 +254,7 @@ def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
     metrics.rate("ties_truncated_rate", detail.truncated)
 
 
-def official_scores(
+def record_official_scores(
     metrics: MetricAggregator,
     rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]],
     *,
@@ -275,23 +284,19 @@ def official_scores(
                 )
             )
         elif subset in scores:
-            both = zip(detail.official_letters, detail.gold, strict=True)
+            pairs = zip(detail.official_letters, detail.gold, strict=True)
             scores[subset].extend(
-                UNREADABLE_CHOICE if letter is None else letter == gold for letter, gold in both
+                UNREADABLE_CHOICE if letter is None else letter == gold for letter, gold in pairs
             )
     if incomplete is not None:
         for name in ("score", *map(slug, SUBSETS)):
             metrics.leave_out(f"rewardbench2/{name}", incomplete)
         return
-    found: dict[str, float] = {}
+    subset_scores: dict[str, float] = {}
     for subset in SUBSETS:
-        of_subset = scores[slug(subset)]
+        values = scores[slug(subset)]
         score = (
-            ties_score(ties)
-            if subset == TIES
-            else sum(of_subset) / len(of_subset)
-            if of_subset
-            else None
+            ties_score(ties) if subset == TIES else sum(values) / len(values) if values else None
         )
         if score is None:
             reason = (
@@ -301,10 +306,10 @@ def official_scores(
             )
             metrics.leave_out(f"rewardbench2/{slug(subset)}", reason)
         else:
-            found[subset] = score
+            subset_scores[subset] = score
             metrics.number(f"rewardbench2/{slug(subset)}", score)
-    if len(found) == len(SUBSETS):
-        metrics.number("rewardbench2/score", leaderboard_score(found))
+    if len(subset_scores) == len(SUBSETS):
+        metrics.number("rewardbench2/score", leaderboard_score(subset_scores))
     else:
         metrics.leave_out("rewardbench2/score", "a subset has no score")
 
@@ -324,13 +329,13 @@ class SwapVotes:
             until both groups are complete.
         """
         is_swapped = task.uid.endswith(SWAPPED)
-        both = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))
-        place = None if letter is None else task.letters.index(letter)
-        both[is_swapped].append(
-            len(task.answers) - 1 - place if is_swapped and place is not None else place
+        choices = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))
+        position = None if letter is None else task.letters.index(letter)
+        choices[is_swapped].append(
+            len(task.answers) - 1 - position if is_swapped and position is not None else position
         )
-        if min(map(len, both)) < self.group_size:
+        if min(map(len, choices)) < self.group_size:
             return None
         del self._chosen[task.uid.removesuffix(SWAPPED)]
-        pairs = list(zip(both[0], both[1], strict=False))
-        return sum(one == two is not None for one, two in pairs) / len(pairs)
+        pairs = list(zip(choices[0], choices[1], strict=False))
+        return sum(first == second is not None for first, second in pairs) / len(pairs)

@@ -41,16 +41,16 @@ from judgegym.eval_environments.pairwise import (
     PairwiseConfig,
     PairwiseDetail,
     SwapVotes,
-    expect,
-    official_scores,
+    expect_pair_metrics,
     read_choices,
     read_ratings,
     record_choice,
+    record_official_scores,
     record_ties,
 )
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.naming import suggest_similar
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.labels import choice_letter
 from judgegym.judges.parsing.scores import rating
@@ -59,7 +59,7 @@ from judgegym.llm.errors import DataError, SettingsError
 
 logger = logging.getLogger(__name__)
 
-_MOST_NAMED = 50
+_MAX_CATEGORIES = 50
 """Categories that a message lists."""
 ORDERS = ("as_shown", "reversed")
 """The orders of the answers that `swap_evaluate` asks."""
@@ -100,7 +100,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             lambda row: (
                 ties_task(row, most=config.max_ties_responses)
                 if is_ties(row)
-                else self._choice(row)
+                else self._make_choice_task(row)
             )
         )
 
@@ -116,28 +116,32 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def _select_categories(self, rows: TaskList[Preference]) -> TaskList[Preference]:
         if self.config.eval_categories is None:
             return rows
-        there = sorted(rows.named)
+        categories = sorted(rows.group_names)
         matches = {
-            name: _matching_category(name, there)
+            name: _match_category(name, categories)
             for name in sorted(set(self.config.eval_categories))
         }
         unknown = [
             f"no row of {self.config.eval_dataset} has the category "
-            f"{name!r}{did_you_mean(name, there)}"
+            f"{name!r}{suggest_similar(name, categories)}"
             for name, match in matches.items()
             if match is None
         ]
         if unknown:
-            known = ", ".join(map(repr, there[:_MOST_NAMED]))
-            more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
+            listing = ", ".join(map(repr, categories[:_MAX_CATEGORIES]))
+            more = (
+                f" and {len(categories) - _MAX_CATEGORIES} more"
+                if len(categories) > _MAX_CATEGORIES
+                else ""
+            )
             raise DataError(
                 f"--env.eval_categories: {' '.join(unknown)} Its categories are "
-                f"{known or 'none'}{more}"
+                f"{listing or 'none'}{more}"
             )
         wanted = set(matches.values())
         return rows.where(lambda row: row.category in wanted)
 
-    def _choice(self, row: Preference) -> PairTask:
+    def _make_choice_task(self, row: Preference) -> PairTask:
         config = self.config
         count = None if config.num_choices == "auto" else config.num_choices
         return choice_task(row, num_choices=count, seed=config.seed, shuffle=config.shuffle)
@@ -148,19 +152,17 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
                 "--env.train_dataset: training needs preference data: a hub name or a file"
             )
         rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
-        tasks = rows.map(self._choice)
+        tasks = rows.map(self._make_choice_task)
         return add_swapped(tasks) if self.config.swap_consistency else tasks
 
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
         orders = (
-            [task, task.swapped()]
-            if self.config.swap_evaluate and task.mode == "choice"
-            else [task]
+            [task, task.swap()] if self.config.swap_evaluate and task.mode == "choice" else [task]
         )
-        return [prompt.messages for order in orders for prompt in self._prompts(order)]
+        return [prompt.messages for order in orders for prompt in self._make_prompts(order)]
 
-    def _prompts(self, task: PairTask) -> list[Prompt]:
+    def _make_prompts(self, task: PairTask) -> list[Prompt]:
         """Make the prompt of a choice in one order, or of the rating of each answer."""
         config, system = self.config, system_text(self.config, "thinking_judge")
         if task.mode == "choice":
@@ -183,10 +185,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     ) -> Judgment[PairwiseDetail]:
         """Read the verdicts and compare them with the right answers: no calls. Both orders show the same suspects."""
         texts = [completion.answer for completion in completions]
-        read = read_ratings if task.mode == "ties" else read_choices
+        read_verdicts = read_ratings if task.mode == "ties" else read_choices
         return replace(
-            read(task, texts, self.config.parse_mode),
-            suspects=sum(prompt.suspects for prompt in self._prompts(task)),
+            read_verdicts(task, texts, self.config.parse_mode),
+            suspects=sum(prompt.suspects for prompt in self._make_prompts(task)),
         )
 
     def record_metrics(
@@ -222,8 +224,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             "env.num_choices is not 4": config.num_choices != 4,
             "env.swap_evaluate asks in two orders": config.swap_evaluate,
         }
-        official_scores(
-            metrics, rows, incomplete=next((why for why, is_so in reasons.items() if is_so), None)
+        record_official_scores(
+            metrics,
+            rows,
+            incomplete=next((reason for reason, applies in reasons.items() if applies), None),
         )
 
     def texts(self, task: PairTask) -> Mapping[str, str]:
@@ -231,29 +235,29 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         names = [f"answer {letter}" for letter in task.letters] if task.mode == "choice" else None
         names = names or [f"answer {number}" for number in range(1, len(task.answers) + 1)]
         return {
-            f"{name} (right)" if place in task.correct else name: answer
-            for place, (name, answer) in enumerate(zip(names, task.answers, strict=True))
+            f"{name} (right)" if index in task.correct else name: answer
+            for index, (name, answer) in enumerate(zip(names, task.answers, strict=True))
         }
 
     def verdict_at(self, task: PairTask, answer: str) -> Place | None:
         """Return the place of the letter or rating; RewardBench-2's own reading has none."""
         if self.config.parse_mode == "official":
             return None
-        found = (
+        match = (
             rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
         )
-        return None if found is None else found.at
+        return None if match is None else match.at
 
     def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
         """Return the right letter of each order, with the policy's; of a Ties row, where answers are rated, none."""
         if task.mode == "ties":
             return ()
         detail = sample.detail
-        orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
+        orders = [task, task.swap()] if self.config.swap_evaluate else [task]
         letters = detail.letters if detail is not None else (None,) * len(orders)
         names = ORDERS if len(orders) > 1 else ("",)
-        found = zip(names, orders, letters, strict=True)
-        return [GoldLabel.from_labels(order.gold, letter, name) for name, order, letter in found]
+        labels = zip(names, orders, letters, strict=True)
+        return [GoldLabel.from_labels(order.gold, letter, name) for name, order, letter in labels]
 
     def orders(self, judgment: Judgment[PairwiseDetail]) -> Mapping[str, float]:
         """Return, where both orders of the answers were asked, whether each choice was right."""
@@ -274,10 +278,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
         """Name the metrics of choices and of ratings, also where the rows have only one of the two."""
-        expect(metrics, tasks, swaps=self.config.swap_evaluate)
+        expect_pair_metrics(metrics, tasks, swaps=self.config.swap_evaluate)
 
 
-def _matching_category(name: str, categories: Sequence[str]) -> str | None:
+def _match_category(name: str, categories: Sequence[str]) -> str | None:
     """Return the category that is written like this, or else the only one that differs in case alone."""
     if name in categories:
         return name

@@ -42,10 +42,10 @@ def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
     >>> ties_row_score([9, 7, 9], num_correct=2), ties_row_score([7, None, 9], num_correct=2)
     (1.0, 0.0)
     """
-    read = [rating for rating in ratings if rating is not None]
-    if not read:
+    readable = [rating for rating in ratings if rating is not None]
+    if not readable:
         return 0.0
-    top = max(read)
+    top = max(readable)
     return 1.0 if any(rating == top for rating in ratings[:num_correct]) else 0.0
 
 

@@ -27,9 +27,14 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import POLICY, PeerModels
-from judgegym.eval_environments.peer.ranking import leniency_adjusted
+from judgegym.eval_environments.peer.ranking import adjust_for_leniency
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerTable, list_cells
-from judgegym.eval_environments.peer.row import PeerRowRunner, collect_results, combined, score_all
+from judgegym.eval_environments.peer.row import (
+    PeerRowRunner,
+    collect_results,
+    combine_columns,
+    score_answer,
+)
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.peers import SCALE
@@ -55,7 +60,9 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 "--env.dataset: expected queries: a hub name or a file with a column `query`"
             )
         if split == "train":
-            _ = self.models.frozen  # report errors in the judges' settings before the first call
+            _ = (
+                self.models.frozen_judges
+            )  # report errors in the judges' settings before the first call
         return read_queries(load_rows(source, split=config.split), config.rubric)
 
     @cached_property
@@ -72,14 +79,14 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         return await self._score(task, completions, ())
 
     async def _score(
-        self, task: PeerTask, completions: Sequence[Completion], known: Sequence[PeerCell]
+        self, task: PeerTask, completions: Sequence[Completion], earlier_cells: Sequence[PeerCell]
     ) -> Judgment[PeerTable]:
         (completion,) = completions
-        answer, frozen = PeerAnswer(POLICY, completion.answer), self.models.frozen
-        scored = await score_all(
-            frozen, answer, query=task.question, rubric=task.rubric, known=known
+        answer, frozen = PeerAnswer(POLICY, completion.answer), self.models.frozen_judges
+        column = await score_answer(
+            frozen, answer, query=task.question, rubric=task.rubric, earlier_cells=earlier_cells
         )
-        return combined([scored], frozen)
+        return combine_columns([column], frozen)
 
     def reward(self, judgment: Judgment[PeerTable]) -> float:
         """Return the mean of the judges' scores, from 0 to 1."""
@@ -104,7 +111,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     ) -> None:
         """Record scores, ranking, agreement, self-preference and the changes by critique."""
         results = collect_results(self.models, rows, seed=self.config.seed)
-        report.add_metrics(metrics, results, expected_cells=self.models.pairs * len(rows))
+        report.add_metrics(metrics, results, expected_cells=self.models.cell_count * len(rows))
 
     def texts(self, task: PeerTask) -> Mapping[str, str]:
         """Return the rubric; the candidates' answers are in the judgment's detail."""
@@ -140,7 +147,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     @property
     def depends_on_group(self) -> bool:
         """Return whether there are several judges, some of which may fail on some rollouts of a group."""
-        return len(self.models.frozen) > 1
+        return len(self.models.frozen_judges) > 1
 
     def group_rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
         """Return the mean of the judges' scores of each rollout, from 0 to 1.
@@ -151,15 +158,15 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         import numpy as np  # late: the help does without
 
         means = [self.reward(judgment) for judgment in judgments]
-        names = [judge.name for judge in self.models.frozen]
+        names = [judge.name for judge in self.models.frozen_judges]
         scores = np.full((1, len(names), len(judgments)), np.nan)
-        for place, judgment in enumerate(judgments):
+        for index, judgment in enumerate(judgments):
             for cell in list_cells(judgment):
                 if cell.score is not None:
-                    scores[0, names.index(cell.judge), place] = cell.score
+                    scores[0, names.index(cell.judge), index] = cell.score
         if np.isfinite(scores).all():
             return means
-        adjusted = leniency_adjusted(scores)
+        adjusted = adjust_for_leniency(scores)
         if isinstance(adjusted, str):  # rollouts that no judge has in common cannot be compared
             return [None] * len(judgments)
         return [

@@ -28,13 +28,13 @@ from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, section_meanings
+from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, describe_sections
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.json_objects import explained
+from judgegym.judges.parsing.json_objects import split_explanation
 from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel, arena_form, arena_label
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
@@ -128,7 +128,7 @@ class Game:
         calls, decisive = answers.calls, answers.last
         last = next((call for call in reversed(calls) if call.text), calls[-1])
         earlier = tuple(call.text for call in calls[: calls.index(last)])
-        shown = answers.revised(answers.question.component, last)
+        shown = answers.latest_revision(answers.question.component, last)
         return cls(order, decisive.value, shown.text, earlier, shown.reasoning, decisive.error)
 
     @property
@@ -136,8 +136,8 @@ class Game:
         """Return 1 if the model won, 0.5 for a tie, 0 if it lost, strong or not; `None` without a verdict."""
         if self.label is None:
             return None
-        of_a, _ = LABEL_VALUES[self.label]
-        return of_a if self.order == "model_is_a" else 1.0 - of_a
+        points_of_a, _ = LABEL_VALUES[self.label]
+        return points_of_a if self.order == "model_is_a" else 1.0 - points_of_a
 
     @property
     def is_strong(self) -> bool:
@@ -173,7 +173,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             order: whose answer is shown as Assistant A's.
             name: of the game's first call; those of the others begin with it.
             shared: the texts of further sections behind the prompt
-                (`judgegym.judges.core.delimiters.given_texts`).
+                (`judgegym.judges.core.delimiters.section_texts`).
         """
         settings, is_a, baseline = self.settings, order == "model_is_a", select_baseline(task)
         assert baseline is not None  # a task without one is none for this judge
@@ -212,8 +212,8 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
         )
         as_a, as_b = row.entries[0], row.entries[-1]
         explanation = (
-            f"As assistant A ({_RESULTS[as_a]}): {explained(first.text)[1]}\n\n"
-            f"As assistant B ({_RESULTS[as_b]}): {explained(second.text)[1]}"
+            f"As assistant A ({_RESULTS[as_a]}): {split_explanation(first.text)[1]}\n\n"
+            f"As assistant B ({_RESULTS[as_b]}): {split_explanation(second.text)[1]}"
         )
         unit = (row.reward + 1.0) / 2.0
         return Judgment(
@@ -314,7 +314,7 @@ def game_prompt(
         {"prompt": question, **shared, baseline: answers[baseline]},
         {judged: answers[judged]},
         ids=(baseline, judged) if layout == "shared_first" else "AB",
-        words=section_meanings(shared),
+        wording=describe_sections(shared),
         system=prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt,
     )
 
@@ -324,7 +324,7 @@ _ENDS = ("The End of Assistant A's Answer", "The End of Assistant B's Answer")
 _TIE, _MUCH = 0.04, 0.3
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     lead = shown.merits[_A] - shown.merits[_B]
     if abs(lead) < _TIE:
         return "By the words they use there is nothing to choose between them.\n\n[[A=B]]"
@@ -342,6 +342,6 @@ ARENA_PROMPT = PromptFormat(
     judged=(_A, _B),
     question="User Prompt",
     references=(TITLES["reference"],),
-    reply=_reply,
+    reply=_draft_reply,
     fields=bracketed_fields,
 )

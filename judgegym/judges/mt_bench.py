@@ -32,7 +32,7 @@ from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.json_objects import decoded
+from judgegym.judges.parsing.json_objects import decode_object
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.judges.parsing.scores import RATING_FORM, SCALE, bracketed_rating
 from judgegym.judges.parsing.verdict_parser import VerdictParser
@@ -106,14 +106,16 @@ class JudgeView(NamedTuple):
     @property
     def texts(self) -> dict[str, str]:
         """The texts by placeholder: the answers of the model come last."""
-        own, other = {None: ("", ""), "model_is_a": ("_a", "_b"), "model_is_b": ("_b", "_a")}[
-            self.order
-        ]
+        model_suffix, baseline_suffix = {
+            None: ("", ""),
+            "model_is_a": ("_a", "_b"),
+            "model_is_b": ("_b", "_a"),
+        }[self.order]
         columns: Mapping[str, Sequence[str | None]] = {
             "ref_answer": [turn.reference for turn in self.turns],
             "question": [turn.prompt for turn in self.turns],
-            f"answer{other}": [turn.baseline for turn in self.turns],
-            f"answer{own}": [turn.response for turn in self.turns],
+            f"answer{baseline_suffix}": [turn.baseline for turn in self.turns],
+            f"answer{model_suffix}": [turn.response for turn in self.turns],
         }
         texts = {
             f"{title}_{number}": text
@@ -156,12 +158,12 @@ def read_templates(text: str) -> Templates:
     Raises:
         SettingsError: a prompt is missing, or has other markers, placeholders or verdicts.
     """
-    given = {
+    prompts_by_name = {
         str(fields.get("name")): fields
         for line in text.splitlines()
-        if (fields := decoded(line)) is not None
+        if (fields := decode_object(line)) is not None
     }
-    if not given:
+    if not prompts_by_name:
         raise SettingsError(
             "judge_prompts: expected @FILE with lines of JSON, as MT-Bench's judge_prompts.jsonl "
             "has them"
@@ -175,14 +177,14 @@ def read_templates(text: str) -> Templates:
     for look in chain.from_iterable(
         judge_views(TurnTask.from_turns([turn, turn])) for turn in turns
     ):
-        fields, texts = given.get(look.template, {}), look.texts
+        fields, texts = prompts_by_name.get(look.template, {}), look.texts
         system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
-        verdict, placed = (
+        verdict, placeholder_names = (
             "[[A]]" if look.order else "[[rating]]",
-            [each[2] for each in _SECTION.findall(user)],
+            [match[2] for match in _SECTION.findall(user)],
         )
-        found = fields.get("output_format"), {*placed}, user.count("{")
-        if not system or found != (verdict, {*texts}, len(placed)):
+        actual = fields.get("output_format"), {*placeholder_names}, user.count("{")
+        if not system or actual != (verdict, {*texts}, len(placeholder_names)):
             wanted = (
                 f"{', '.join(texts)} in braces, each on a line between two of MT-Bench's markers"
             )
@@ -256,7 +258,7 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
 
     def questions(self, task: JudgeTask) -> Sequence[Question[Any]]:
         """Ask for all verdicts of all turns."""
-        return [self._question(look) for look in judge_views(task)]
+        return [self._make_question(look) for look in judge_views(task)]
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[Any]]) -> Judgment[MTBenchDetail]:
         """The mean over the turns; two games that disagree are a tie."""
@@ -287,15 +289,15 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         unit = RATINGS.unit(mean) if task.baseline is None else mean
         return Judgment(mean, Status.OK, label, words, detail=detail, unit=unit)
 
-    def _question(self, look: JudgeView) -> Question[Any]:
+    def _make_question(self, look: JudgeView) -> Question[Any]:
         """Ask for one verdict, and in the same conversation again after each reply without one."""
         system, template = self._templates[look.template]
         texts, letters = [*look.texts.items()], [*_GAMES[look.order][1]]
         count = len(texts) - len(look.turns)
         read: VerdictParser[[], Any] = (
-            choice_letter.given(letters) if look.order else bracketed_rating
+            choice_letter.bind(letters) if look.order else bracketed_rating
         )
-        again = prompts.load("arena_hard_reask").replace(
+        reminder = prompts.load("arena_hard_reask").replace(
             "label", "label" if look.order else "rating"
         )
         return Question(
@@ -304,7 +306,7 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
             read,
             choice_form(letters) if look.order else RATING_FORM,
             reasks=self.settings.judge_reask,
-            repair=lambda _, call: (break_tokens(call.text), again),
+            repair=lambda _, call: (break_tokens(call.text), reminder),
         )
 
 
@@ -315,7 +317,7 @@ _A, _B = (
 )
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     lead = shown.merits[_A[0]] - shown.merits[_B[0]] if _B[0] in shown.merits else None
     verdict = (
         1 + int(10 * shown.merit)
@@ -329,7 +331,7 @@ def _reply(shown: ShownPrompt) -> str:
     return f"By its words, it covers a part of what was asked.\n\nVerdict: [[{verdict}]]"
 
 
-def _fields(reply: str) -> Mapping[str, JSON]:
+def _parse_reply(reply: str) -> Mapping[str, JSON]:
     explanation, _, verdict = reply.removesuffix("]]").rpartition("[[")
     return {
         "explanation": explanation,
@@ -338,7 +340,9 @@ def _fields(reply: str) -> Mapping[str, JSON]:
 
 
 TURN_PROMPT = PromptFormat(
-    ("Question", *_ANSWER), _ANSWER[:1], _reply, question="Question", fields=_fields
+    ("Question", *_ANSWER), _ANSWER[:1], _draft_reply, question="Question", fields=_parse_reply
 )
-CONVERSATION_PROMPT = PromptFormat((*_A,), (_A[0], _B[0]), _reply, (*_B,), fields=_fields)
+CONVERSATION_PROMPT = PromptFormat(
+    (*_A,), (_A[0], _B[0]), _draft_reply, (*_B,), fields=_parse_reply
+)
 """The prompts that only this judge has: that of two first turns is a choice between two answers, as another judge's."""

@@ -23,23 +23,23 @@ from string import ascii_uppercase
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, section_meanings
+from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, describe_sections
 from judgegym.judges.core.group import AnswerCollector
-from judgegym.judges.core.images import showing
+from judgegym.judges.core.images import show_images
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
     TaskError,
     explain_single_response,
-    response_judgment,
+    make_response_judgment,
 )
-from judgegym.judges.parsing.json_objects import explained
+from judgegym.judges.parsing.json_objects import split_explanation
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.llm.wire import JSON
 
@@ -109,7 +109,7 @@ def choice_prompt(
         system: text before the system prompt.
         system_prompt: replaces the built-in system prompt.
         shared: the texts of further sections behind the question
-            (`judgegym.judges.core.delimiters.given_texts`).
+            (`judgegym.judges.core.delimiters.section_texts`).
 
     Raises:
         ValueError: there are fewer than 2 or more than 26 answers.
@@ -124,7 +124,7 @@ def choice_prompt(
         {"prompt": question, **shared},
         dict(zip(letters, answers, strict=True)),
         ids=letters,
-        words=section_meanings(shared),
+        wording=describe_sections(shared),
         system=join_instructions(system, task),
     )
 
@@ -149,7 +149,7 @@ def rating_prompt(
     """
     words = {"instructions": prompts.load("rating") if instructions is None else instructions}
     return _RATING.fill(
-        {"prompt": question}, {"response": answer}, words=words, system=system or None
+        {"prompt": question}, {"response": answer}, wording=words, system=system or None
     )
 
 
@@ -189,13 +189,13 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
             task: the prompt with 2 to 26 responses, in the order of their letters.
             name: of the call.
             shared: the texts of further sections behind the prompt
-                (`judgegym.judges.core.delimiters.given_texts`).
+                (`judgegym.judges.core.delimiters.section_texts`).
         """
         letters, system_prompt = LETTERS[: len(task.responses)], self.settings.judge_system_prompt
         prompt = choice_prompt(
             task.prompt, task.responses, system_prompt=system_prompt, shared=shared
         )
-        return Question(name, prompt, choice_letter.given(letters), choice_form(letters))
+        return Question(name, prompt, choice_letter.bind(letters), choice_form(letters))
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[str]]) -> Judgment[ChoiceDetail]:
         """Take the letter."""
@@ -208,7 +208,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
             float(best),
             Status.OK,
             call.value,
-            explained(call.text)[1],
+            split_explanation(call.text)[1],
             detail=ChoiceDetail(best, call.text),
         )
 
@@ -226,7 +226,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         """All responses are compared."""
         return True
 
-    def fewest(self, task: JudgeTask) -> int:
+    def min_responses(self, task: JudgeTask) -> int:
         """Two."""
         return FEWEST_CHOICES
 
@@ -240,9 +240,9 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         The judge's letters are those of its order: the explanation begins with what they stand for,
         and each result has the `position` (from 1) at which the judge saw its response.
         """
-        task, left_out = task.shortened(self.limit)
-        answers, responses = self._shuffled(task), task.responses
-        with showing(task):
+        task, left_out = task.shorten_to(self.limit)
+        answers, responses = self._shuffle_responses(task), task.responses
+        with show_images(task):
             judgment = (
                 await self.judge(JudgeTask(task.prompt, answers))
                 if len(answers) > 1
@@ -250,28 +250,33 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
             )
         judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
-        for place, response in enumerate(responses):
-            own, position = judgment, answers.index(response)
+        for index, response in enumerate(responses):
+            member_judgment, position = judgment, answers.index(response)
             if judgment.detail is not None and judgment.detail.best is not None:
                 is_best = position == judgment.detail.best
-                words = f"{_letters(task, answers)}\n\n{judgment.explanation}"
+                words = f"{_explain_letters(task, answers)}\n\n{judgment.explanation}"
                 label = "best" if is_best else "not the best"
-                own = replace(judgment, score=float(is_best), label=label, explanation=words)
-            result = response_judgment(
-                own, own.score, {"position": position + 1.0}, is_paid=place == 0
+                member_judgment = replace(
+                    judgment, score=float(is_best), label=label, explanation=words
+                )
+            result = make_response_judgment(
+                member_judgment,
+                member_judgment.score,
+                {"position": position + 1.0},
+                is_paid=index == 0,
             )
-            results.append(replace(result, shared=response in responses[:place]))
+            results.append(replace(result, shared=response in responses[:index]))
         return results
 
-    def _shuffled(self, task: JudgeTask) -> tuple[str, ...]:
+    def _shuffle_responses(self, task: JudgeTask) -> tuple[str, ...]:
         """The distinct responses, in an order that depends on the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
         key = replace(task.replace_responses(answers, task.places), repeat=0).key("choice")
-        generator(self.settings.seed, key, "order").shuffle(answers)
+        make_generator(self.settings.seed, key, "order").shuffle(answers)
         return tuple(answers)
 
 
-def _letters(task: JudgeTask, answers: Sequence[str]) -> str:
+def _explain_letters(task: JudgeTask, answers: Sequence[str]) -> str:
     """What the judge's letters stand for, in the order of the caller."""
     places = range(len(task.responses)) if task.places is None else task.places
     by_place = list(zip(places, task.responses, strict=True))
@@ -303,7 +308,7 @@ def _rate(shown: ShownPrompt) -> str:
     return f"By its words, the response covers a part of the query.\n\n{1 + int(10 * shown.merit)}"
 
 
-def _rated(reply: str) -> Mapping[str, JSON]:
+def _parse_rating(reply: str) -> Mapping[str, JSON]:
     explanation, _, rating = reply.rpartition("\n\n")
     return {"explanation": explanation, "rating": int(rating)}
 
@@ -322,7 +327,7 @@ RATING_PROMPT = PromptFormat(
     judged=("Response",),
     question="Query",
     reply=_rate,
-    fields=_rated,
+    fields=_parse_rating,
 )
 
 

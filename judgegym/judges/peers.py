@@ -25,7 +25,7 @@ from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.judges.parsing.json_objects import critique_before
+from judgegym.judges.parsing.json_objects import extract_critique
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import cut_thinking
 
@@ -133,7 +133,7 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
         return Revision(
             verdict.score,
             verdict.reasoning or "",
-            critique_before(cut_thinking(call.text), "score"),
+            extract_critique(cut_thinking(call.text), "score"),
         )
 
     def _prompt(self, task: JudgeTask, previous: ScoreObject | None = None) -> Prompt:
@@ -168,14 +168,14 @@ def peer_prompt(
     words = {"emphasis": _EMPHASIS if _WEIGHTIEST in rubric else ""}
     if previous is None:
         template = _TEMPLATE if system_prompt is None else _SECTIONS_ALONE
-        return template.fill(shared, {"response": response}, words=words, system=system_prompt)
+        return template.fill(shared, {"response": response}, wording=words, system=system_prompt)
     texts = {"response": response, "reasoning": previous.reasoning or ""}
     return _CRITIQUE.fill(
-        shared, texts, words={**words, "score": str(previous.score)}, system=system_prompt
+        shared, texts, wording={**words, "score": str(previous.score)}, system=system_prompt
     )
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     reasoning = (
         "As far as words show what the rubric asks for, the response covers a part of the query."
     )
@@ -187,7 +187,7 @@ PEER_PROMPT = PromptFormat(
     sections=("QUERY", _JUDGED, f"END OF {_JUDGED}", "RUBRIC"),
     judged=(_JUDGED,),
     question="QUERY",
-    reply=_reply,
+    reply=_draft_reply,
 )
 PEER_CRITIQUE_PROMPT = replace(
     PEER_PROMPT,

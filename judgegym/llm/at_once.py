@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
+def bind_context(variable: ContextVar[Any], value: T) -> Iterator[T]:
     """Let a variable of the context have this value inside, in tasks that begin there, too."""
     token = variable.set(value)
     try:
@@ -73,10 +73,10 @@ ACTIVITY: ContextVar[Activity | None] = ContextVar("activity", default=None)
 _ROW: ContextVar[int] = ContextVar("row_in_progress", default=0)
 
 
-def _counted(counts_of: Callable[[Activity], Counter[int]]) -> AbstractContextManager[None]:
+def _count_row(select_counts: Callable[[Activity], Counter[int]]) -> AbstractContextManager[None]:
     """Count the row for the duration of the block, if the run's requests go into batches."""
     activity = ACTIVITY.get()
-    return nullcontext() if activity is None else _count(activity, counts_of(activity))
+    return nullcontext() if activity is None else _count(activity, select_counts(activity))
 
 
 @contextmanager
@@ -93,20 +93,20 @@ def _count(activity: Activity, counts: Counter[int]) -> Iterator[None]:
         activity.note()
 
 
-blocked = partial(_counted, lambda activity: activity.blocked)
+blocked = partial(_count_row, lambda activity: activity.blocked)
 """Count a call of the row as blocked for the duration of the block."""
-on_its_way = partial(_counted, lambda activity: activity.requests)
+request_in_flight = partial(_count_row, lambda activity: activity.requests)
 """Count a request of the row that leaves by itself, or a look into the cache, for the duration of the block."""
 
 
 @contextmanager
 def row_in_progress(row: object) -> Iterator[None]:
     """Count a row as in progress for the duration of the block."""
-    with holding(_ROW, id(row)), _counted(lambda activity: activity.rows):
+    with bind_context(_ROW, id(row)), _count_row(lambda activity: activity.rows):
         yield
 
 
-async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
+async def gather_results(calls: Iterable[Awaitable[T]]) -> list[T]:
     """Await calls at once; return their results in order.
 
     Raises:
@@ -123,7 +123,7 @@ async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
         return await asyncio.gather(*tasks)
     except (EndpointError, RunStop):
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        if stops := [each for each in ended if isinstance(each, RunStop)]:
+        if stops := [outcome for outcome in ended if isinstance(outcome, RunStop)]:
             raise stops[0] from None
         raise
     except BaseException:  # a fault, or the caller is cancelled: none may be left running
@@ -175,18 +175,18 @@ class SingleFlight(Generic[T]):
                     return await asyncio.shield(running), True
             except _RunnerCancelled:
                 continue
-        own: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._in_flight[key] = own
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._in_flight[key] = future
         try:
             answer = await call()
         except asyncio.CancelledError:
-            fail(own, _RunnerCancelled())
+            fail(future, _RunnerCancelled())
             raise
         except Exception as error:  # any error: it is passed to all who share the call, and raised
-            fail(own, error)
+            fail(future, error)
             raise
         else:
-            own.set_result(answer)
+            future.set_result(answer)
             return answer, False
         finally:
             del self._in_flight[key]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.responses.choices import choice_from_json, choice_to_json
 from judgegym.llm.wire import JSON, Choice, Message
@@ -37,10 +37,10 @@ _SCHEMA = (
 )
 
 
-VOTES_OF_REPEAT = 1_000
+VOTES_PER_REPEAT = 1_000
 """How far apart the votes, and the sampling seeds, of two repeats are: more than the votes that a question may have."""
 _REPEAT: ContextVar[int] = ContextVar("repeat", default=0)
-IS_ASKED_ANEW: ContextVar[bool] = ContextVar("is_asked_anew", default=False)
+BYPASS_CACHE: ContextVar[bool] = ContextVar("is_asked_anew", default=False)
 """Whether calls neither take an answer from a cache nor store it, whatever was asked before under their key."""
 
 
@@ -51,13 +51,13 @@ def independent(repeat: int) -> Iterator[None]:
     Args:
         repeat: which of several independent repeats the calls belong to; 0 changes nothing.
     """
-    with holding(_REPEAT, repeat):
+    with bind_context(_REPEAT, repeat):
         yield
 
 
 def offset_vote(number: int) -> int:
     """The vote, or the seed, of this number in the repeat of the context."""
-    return number + VOTES_OF_REPEAT * _REPEAT.get()
+    return number + VOTES_PER_REPEAT * _REPEAT.get()
 
 
 def request_shape(
@@ -88,13 +88,13 @@ def request_key(shape: bytes) -> str:
 
 def _use_wal(database: sqlite3.Connection) -> None:
     """Switch to WAL mode. Poll while another process creates the file: this PRAGMA ignores the busy time-out."""
-    until = time.monotonic() + _BUSY_TIMEOUT_S
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
             database.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_LOCK_POLL_S)
 
@@ -149,16 +149,16 @@ class JudgmentCache:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
         except sqlite3.Error as error:
-            self._failed(error)
+            self._warn_once(error)
             return CacheRow()
 
-    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
+    async def put(self, key: str, choice: Choice, *, previous: CacheRow) -> Choice:
         """Store an answer, unless another process has stored one since: the first one stays, so that all read the same.
 
         Args:
             key: the request's key.
             choice: the answer.
-            instead_of: what was stored when the answer was asked for; if that was unusable, it is
+            previous: what was stored when the answer was asked for; if that was unusable, it is
                 replaced.
 
         Returns:
@@ -166,14 +166,14 @@ class JudgmentCache:
         """
         thread, loop = self._thread, asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(thread, self._put, key, choice, instead_of.stored)
+            return await loop.run_in_executor(thread, self._put, key, choice, previous.stored)
         except (
             sqlite3.Error
         ) as error:  # a full disk must not lose the answer that was just paid for
-            self._failed(error)
+            self._warn_once(error)
             return choice
 
-    def _failed(self, error: sqlite3.Error) -> None:
+    def _warn_once(self, error: sqlite3.Error) -> None:
         if not self._has_failed:
             self._has_failed = True
             logger.warning("the judgment cache %s is not used any more: %s", self.path, error)
@@ -200,10 +200,10 @@ class JudgmentCache:
         """Store an answer; returns it, or the one that was first, if there was one."""
         answer = wire.dumps(choice_to_json(choice))
         if replaced is None:
-            changed = self._database.execute(
+            cursor = self._database.execute(
                 "INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer)
             )
         else:
             change = "UPDATE answers SET answer = ? WHERE key = ? AND answer = ?"
-            changed = self._database.execute(change, (answer, key, replaced))
-        return choice if changed.rowcount else self._get(key).choice or choice
+            cursor = self._database.execute(change, (answer, key, replaced))
+        return choice if cursor.rowcount else self._get(key).choice or choice

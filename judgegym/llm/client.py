@@ -5,7 +5,7 @@ call returns an answer or raises `EndpointError`; or a `RunStop`, if none may be
 caller decides what a refusal or an answer that was cut off means (`Choice.state`).
 
 A call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or
-refuses it, which is found out once for a client. Where each choice counts by itself (`chat_each`),
+refuses it, which is found out once for a client. Where each choice counts by itself (`chat_separately`),
 one that fails keeps its place among the others, also when a run is resumed.
 
 Asks for an answer in a response format, or in words where the endpoint refuses the format.
@@ -28,20 +28,20 @@ from typing import Any, Literal, TypeAlias
 
 import aiohttp
 
-from judgegym.llm.at_once import SingleFlight, on_its_way
+from judgegym.llm.at_once import SingleFlight, request_in_flight
 from judgegym.llm.cache import (
-    IS_ASKED_ANEW,
+    BYPASS_CACHE,
     JudgmentCache,
     offset_vote,
     request_key,
     request_shape,
 )
-from judgegym.llm.cost.budget import OF_CALLER, Budget
-from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
+from judgegym.llm.cost.budget import CALLER_BUDGET, Budget
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop, drop_traceback
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.refusals.response_format import RESPONSE_FORMAT
-from judgegym.llm.responses.outcome import checked
+from judgegym.llm.responses.outcome import check_choice
 from judgegym.llm.transport import Transport
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
@@ -94,7 +94,7 @@ class ChatClient(Transport):
         first = settings.endpoints[0]
         self._model = first.model
         self._identity = f"{settings.identity or first.base_url} {first.model}"
-        self.own_probe: Probe | None = None
+        self.custom_probe: Probe | None = None
         """Asks a model that completes nothing, such as a reward model, in the way of `probe`."""
 
     async def __aenter__(self) -> ChatClient:
@@ -120,24 +120,24 @@ class ChatClient(Transport):
         Raises:
             SettingsError: the budget is of dollars, and the model's price is not known.
         """
-        other = ChatClient(
+        new_client = ChatClient(
             settings, cache=self._cache, session=self.exchange.shared, budget=self._budget
         )
-        other.meter = self.meter
-        for known in (self, *self.siblings):
+        new_client.meter = self.meter
+        for client in (self, *self.siblings):
             if (
-                known.settings.endpoints == settings.endpoints
-                and known.settings.limits == settings.limits
+                client.settings.endpoints == settings.endpoints
+                and client.settings.limits == settings.limits
             ):
-                other.limit, other.rates = known.limit, known.rates
-                if known.settings.finish_rules.accepted != settings.finish_rules.accepted:
+                new_client.limit, new_client.rates = client.limit, client.rates
+                if client.settings.finish_rules.accepted != settings.finish_rules.accepted:
                     continue  # what it has learnt of the endpoint holds for its own rules; another may have the same
-                other.presence, other.breaker = known.presence, known.breaker
+                new_client.reachability, new_client.breaker = client.reachability, client.breaker
                 break
         if self.breaker.on_open is not None:
-            other.subscribe_outage(self.breaker.on_open)
-        self.siblings.append(other)
-        return other
+            new_client.subscribe_outage(self.breaker.on_open)
+        self.siblings.append(new_client)
+        return new_client
 
     async def probe(self) -> ChatResponse | EndpointError:
         """Ask for a completion of one token, to see whether the model completes anything; return the error otherwise.
@@ -145,21 +145,21 @@ class ChatClient(Transport):
         A model that thinks first may refuse so low a limit: then it is asked with that of its
             settings.
         """
-        if self.own_probe is not None:
-            return await self.own_probe()
+        if self.custom_probe is not None:
+            return await self.custom_probe()
         messages = [Message(role="user", content="Answer with one word: are you there?")]
         for longest in (1, self.settings.max_tokens):
             try:
                 return await self.chat(messages, max_tokens=longest, fresh=True, name="probe")
             except EndpointError as error:
-                let_go(error)
+                drop_traceback(error)
                 failed = error
                 if error.status not in (400, 422):
                     break
             except RunStop as error:
-                let_go(error)
+                drop_traceback(error)
                 return EndpointError(
-                    FailureKind.REJECTED, endpoint=self.settings.shown, answer=str(error)
+                    FailureKind.REJECTED, endpoint=self.settings.display_name, answer=str(error)
                 )
         return failed
 
@@ -232,40 +232,40 @@ class ChatClient(Transport):
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = CallInProgress.begin(name, vote, self._model, messages, parameters)
-        asked = call.asked
+        identity = call.identity
         if unkeyed:
             parameters = {**parameters, **unkeyed}
-            asked = dataclasses.replace(asked, parameters=parameters)
+            identity = dataclasses.replace(identity, parameters=parameters)
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
             send, is_greedy = (
                 partial(self.request, messages, parameters),
                 parameters.get("temperature") == 0,
             )
-            one = partial(self._one, send, asked, cache, keep, is_greedy)
-            answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
+            ask_one = partial(self._ask_one, send, identity, cache, keep, is_greedy)
+            response = await call.ask(ask_one, keep=keep, verdict_at=verdict_at)
         else:
             failures = await self._ask_all(call, messages, parameters, n, singly=singly)
             if failures:
                 first, *others = (failures[part] for part in sorted(failures))
-                spent: list[EndpointError | ChatResponse] = [*others, *call.answers]
-                for other in spent:  # the call has cost what all its requests have cost
-                    first.usage += other.usage
-                    first.attempts += other.attempts
+                outcomes: list[EndpointError | ChatResponse] = [*others, *call.responses]
+                for outcome in outcomes:  # the call has cost what all its requests have cost
+                    first.usage += outcome.usage
+                    first.attempts += outcome.attempts
                 raise first
-            answer = _one_answer(call.answers, n)
+            response = _join_responses(call.responses, n)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
             logger.debug(
                 "%s at %s was asked %r and answered %r",
                 endpoint.model,
-                endpoint.shown,
+                endpoint.redacted_url,
                 messages,
-                answer,
+                response,
             )
-        return answer
+        return response
 
-    async def call_beside(
+    async def call_other_api(
         self,
         send: Callable[[RequestRecord], Awaitable[ChatResponse]],
         messages: Sequence[Message],
@@ -290,10 +290,10 @@ class ChatClient(Transport):
         """
         call = CallInProgress.begin(name, 0, self._model, messages, parameters)
         return await call.ask(
-            partial(self._one, send, call.asked, self._cache, keep, True), keep=keep
+            partial(self._ask_one, send, call.identity, self._cache, keep, True), keep=keep
         )
 
-    async def chat_each(
+    async def chat_separately(
         self,
         messages: Sequence[Message],
         n: int,
@@ -325,10 +325,10 @@ class ChatClient(Transport):
             failures = await self._ask_all(call, messages, parameters, n, singly=n == 1)
         except EndpointError as error:
             return [error] * n
-        found: list[ChatResponse | EndpointError] = []
+        responses: list[ChatResponse | EndpointError] = []
         for part in sorted({*call.parts, *failures}):
-            found += [failures[part]] if part in failures else _apart(call.parts[part])
-        return found[:n]
+            responses += [failures[part]] if part in failures else _split_choices(call.parts[part])
+        return responses[:n]
 
     def _parameters(
         self,
@@ -369,9 +369,9 @@ class ChatClient(Transport):
         refused: EndpointError | None = None
 
         async def ask_together(record: RequestRecord) -> ChatResponse:
-            answer = await self.request(messages, {**parameters, "n": n}, record)
+            response = await self.request(messages, {**parameters, "n": n}, record)
             self._n_is_ignored = record.received == 1
-            return answer
+            return response
 
         if (
             not call.parts
@@ -396,13 +396,13 @@ class ChatClient(Transport):
 
         async def ask_one(record: RequestRecord) -> ChatResponse:
             # A seed of its own: the same request with the same seed is the same completion.
-            own = (
+            fields = (
                 {**parameters, "seed": seed + first + record.part}
                 if isinstance(seed, int)
                 else parameters
             )
             try:
-                return _keep_first(await self.request(messages, own, record))
+                return _keep_first(await self.request(messages, fields, record))
             except EndpointError as error:
                 failures[record.part] = error
                 raise
@@ -411,41 +411,41 @@ class ChatClient(Transport):
         requests = (call.ask(ask_one) for _ in range(n - call.choices))
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
         others = [
-            each
-            for each in outcomes
-            if isinstance(each, BaseException) and not isinstance(each, EndpointError)
+            outcome
+            for outcome in outcomes
+            if isinstance(outcome, BaseException) and not isinstance(outcome, EndpointError)
         ]
         if others:
-            raise next((each for each in others if isinstance(each, RunStop)), others[0])
+            raise next((failure for failure in others if isinstance(failure, RunStop)), others[0])
         if refused is not None and not call.parts:
             self.fields.forget(("n",))  # the message has named it for another reason
         elif "n" in self.fields.refused and n > 1 and not singly:
-            self.fields.confirm("n", refused, self.settings.endpoints[0].shown)
+            self.fields.confirm("n", refused, self.settings.endpoints[0].redacted_url)
             self.changed.add("n")
         return failures
 
-    async def _one(
+    async def _ask_one(
         self,
         send: Callable[[RequestRecord], Awaitable[ChatResponse]],
-        asked: CallKey,
+        identity: CallKey,
         cache: JudgmentCache | None,
         keep: Callable[[Choice], bool] | None,
         is_greedy: bool,
         record: RequestRecord,
     ) -> ChatResponse:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
-        if IS_ASKED_ANEW.get():
+        if BYPASS_CACHE.get():
             cache = None
         if cache is None and not is_greedy:
             return _keep_first(await send(record))
         shape = request_shape(
-            self._identity, asked.messages, asked.parameters, offset_vote(asked.vote)
+            self._identity, identity.messages, identity.parameters, offset_vote(identity.vote)
         )
         is_own = False
 
         def is_kept(choice: Choice) -> bool:
             is_whole = choice.state == "whole" and not isinstance(
-                checked(choice, self.settings.finish_rules), str
+                check_choice(choice, self.settings.finish_rules), str
             )
             return is_whole and (keep is None or keep(choice))
 
@@ -456,19 +456,19 @@ class ChatClient(Transport):
             if cache is None:
                 return _keep_first(await send(record))
             key = request_key(shape)
-            with on_its_way():
+            with request_in_flight():
                 row = await cache.get(key)
             if row.choice is not None and is_kept(row.choice):
                 return ChatResponse((row.choice,), cached=True)
-            answer = _keep_first(await send(record))
-            if not is_kept(answer.first):
-                return answer
-            with on_its_way():
-                stored = await cache.put(key, answer.first, instead_of=row)
-            if stored is answer.first or not is_kept(stored):
-                return answer
+            fresh_response = _keep_first(await send(record))
+            if not is_kept(fresh_response.first):
+                return fresh_response
+            with request_in_flight():
+                stored = await cache.put(key, fresh_response.first, previous=row)
+            if stored is fresh_response.first or not is_kept(stored):
+                return fresh_response
             return dataclasses.replace(
-                answer, choices=(stored,)
+                fresh_response, choices=(stored,)
             )  # another process was first: all have one verdict
 
         if not is_greedy:
@@ -476,52 +476,52 @@ class ChatClient(Transport):
         try:
             # The cache is read within the flight: another flight may end between reading it and
             # starting one.
-            payer = OF_CALLER.get()  # nobody is refused because another's budget is spent
-            answer, shared = await self._flights.run((shape, id(payer)), ask)
+            payer = CALLER_BUDGET.get()  # nobody is refused because another's budget is spent
+            response, shared = await self._flights.run((shape, id(payer)), ask)
         except EndpointError as error:
             if is_own:
                 raise
             raise error.make_shared_error() from error
         return (
-            ChatResponse(answer.choices, latency_s=answer.latency_s, cached=True)
+            ChatResponse(response.choices, latency_s=response.latency_s, cached=True)
             if shared
-            else answer
+            else response
         )
 
 
-def _keep_first(answer: ChatResponse) -> ChatResponse:
+def _keep_first(response: ChatResponse) -> ChatResponse:
     """The answer with its first choice; what an endpoint gives beyond that is left out."""
     return (
-        answer
-        if len(answer.choices) == 1
-        else dataclasses.replace(answer, choices=answer.choices[:1])
+        response
+        if len(response.choices) == 1
+        else dataclasses.replace(response, choices=response.choices[:1])
     )
 
 
-def _apart(answer: ChatResponse) -> list[ChatResponse]:
+def _split_choices(response: ChatResponse) -> list[ChatResponse]:
     """An answer of several choices as one of each; the first has cost what all of them have."""
-    first, *others = answer.choices
-    paid = dataclasses.replace(answer, choices=(first,))
+    first, *others = response.choices
+    paid = dataclasses.replace(response, choices=(first,))
     return [
         paid,
         *(
-            dataclasses.replace(paid, choices=(other,), usage=Usage(), attempts=0)
-            for other in others
+            dataclasses.replace(paid, choices=(choice,), usage=Usage(), attempts=0)
+            for choice in others
         ),
     ]
 
 
-def _one_answer(answers: Sequence[ChatResponse], n: int) -> ChatResponse:
+def _join_responses(responses: Sequence[ChatResponse], n: int) -> ChatResponse:
     """Answers to requests that ran at once, as one of `n` choices; its latency is the longest of theirs."""
-    if len(answers) == 1 and len(answers[0].choices) == n:
-        return answers[0]
+    if len(responses) == 1 and len(responses[0].choices) == n:
+        return responses[0]
     return ChatResponse(
-        tuple(choice for answer in answers for choice in answer.choices)[:n],
-        usage=sum((answer.usage for answer in answers), Usage()),
-        latency_s=max(answer.latency_s for answer in answers),
-        attempts=sum(answer.attempts for answer in answers),
-        prompt_token_ids=answers[0].prompt_token_ids,
-        prompt_tokens=answers[0].prompt_tokens,
+        tuple(choice for answer in responses for choice in answer.choices)[:n],
+        usage=sum((answer.usage for answer in responses), Usage()),
+        latency_s=max(answer.latency_s for answer in responses),
+        attempts=sum(answer.attempts for answer in responses),
+        prompt_token_ids=responses[0].prompt_token_ids,
+        prompt_tokens=responses[0].prompt_tokens,
     )
 
 
@@ -529,10 +529,10 @@ async def structured_chat(
     client: ChatClient,
     messages: Sequence[Message],
     response_format: Mapping[str, JSON],
-    in_words: Sequence[Message],
+    text_messages: Sequence[Message],
     *,
     extra: Mapping[str, JSON] | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> ChatResponse:
     """Ask a model for one answer.
 
@@ -540,37 +540,37 @@ async def structured_chat(
         client: the client of the model.
         messages: the conversation, which describes the format.
         response_format: the format.
-        in_words: the conversation without a format.
+        text_messages: the conversation without a format.
         extra: further fields of the body.
-        asked: `vote`, `seed` and `name`, and others of `ChatClient.chat`.
+        options: `vote`, `seed` and `name`, and others of `ChatClient.chat`.
 
     Raises:
         EndpointError: no attempt succeeded.
     """
-    key = {name: value for name, value in asked.items() if name in ("vote", "seed", "name")}
+    key = {name: value for name, value in options.items() if name in ("vote", "seed", "name")}
     formatted = {**(extra or {}), RESPONSE_FORMAT: response_format}
-    refused: EndpointError | None = None
-    is_held = client.holds(messages, extra=formatted, **key)
-    if not is_held and client.holds(in_words, extra=extra, **key):
-        client.formats.note_earlier(client.settings.endpoints[0].shown)
-    if is_held or client.formats.refusal is None:
+    refusal: EndpointError | None = None
+    is_recorded = client.holds(messages, extra=formatted, **key)
+    if not is_recorded and client.holds(text_messages, extra=extra, **key):
+        client.formats.note_earlier(client.settings.endpoints[0].redacted_url)
+    if is_recorded or client.formats.refusal is None:
         try:
-            return await client.chat(messages, extra=formatted, **asked)
+            return await client.chat(messages, extra=formatted, **options)
         except EndpointError as error:
             if not client.formats.may_be_refused_by(error):
                 raise
-            refused = error
+            refusal = error
     try:
-        answer = await client.chat(in_words, extra=extra, **asked)
+        response = await client.chat(text_messages, extra=extra, **options)
     except EndpointError as error:
-        if refused is not None:
+        if refusal is not None:
             error.attempts, error.usage = (
-                error.attempts + refused.attempts,
-                error.usage + refused.usage,
+                error.attempts + refusal.attempts,
+                error.usage + refusal.usage,
             )
         raise
     client.changed.add(RESPONSE_FORMAT)
-    if refused is None:
-        return answer
-    client.formats.note_accepted_without(refused)
-    return dataclasses.replace(answer, attempts=answer.attempts + refused.attempts)
+    if refusal is None:
+        return response
+    client.formats.note_accepted_without(refusal)
+    return dataclasses.replace(response, attempts=response.attempts + refusal.attempts)

@@ -44,7 +44,7 @@ class FailureKind(str, Enum):
 
     BUSY = "busy"
     """HTTP 429, 503 or 529: the endpoint is there and asks to wait. No attempt is counted."""
-    AWAY = "away"
+    UNREACHABLE = "away"
     """Nothing listens: connection refused, host unreachable or name not resolved. All calls wait for one probe."""
     BROKEN = "broken"
     """What another attempt may mend: reset, time-out, 408, 409, another 5xx, no JSON, no usable choice."""
@@ -141,9 +141,9 @@ class RunStop(UserError):
 
     table: object = None
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, reason: str) -> None:
         """Describe in one line why no call may be made."""
-        super().__init__(why)
+        super().__init__(reason)
         self.attempts = 0
         self.usage = Usage()
 
@@ -162,13 +162,13 @@ class EndpointOutage(RunStop):
             if it rejects.
     """
 
-    def __init__(self, why: str, exit_code: int = 1) -> None:
+    def __init__(self, reason: str, exit_code: int = 1) -> None:
         """Describe the outage; see the class for the exit code."""
-        super().__init__(why)
+        super().__init__(reason)
         self.exit_code = exit_code
 
 
-def let_go(error: BaseException) -> None:
+def drop_traceback(error: BaseException) -> None:
     """Drop what an error holds that has been dealt with: the frames that it went through, with prompts and bodies.
 
     A frame that has raised its own variable holds the error in turn. Such a cycle stays until the

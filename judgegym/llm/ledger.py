@@ -1,6 +1,6 @@
 """A ledger of calls, as the client of a model sees it: answers of an earlier run are taken from it, new ones put in.
 
-The rows of a run set the ledger for everything that is called on their behalf (`recorded_in`);
+The rows of a run set the ledger for everything that is called on their behalf (`record_calls`);
 without one, a call
 goes to its endpoint and is recorded nowhere. Guarantees: an answer is in the ledger before its
 caller has it; a request is noted as sent before it leaves. The ledger on disk is
@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from judgegym.llm.at_once import holding, row_in_progress
+from judgegym.llm.at_once import bind_context, row_in_progress
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.responses.outcome import ReadItems
 from judgegym.llm.types import ChatResponse
@@ -57,13 +57,13 @@ class RowLedger(Protocol):
     def name(self) -> str:
         """What tells the row apart from the others of its run."""
 
-    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+    def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """The key of a call that begins, and the parts of its answer that the ledger holds of an earlier run.
 
         Of equal calls of a row, the k-th one is that of the k-th one in an earlier run.
         """
 
-    def holds(self, asked: CallKey) -> bool:
+    def holds(self, identity: CallKey) -> bool:
         """Whether this call, if it began now, would have parts of an earlier run."""
 
     async def ready(self) -> float:
@@ -133,7 +133,7 @@ class RequestRecord:
         paid: the usage of all answers, unusable ones too.
         began: when it began to wait for that (monotonic clock).
         started: when its first attempt was admitted (monotonic clock).
-        away: seconds that it waited since for a model that was away, or until its answer could be
+        unreachable_s: seconds that it waited since for a model that was away, or until its answer could be
             recorded.
         failure: of the attempt before; `None` before the first one.
         is_probe: it is sent although the circuit breaker is open.
@@ -160,7 +160,7 @@ class RequestRecord:
     paid: Usage = NOTHING_PAID
     began: float = 0.0
     started: float = 0.0
-    away: float = 0.0
+    unreachable_s: float = 0.0
     failure: EndpointError | None = None
     is_probe: bool = False
     is_live: bool = False
@@ -169,14 +169,14 @@ class RequestRecord:
 
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
-        return time.monotonic() - self.started - self.away
+        return time.monotonic() - self.started - self.unreachable_s
 
-    def leaves(self) -> None:
+    def note_sent(self) -> None:
         """Note that an attempt leaves now."""
         if self.row is not None:
             self.number = self.row.sent(self.number)
 
-    def stays(self) -> None:
+    def note_unsent(self) -> None:
         """Note that the attempt did not leave."""
         if self.row is not None and self.number is not None:
             self.row.not_sent(self.number)
@@ -187,9 +187,9 @@ _COMPONENT: ContextVar[str] = ContextVar("component", default="")
 
 
 @contextmanager
-def recorded_in(row: RowLedger | None) -> Iterator[None]:
+def record_calls(row: RowLedger | None) -> Iterator[None]:
     """Record all calls inside as those of a row; `None` records nothing."""
-    with holding(_ROW, row), nullcontext() if row is None else row_in_progress(row):
+    with bind_context(_ROW, row), nullcontext() if row is None else row_in_progress(row):
         yield
 
 
@@ -206,7 +206,7 @@ def current_component() -> str:
 @contextmanager
 def component(name: str) -> Iterator[None]:
     """Put `name/` before the components of all calls inside, where a row makes equal calls for different ends."""
-    with holding(_COMPONENT, f"{_COMPONENT.get()}{name}/"):
+    with bind_context(_COMPONENT, f"{_COMPONENT.get()}{name}/"):
         yield
 
 
@@ -222,13 +222,13 @@ class CallInProgress:
     """One call with the parts of its answer.
 
     Attributes:
-        asked: what it asks.
+        identity: what it asks.
         row: the ledger that it is recorded in; `None` if nothing is recorded.
         key: its key there.
         parts: those that the ledger held, and those that have arrived since.
     """
 
-    asked: CallKey
+    identity: CallKey
     row: RowLedger | None = None
     key: str = ""
     parts: dict[int, ChatResponse] = field(default_factory=dict)
@@ -244,18 +244,18 @@ class CallInProgress:
         parameters: Mapping[str, JSON],
     ) -> CallInProgress:
         """Begin a call, recorded if its row has a ledger."""
-        row, asked = _ROW.get(), call_key(name, vote, model, messages, parameters)
-        return cls(asked) if row is None else cls(asked, row, *row.open(asked))
+        row, identity = _ROW.get(), call_key(name, vote, model, messages, parameters)
+        return cls(identity) if row is None else cls(identity, row, *row.open(identity))
 
     @property
-    def answers(self) -> list[ChatResponse]:
+    def responses(self) -> list[ChatResponse]:
         """The parts, in their order."""
         return [self.parts[part] for part in sorted(self.parts)]
 
     @property
     def choices(self) -> int:
         """The number of completions that are there."""
-        return sum(len(answer.choices) for answer in self.parts.values())
+        return sum(len(response.choices) for response in self.parts.values())
 
     async def ask(
         self,
@@ -282,11 +282,13 @@ class CallInProgress:
         self._taken.add(part)
         request = RequestRecord(part, self.row, key=self.key)
         try:
-            answer = await send(request)
+            response = await send(request)
             if self.row is not None:
-                is_there = keep is None or all(map(keep, answer.choices))
-                at = None if verdict_at is None or not is_there else verdict_at(answer.first)
-                self.row.answered(self, part, request.number, answer, VerdictLocation(is_there, at))
+                is_there = keep is None or all(map(keep, response.choices))
+                at = None if verdict_at is None or not is_there else verdict_at(response.first)
+                self.row.answered(
+                    self, part, request.number, response, VerdictLocation(is_there, at)
+                )
         except (EndpointError, RunStop) as error:
             if self.row is not None and request.number is not None:
                 self.row.failed(self, request.number, error)
@@ -294,5 +296,5 @@ class CallInProgress:
         finally:
             if request.finish is not None:
                 request.finish()
-        self.parts[part] = answer
-        return answer
+        self.parts[part] = response
+        return response

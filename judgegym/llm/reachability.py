@@ -66,12 +66,12 @@ class Reachability:
     def __init__(self, replicas: Sequence[Replica], settings: ChatSettings) -> None:
         """Take all replicas to be there; the settings say how long calls wait, and name them in messages."""
         self.replicas = replicas
-        self._settings, self._who = settings, settings.shown
-        self.on_lost: Callable[[], None] | None = None
+        self._settings, self._who = settings, settings.display_name
+        self.on_unreachable: Callable[[], None] | None = None
         self._waiters = 0
-        self.is_any_there = True
+        self.is_any_reachable = True
         self._probes = Tasks()
-        self._back = asyncio.Event()
+        self._reachable = asyncio.Event()
         self._last_failure: EndpointError | None = None
 
     def pick(self) -> Replica:
@@ -82,7 +82,7 @@ class Reachability:
         return min(
             self.replicas,
             key=lambda replica: (
-                not replica.is_there,
+                not replica.is_reachable,
                 max(0.0, replica.paused_until - now),
                 replica.in_flight,
             ),
@@ -91,32 +91,32 @@ class Reachability:
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence; `None` while a replica is there."""
-        if self.is_any_there:
+        if self.is_any_reachable:
             return None
         if not self._is_starting:
-            return f"{self._who} refuses connections, for {self.away_for_s:.0f} s"
-        left = max(0.0, self._limit_s - self.away_for_s)
+            return f"{self._who} refuses connections, for {self.unreachable_for_s:.0f} s"
+        left = max(0.0, self._limit_s - self.unreachable_for_s)
         return (
             f"{self._who} has never answered and refuses connections; {left:.0f} s left "
             f"({self._limit_setting})"
         )
 
-    def lost(self, replica: Replica, failure: EndpointError) -> None:
+    def note_unreachable(self, replica: Replica, failure: EndpointError) -> None:
         """Note that a replica refused a connection, and begin to probe it."""
         self._last_failure = failure
-        if replica.away_since is None:
-            replica.away_since = time.monotonic()
-        if replica.is_there:
-            replica.is_there = False
+        if replica.unreachable_since is None:
+            replica.unreachable_since = time.monotonic()
+        if replica.is_reachable:
+            replica.is_reachable = False
             self._probes.begin(self._probe(replica, failure.answer))
-        was_any_there, self.is_any_there = (
-            self.is_any_there,
-            any(each.is_there for each in self.replicas),
+        was_any_there, self.is_any_reachable = (
+            self.is_any_reachable,
+            any(candidate.is_reachable for candidate in self.replicas),
         )
-        if not self.is_any_there:
-            self._back.clear()
-            if was_any_there and self.on_lost is not None:
-                self.on_lost()
+        if not self.is_any_reachable:
+            self._reachable.clear()
+            if was_any_there and self.on_unreachable is not None:
+                self.on_unreachable()
 
     async def wait(self) -> float:
         """Wait until a replica is there.
@@ -131,27 +131,29 @@ class Reachability:
         started = time.monotonic()
         self._waiters += 1
         try:
-            while not self.is_any_there:
-                left = self._limit_s - self.away_for_s
+            while not self.is_any_reachable:
+                left = self._limit_s - self.unreachable_for_s
                 if left <= 0:
-                    raise self._gone()
+                    raise self._unreachable_error()
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._back.wait(), left)
+                    await asyncio.wait_for(self._reachable.wait(), left)
         finally:
             self._waiters -= 1
         return time.monotonic() - started
 
     @property
-    def away_for_s(self) -> float:
+    def unreachable_for_s(self) -> float:
         """Seconds since the last of the replicas went away; 0 while one is there."""
-        if self.is_any_there:
+        if self.is_any_reachable:
             return 0.0
-        return time.monotonic() - max(each.away_since or float("-inf") for each in self.replicas)
+        return time.monotonic() - max(
+            replica.unreachable_since or float("-inf") for replica in self.replicas
+        )
 
     @property
     def is_given_up(self) -> bool:
         """Whether all have been away for as long as the deadline."""
-        return not self.is_any_there and self.away_for_s >= self._limit_s
+        return not self.is_any_reachable and self.unreachable_for_s >= self._limit_s
 
     async def close(self) -> None:
         """End all probes; a client that is used again probes again."""
@@ -161,7 +163,7 @@ class Reachability:
     def _is_starting(self) -> bool:
         """Whether none has ever answered, which has a deadline of its own."""
         return self._settings.start_deadline_s is not None and not any(
-            each.has_answered for each in self.replicas
+            replica.has_answered for replica in self.replicas
         )
 
     @property
@@ -175,7 +177,7 @@ class Reachability:
     def _limit_setting(self) -> str:
         return f"--{self._settings.section}{'wait_for_endpoints' if self._is_starting else 'endpoint_away_deadline'}"
 
-    def _gone(self) -> EndpointError | EndpointOutage:
+    def _unreachable_error(self) -> EndpointError | EndpointOutage:
         assert self._last_failure is not None  # all are away
         if self._is_starting:
             return EndpointOutage(
@@ -185,15 +187,15 @@ class Reachability:
                 NEVER_THERE,
             )
         return EndpointError(
-            FailureKind.AWAY,
+            FailureKind.UNREACHABLE,
             endpoint=self._last_failure.endpoint,
-            answer=f"{self._last_failure.answer}; away for {self.away_for_s:.0f} s, the limit is "
+            answer=f"{self._last_failure.answer}; away for {self.unreachable_for_s:.0f} s, the limit is "
             f"{self._limit}",
         )
 
     async def _probe(self, replica: Replica, why: str) -> None:
         """Try to connect until it succeeds. The pauses grow until the replica answers a request."""
-        name = f"{self._settings.title} at {replica.endpoint.shown}"
+        name = f"{self._settings.title} at {replica.endpoint.redacted_url}"
         never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
         logger.warning(
             "%s refuses connections%s: %s. Calls wait for it, at most %s",
@@ -202,7 +204,7 @@ class Reachability:
             why,
             self._limit,
         )
-        begun = said = time.monotonic()
+        begun = warned_at = time.monotonic()
         while True:
             await asyncio.sleep(
                 min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16))
@@ -212,16 +214,16 @@ class Reachability:
                 logger.warning(
                     "%s accepts connections again, after %.0f s", name, time.monotonic() - begun
                 )
-                replica.is_there = self.is_any_there = True
-                self._back.set()
+                replica.is_reachable = self.is_any_reachable = True
+                self._reachable.set()
                 return
-            if self._waiters and time.monotonic() - said >= _SAY_AGAIN_S:
-                said = time.monotonic()
-                left = max(0.0, self._limit_s - self.away_for_s)
+            if self._waiters and time.monotonic() - warned_at >= _SAY_AGAIN_S:
+                warned_at = time.monotonic()
+                left = max(0.0, self._limit_s - self.unreachable_for_s)
                 logger.warning(
                     "%s still refuses connections, for %.0f s; %.0f s left",
                     name,
-                    said - begun,
+                    warned_at - begun,
                     left,
                 )
 
@@ -265,7 +267,7 @@ class CircuitBreaker:
 
     def __init__(self, settings: ChatSettings) -> None:
         """Begin closed; without `rejected_deadline_s` it never opens."""
-        self._who = settings.shown
+        self._who = settings.display_name
         self._deadline_s = settings.rejected_deadline_s
         self._setting = f"--{settings.section}endpoint_rejected_deadline"
         self.is_closed = True
@@ -293,21 +295,21 @@ class CircuitBreaker:
         ):
             return None
         if self._wait is not None:
-            return f"{self._who} {self._wait} ({self._said})"
+            return f"{self._who} {self._wait} ({self._rejection})"
         open_for = time.monotonic() - self._opened_at
         left = (
             ""
             if self._next_probe_at is not None
             else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
         )
-        return f"{self._who} rejects every request ({self._said}), for {open_for:.0f} s{left}"
+        return f"{self._who} rejects every request ({self._rejection}), for {open_for:.0f} s{left}"
 
     @property
     def is_given_up(self) -> bool:
         """Whether it has rejected every request until the deadline."""
         return self._next_probe_at is not None
 
-    async def ready(self) -> bool:
+    async def wait_ready(self) -> bool:
         """Wait until a call may be sent; return whether it is the probe.
 
         Raises:
@@ -316,13 +318,13 @@ class CircuitBreaker:
         if self.is_closed:
             return False
         if self._next_probe_at is None:
-            return await self._decided(self._unsent)
+            return await self._wait_for_decision(self._unsent)
         if time.monotonic() < self._next_probe_at:
             raise self._outage()
-        self._put_off_probe()
+        self._postpone_probe()
         return True
 
-    def answered(self, admitted: float) -> None:
+    def note_response(self, admitted: float) -> None:
         """Note an answer to a request that was admitted then (monotonic clock)."""
         self._has_answered = True
         if not self._in_a_row or admitted < self._row_began:
@@ -341,7 +343,7 @@ class CircuitBreaker:
         _decide(self._rejected, was_open)
         _decide(self._unsent, False)
 
-    async def rejected(self, failure: EndpointError, admitted: float) -> bool:
+    async def handle_rejection(self, failure: EndpointError, admitted: float) -> bool:
         """Note that a request was rejected for the account; wait for what follows.
 
         Args:
@@ -364,7 +366,7 @@ class CircuitBreaker:
             self._open()
         if self._next_probe_at is not None:
             raise self._outage()
-        return await self._decided(self._rejected)
+        return await self._wait_for_decision(self._rejected)
 
     def put_off(self, failure: EndpointError, admitted: float) -> None:
         """Note that the endpoint asks to wait for longer than a call may take.
@@ -398,12 +400,12 @@ class CircuitBreaker:
             await cancel_all([self._probing])
 
     @property
-    def _said(self) -> str:
+    def _rejection(self) -> str:
         return (
             "" if self._failure is None else f"HTTP {self._failure.status}: {self._failure.answer}"
         )
 
-    async def _decided(self, waiting: list[asyncio.Future[bool]]) -> bool:
+    async def _wait_for_decision(self, waiting: list[asyncio.Future[bool]]) -> bool:
         """Wait among others for a decision."""
         decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting.append(decision)
@@ -431,7 +433,7 @@ class CircuitBreaker:
         logger.warning(
             "%s rejected %d requests in a row: %s. Nothing new is sent; one request is tried "
             "again, for %g s (%s)",
-            *(self._who, self._in_a_row, self._said, self._deadline_s, self._setting),
+            *(self._who, self._in_a_row, self._rejection, self._deadline_s, self._setting),
         )
         self._probing = asyncio.get_running_loop().create_task(self._probe())
 
@@ -443,31 +445,35 @@ class CircuitBreaker:
             self._pause_s = min(2 * self._pause_s, _LONGEST_PROBE_PAUSE_S)
             if time.monotonic() >= until:
                 break
-            waiting = [each for each in (*self._rejected, *self._unsent) if not each.done()]
+            waiting = [
+                decision for decision in (*self._rejected, *self._unsent) if not decision.done()
+            ]
             if waiting:
                 waiting[0].set_result(True)
         self._give_up()
 
     def _give_up(self) -> None:
         """Let all calls fail that wait."""
-        self._put_off_probe()
+        self._postpone_probe()
         for decision in (*self._rejected, *self._unsent):
             if not decision.done():
                 fail(decision, self._outage())
 
-    def _put_off_probe(self) -> None:
+    def _postpone_probe(self) -> None:
         self._next_probe_at = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PROBE_PAUSE_S)
 
     def _outage(self) -> EndpointOutage:
         if self._wait is not None:
-            return EndpointOutage(f"{self._who} {self._wait}: {self._said}")
+            return EndpointOutage(f"{self._who} {self._wait}: {self._rejection}")
         if not self._has_answered:
             return EndpointOutage(
-                f"{self._who} rejected the first {self._in_a_row} requests: {self._said}"
+                f"{self._who} rejected the first {self._in_a_row} requests: {self._rejection}"
             )
         limit = f"{self._deadline_s:g} s ({self._setting})"
-        return EndpointOutage(f"{self._who} has rejected every request for {limit}: {self._said}")
+        return EndpointOutage(
+            f"{self._who} has rejected every request for {limit}: {self._rejection}"
+        )
 
 
 def _duration(seconds: float) -> str:
@@ -488,10 +494,10 @@ class ThrottleMonitor:
 
     def __init__(self, settings: ChatSettings) -> None:
         """Begin without an answer."""
-        self._who = settings.shown
+        self._who = settings.display_name
         self._since: float | None = None
         self._failure: EndpointError | None = None
-        self._is_told = False
+        self._has_warned = False
 
     def note(self, failure: EndpointError | None) -> None:
         """Note an answer: with HTTP 429, or `None` for any other."""
@@ -500,12 +506,12 @@ class ThrottleMonitor:
             self._since = None
         elif self._since is None:
             self._since = time.monotonic()
-        elif not self._is_told and (words := self.words) is not None:
-            self._is_told = True
-            logger.warning("%s. Calls wait, each until its deadline", words)
+        elif not self._has_warned and (description := self.description) is not None:
+            self._has_warned = True
+            logger.warning("%s. Calls wait, each until its deadline", description)
 
     @property
-    def words(self) -> str | None:
+    def description(self) -> str | None:
         """What the endpoint answers, in one sentence; `None` unless it has answered nothing else for a while."""
         if (
             self._since is None
@@ -520,6 +526,6 @@ class ThrottleMonitor:
 
 
 def _decide(waiting: list[asyncio.Future[bool]], decision: bool) -> None:
-    for each in waiting:
-        if not each.done():
-            each.set_result(decision)
+    for future in waiting:
+        if not future.done():
+            future.set_result(decision)

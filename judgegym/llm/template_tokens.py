@@ -51,7 +51,7 @@ class EscapedText(NamedTuple):
 _BARS = rf"[|｜]{_NAME}[|｜]"
 
 
-def _rest(*, before: str = "") -> tuple[str, str]:
+def _token_patterns(*, before: str = "") -> tuple[str, str]:
     """The patterns of what follows `<` and `[` in a token."""
     angled, bracketed = "|".join(map(re.escape, _ANGLED)), "|".join(map(re.escape, _BRACKETED))
     return f"{before}(?:{_BARS}|{angled})[>＞]", f"{before}(?:{_BARS}|{bracketed})[\\]］]"
@@ -64,11 +64,11 @@ def _backwards() -> str:
     return f"[>＞](?:{_BARS}|{angled}|>SYS/?<)[<＜]|[\\]］](?:{_BARS}|{bracketed})[\\[［]"
 
 
-_ANGLED_REST, _BRACKETED_REST = _rest()
+_ANGLED_REST, _BRACKETED_REST = _token_patterns()
 TEMPLATE_TOKEN = re.compile(f"[<＜]{_ANGLED_REST}|[\\[［]{_BRACKETED_REST}")
 """A token, as `re.sub` finds it."""
 
-_BROKEN_ANGLED, _BROKEN_BRACKETED = _rest(before=f"{BREAK}*")
+_BROKEN_ANGLED, _BROKEN_BRACKETED = _token_patterns(before=f"{BREAK}*")
 _RESTS = {
     "<": _BROKEN_ANGLED,
     "＜": _BROKEN_ANGLED,
@@ -77,11 +77,13 @@ _RESTS = {
 }
 # One for each first sign: splitting at a literal sign and joining again is the fastest way to
 # replace it.
-_TO_BREAK = {sign: re.compile(f"{re.escape(sign)}(?={rest})") for sign, rest in _RESTS.items()}
+_TO_BREAK = {
+    sign: re.compile(f"{re.escape(sign)}(?={remainder})") for sign, remainder in _RESTS.items()
+}
 _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
 
-def broken_up(text: str) -> EscapedText:
+def break_up_tokens(text: str) -> EscapedText:
     """A text with every token broken up; `tokens` counts them, without those that were broken up before.
 
     A token that is broken up in the text already gets one more sign, so that the text can be had

@@ -107,7 +107,7 @@ class SpanTracer:
             context.detach,
         )
         self.set_span = trace.set_span_in_context
-        self._carried = propagate.get_global_textmap()
+        self._propagator = propagate.get_global_textmap()
         self.kinds, self.failed = trace.SpanKind, trace.StatusCode.ERROR
 
     def span(
@@ -126,7 +126,7 @@ class SpanTracer:
             carrier: headers whose trace context becomes the parent; by default the span that is
                 current.
         """
-        parent = self._current() if carrier is None else self._carried.extract(carrier)
+        parent = self._current() if carrier is None else self._propagator.extract(carrier)
         span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL)
         return SpanNotes(self, span, parent, attributes)
 
@@ -158,36 +158,38 @@ class SpanTracer:
                 attributes[_PARAMETERS[name]] = value
         if self.has_texts:
             attributes["gen_ai.input.messages"] = _json(
-                [_message(each["role"], each["content"]) for each in messages]
+                [_message(message["role"], message["content"]) for message in messages]
             )
         with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT):
-            answer = await sending
-            attributes |= self._response_attributes(answer)
-            return answer
+            response = await sending
+            attributes |= self._response_attributes(response)
+            return response
 
-    def _response_attributes(self, answer: ChatResponse) -> Attributes:
-        usage = answer.usage
-        found: Attributes = {
+    def _response_attributes(self, response: ChatResponse) -> Attributes:
+        usage = response.usage
+        attributes: Attributes = {
             "gen_ai.usage.input_tokens": usage.prompt_tokens,
             "gen_ai.usage.output_tokens": usage.completion_tokens,
             "gen_ai.response.finish_reasons": tuple(
-                choice.finish_reason or "unknown" for choice in answer.choices
+                choice.finish_reason or "unknown" for choice in response.choices
             ),
         }
         if usage.cached_prompt_tokens:
-            found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_prompt_tokens
-        if answer.served is not None:
-            found["gen_ai.response.model"] = answer.served.partition(" (")[0]
-        if answer.attempts > 1:
-            found["judgegym.attempts"] = answer.attempts
+            attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_prompt_tokens
+        if response.served is not None:
+            attributes["gen_ai.response.model"] = response.served.partition(" (")[0]
+        if response.attempts > 1:
+            attributes["judgegym.attempts"] = response.attempts
         if self.has_texts:
-            found["gen_ai.output.messages"] = _json([_output(choice) for choice in answer.choices])
-        return found
+            attributes["gen_ai.output.messages"] = _json(
+                [_output(choice) for choice in response.choices]
+            )
+        return attributes
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """The headers of a call, with the trace context of the span that is current."""
         carried = dict(headers)
-        self._carried.inject(carried)
+        self._propagator.inject(carried)
         return carried
 
 
@@ -205,15 +207,15 @@ def _attributes(operation: str, model: str, base_url: str, api: str) -> Attribut
     """The attributes of all calls of a model; they are computed once."""
     parts = urlsplit(base_url)
     provider = model.partition("/")[0] if api == "litellm" else api
-    known: Attributes = {
+    attributes: Attributes = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model,
     }
     if parts.hostname:
         port = parts.port or {"https": 443}.get(parts.scheme, 80)
-        known |= {"server.address": parts.hostname, "server.port": port}
-    return known
+        attributes |= {"server.address": parts.hostname, "server.port": port}
+    return attributes
 
 
 def _message(role: str, text: str, reasoning: str | None = None) -> dict[str, JSON]:

@@ -23,11 +23,11 @@ from typing import Any, cast
 import aiohttp
 
 from judgegym.llm import tracing, wire
-from judgegym.llm.at_once import on_its_way
+from judgegym.llm.at_once import request_in_flight
 from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.cost.images import count_image_tokens
-from judgegym.llm.cost.models import retired_words, warn_if_retired
+from judgegym.llm.cost.models import explain_retirement, warn_if_retired
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.http.exchange import Exchange
 from judgegym.llm.http.limits import LimitedClient
@@ -36,7 +36,7 @@ from judgegym.llm.providers import load_api
 from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, ThrottleMonitor
 from judgegym.llm.refusals.request_fields import FIELDS, only_streams, refuses
-from judgegym.llm.refusals.response_format import as_refused, has_format
+from judgegym.llm.refusals.response_format import finalize_refusal, has_format
 from judgegym.llm.responses.outcome import (
     AttemptFailure,
     ChatSuccess,
@@ -109,7 +109,7 @@ class Transport(LimitedClient):
             )
         self._batches: Batches | None = None
         self.changed: set[str] = set()
-        self.limit_words: str | None = None
+        self.limit_notice: str | None = None
         self.image_refusal: str | None = None
         self._throttling = ThrottleMonitor(settings)
         self.last_failure: EndpointError | None = None
@@ -120,35 +120,42 @@ class Transport(LimitedClient):
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        own = (
+        reasons = (
             ()
             if self.is_given_up and self.is_spare()
-            else (self.presence.waiting, self.breaker.waiting)
+            else (self.reachability.waiting, self.breaker.waiting)
         )
         batches = None if self._batches is None else self._batches.waiting
-        return next(filter(None, (*own, batches, *(each.waiting for each in self.siblings))), None)
+        return next(
+            filter(None, (*reasons, batches, *(sibling.waiting for sibling in self.siblings))), None
+        )
 
     @property
-    def throttled(self) -> str | None:
+    def throttle_notice(self) -> str | None:
         """Which endpoint has answered nothing but HTTP 429 for a while, in one sentence; `None` if none has."""
-        return next(filter(None, (each._throttling.words for each in (self, *self.siblings))), None)
+        return next(
+            filter(None, (client._throttling.description for client in (self, *self.siblings))),
+            None,
+        )
 
     @property
     def is_given_up(self) -> bool:
         """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
-        return self.presence.is_given_up or self.breaker.is_given_up
+        return self.reachability.is_given_up or self.breaker.is_given_up
 
     @property
-    def away_for_s(self) -> float:
+    def unreachable_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
-        return max([own, *(each.away_for_s for each in self.siblings)])
+        unreachable_for_s = (
+            0.0 if self.is_given_up and self.is_spare() else self.reachability.unreachable_for_s
+        )
+        return max([unreachable_for_s, *(sibling.unreachable_for_s for sibling in self.siblings)])
 
-    def subscribe_outage(self, told: Callable[[], None]) -> None:
-        """Call `told` whenever the model begins to refuse connections, or to reject every request."""
-        self.presence.on_lost = self.breaker.on_open = told
-        for each in self.siblings:
-            each.subscribe_outage(told)
+    def subscribe_outage(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever the model begins to refuse connections, or to reject every request."""
+        self.reachability.on_unreachable = self.breaker.on_open = callback
+        for sibling in self.siblings:
+            sibling.subscribe_outage(callback)
 
     @property
     def finish_reasons(self) -> Counter[str]:
@@ -165,39 +172,45 @@ class Transport(LimitedClient):
         """Those of all replicas, which siblings may share."""
         clients = (self, *self.siblings)
         return {
-            id(each): each.habits for client in clients for each in client.presence.replicas
+            id(replica): replica.habits
+            for client in clients
+            for replica in client.reachability.replicas
         }.values()
 
     def note_served(self, earlier: Mapping[str, int]) -> None:
         """Add the models that an earlier part of the run was answered by, so that a change since is told."""
-        self.presence.replicas[0].habits.served.update(earlier)
+        self.reachability.replicas[0].habits.served.update(earlier)
 
     @property
     def notices(self) -> list[str]:
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
-        words = [each for each in (self.formats.words, self.limit_words) if each is not None]
-        changed = self.fields.sentences(self.changed, self.settings.endpoints[0].shown)
+        words = [
+            notice for notice in (self.formats.description, self.limit_notice) if notice is not None
+        ]
+        changed = self.fields.describe_refusals(
+            self.changed, self.settings.endpoints[0].redacted_url
+        )
         return [
             *words,
             *changed,
-            *(sentence for each in self.siblings for sentence in each.notices),
+            *(sentence for sibling in self.siblings for sentence in sibling.notices),
         ]
 
     @property
     def refused_fields(self) -> dict[str, dict[str, str]]:
         """What became of the fields that the model, and those of siblings, take no more, by model and field."""
-        found: dict[str, dict[str, str]] = {}
-        for each in (self, *self.siblings):
-            becomes = {name: FIELDS[name].becomes for name in sorted(each.changed)}
+        effects: dict[str, dict[str, str]] = {}
+        for client in (self, *self.siblings):
+            becomes = {name: FIELDS[name].becomes for name in sorted(client.changed)}
             if becomes:
-                found.setdefault(each.settings.endpoints[0].model, {}).update(becomes)
-        return found
+                effects.setdefault(client.settings.endpoints[0].model, {}).update(becomes)
+        return effects
 
     async def close(self) -> None:
         """End the probes, and close the session, if it is this client's own; calls in flight fail."""
-        for each in self.siblings:
-            await each.close()
-        await self.presence.close()
+        for sibling in self.siblings:
+            await sibling.close()
+        await self.reachability.close()
         await self.breaker.close()
         await self.exchange.close()
 
@@ -258,18 +271,18 @@ class Transport(LimitedClient):
 
     def _note_limit(self, choices: Sequence[Choice]) -> None:
         """Say once that thinking has used up the limit of a completion, whose text is empty then."""
-        if self.limit_words is not None or not any(
+        if self.limit_notice is not None or not any(
             choice.state == "cut_off" and wire.is_blank(choice.text) for choice in choices
         ):
             return
         setting = self.settings.limit_setting or "max_tokens"
-        self.limit_words = (
-            f"{self.settings.shown} has given a completion without a text: thinking used up its "
+        self.limit_notice = (
+            f"{self.settings.display_name} has given a completion without a text: thinking used up its "
             f"limit; raise {setting}"
         )
-        logger.warning("%s", self.limit_words)
+        logger.warning("%s", self.limit_notice)
 
-    async def beside(
+    async def request_json(
         self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None
     ) -> JSON:
         """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
@@ -290,11 +303,11 @@ class Transport(LimitedClient):
         try:
             return wire.loads(text)
         except ValueError:
-            for replica in self.presence.replicas:
+            for replica in self.reachability.replicas:
                 text = replica.redact(text, fields)
-            said = f"the body is not JSON ({wire.shorten(text, 200)}; at {path})"
+            message = f"the body is not JSON ({wire.shorten(text, 200)}; at {path})"
             raise EndpointError(
-                FailureKind.BROKEN, endpoint=self.settings.endpoints[0].shown, answer=said
+                FailureKind.BROKEN, endpoint=self.settings.endpoints[0].redacted_url, answer=message
             ) from None
 
     async def request_text(
@@ -320,21 +333,21 @@ class Transport(LimitedClient):
             call.began = time.monotonic()
             while True:
                 admitted = await self._admit(call)
-                replica = self.presence.pick()
+                replica = self.reachability.pick()
                 outcome = await self._attempt(replica, call, admitted)
                 if not isinstance(outcome, AttemptFailure):
                     if has_format(call.body):
                         self.formats.taken_by.add(replica.habits.name)
                     if call.path is None:
-                        self.fields.answered(call, self.settings.endpoints[0])
-                    self.breaker.answered(admitted)
+                        self.fields.note_response(call, self.settings.endpoints[0])
+                    self.breaker.note_response(admitted)
                     self._throttling.note(None)
                     self.last_failure = None
                     return outcome
                 await self._pause(
                     replica,
                     call,
-                    as_refused(outcome) if has_format(call.body) else outcome,
+                    finalize_refusal(outcome) if has_format(call.body) else outcome,
                     admitted,
                 )
         except (EndpointError, RunStop) as error:
@@ -355,13 +368,13 @@ class Transport(LimitedClient):
             EndpointError: there must be no other attempt.
             RunStop: there may be none any more.
         """
-        failure = call.failure = self.last_failure = _error(
+        failure = call.failure = self.last_failure = _make_error(
             replica, outcome, call, self.settings.model_setting
         )
-        if outcome.kind is FailureKind.AWAY:
+        if outcome.kind is FailureKind.UNREACHABLE:
             call.attempts -= 1  # nothing was sent
-            call.stays()
-            self.presence.lost(replica, failure)
+            call.note_unsent()
+            self.reachability.note_unreachable(replica, failure)
             return
         self._throttling.note(
             failure if outcome.kind is FailureKind.BUSY and outcome.status == 429 else None
@@ -374,9 +387,9 @@ class Transport(LimitedClient):
         if outcome.kind is FailureKind.REJECTED and self._rejects_account(replica, call, outcome):
             self.fields.head_start.end(is_over=False)
             began, call.is_probe = time.monotonic(), False
-            if await self.breaker.rejected(failure, admitted):
+            if await self.breaker.handle_rejection(failure, admitted):
                 call.is_probe = not self.breaker.is_closed
-                call.away += time.monotonic() - began
+                call.unreachable_s += time.monotonic() - began
                 return
         if call.upload is not None and call.upload.may_count_twice:
             raise failure
@@ -388,7 +401,9 @@ class Transport(LimitedClient):
         if pause is None:
             raise failure
         if (budget := self._find_budget(call)) is not None:
-            await budget.ready(call.worst)  # before the pause: there may be no other attempt
+            await budget.wait_for_room(
+                call.worst
+            )  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
     def _check_settings(self, failure: EndpointError) -> None:
@@ -397,18 +412,22 @@ class Transport(LimitedClient):
         Raises:
             RunStop: it was.
         """
-        settings, said = self.settings, wire.shorten(failure.answer, 200)
+        settings, excerpt = self.settings, wire.shorten(failure.answer, 200)
         if only_streams(failure):
             raise RunStop(
-                f"{settings.shown} answers in streams alone, and JudgeGym does not stream "
-                f"({said}): take another "
+                f"{settings.display_name} answers in streams alone, and JudgeGym does not stream "
+                f"({excerpt}): take another "
                 f"endpoint or model ({settings.url_setting})"
             )
-        for name, each in FIELDS.items():
-            if each.change is None and name in settings.extra_body and refuses(failure, name):
+        for name, request_field in FIELDS.items():
+            if (
+                request_field.change is None
+                and name in settings.extra_body
+                and refuses(failure, name)
+            ):
                 where = f"--{settings.prefix}extra_body"
                 raise RunStop(
-                    f"{settings.shown} refuses {name}, which {where} asks for ({said}): leave it "
+                    f"{settings.display_name} refuses {name}, which {where} asks for ({excerpt}): leave it "
                     "out there"
                 )
 
@@ -439,7 +458,9 @@ class Transport(LimitedClient):
             or not self._is_judged(call)
         ):
             return
-        if all(each.paused_until >= now + least - _CLOCK_S for each in self.presence.replicas):
+        if all(
+            replica.paused_until >= now + least - _CLOCK_S for replica in self.reachability.replicas
+        ):
             self.breaker.put_off(failure, admitted)
         else:
             failure.retry_after = None  # another replica takes it
@@ -468,11 +489,11 @@ class Transport(LimitedClient):
                 outcome = await self._exchange_in_batch(batches, replica, call)
             else:
                 async with self._live_limit:
-                    with on_its_way():
+                    with request_in_flight():
                         outcome = await self.exchange.send(replica, call)
             if outcome.tokens is not None:
                 prices = self.settings.prices if batches is not None else self._live_prices
-                usage = prices.select_tier(outcome.tokens.prompt_tokens).priced(outcome.tokens)
+                usage = prices.select_tier(outcome.tokens.prompt_tokens).price_usage(outcome.tokens)
                 call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
                 cost = usage.cost
         finally:
@@ -481,18 +502,18 @@ class Transport(LimitedClient):
             if budget is not None:
                 self._settle(budget, call, outcome, cost, is_line=batches is not None)
         if isinstance(outcome, AttemptFailure):
-            self.meter.attempt_failed(
+            self.meter.on_attempt_failed(
                 "429" if outcome.status == 429 and not outcome.is_account else outcome.kind.value
             )
         if not isinstance(outcome, AttemptFailure):
-            self.limit.succeeded()
-            replica.reached(succeeded=True)
-        elif outcome.kind is not FailureKind.AWAY:
-            replica.reached()
+            self.limit.note_success()
+            replica.note_outcome(succeeded=True)
+        elif outcome.kind is not FailureKind.UNREACHABLE:
+            replica.note_outcome()
             if outcome.kind is FailureKind.BUSY:
-                self.limit.overloaded(admitted)
+                self.limit.note_overload(admitted)
             if outcome.kind is not FailureKind.REJECTED:
-                replica.failed(outcome.retry_after, admitted)
+                replica.note_failure(outcome.retry_after, admitted)
         return outcome
 
     def _find_batch(self, call: RequestRecord) -> Batches | None:
@@ -510,14 +531,14 @@ class Transport(LimitedClient):
         assert call.body is not None and self.settings.batch is not None
         self._batches, began = batches, time.monotonic()
         fields = self.api.request(
-            self.fields.changed({**call.body, "model": replica.endpoint.model}, call)
+            self.fields.adapt_body({**call.body, "model": replica.endpoint.model}, call)
         )
         try:
             answer = await batches.ask(self, call, fields)
         except RunStop:
             call.number = None  # it has not failed: a resumed run looks for it in its batch
             raise
-        call.away += time.monotonic() - began
+        call.unreachable_s += time.monotonic() - began
         if isinstance(answer, str):
             call.is_live = self.settings.batch.is_live_after
             return AttemptFailure(FailureKind.BROKEN, answer)
@@ -540,13 +561,13 @@ class Transport(LimitedClient):
         return prompt + (longest if isinstance(longest, int) else 0)
 
 
-def _error(
+def _make_error(
     replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str
 ) -> EndpointError:
     """A failed attempt as an error, without secrets."""
     answer = wire.shorten(replica.redact(failed.answer, call.body))
     if failed.status == 404:
-        answer += retired_words(replica.endpoint.model, model_setting)
+        answer += explain_retirement(replica.endpoint.model, model_setting)
     if failed.status in (404, 405) and call.path is not None:
         answer += f" (at {call.path})"
     elif (
@@ -556,7 +577,7 @@ def _error(
         answer += f" (did you mean {meant}?)"
     return EndpointError(
         failed.kind,
-        endpoint=replica.endpoint.shown,
+        endpoint=replica.endpoint.redacted_url,
         answer=answer,
         status=failed.status,
         retry_after=failed.retry_after,

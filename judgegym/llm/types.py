@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 from pydantic import SecretStr
 
 from judgegym.llm.providers import ApiName, load_api
-from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.responses.finish_reasons import DEFAULT_RULES, FinishRules
 from judgegym.llm.responses.outcome import Habits
 from judgegym.llm.urls import (
     is_loopback,
@@ -60,9 +60,9 @@ class Endpoint:
     @property
     def url(self) -> str:
         """The URL of completions; a base URL may be that already."""
-        return self.at(load_api(self.api).path)
+        return self.api_url(load_api(self.api).path)
 
-    def at(self, path: str) -> str:
+    def api_url(self, path: str) -> str:
         """The URL of a part of the API: `path` below the base URL, with the query of that."""
         parts = urlsplit(self.base_url)
         base = parts.path.rstrip("/")
@@ -70,22 +70,22 @@ class Endpoint:
             base = base.removesuffix(end).rstrip("/")
         return urlunsplit(parts._replace(path=base + path))
 
-    def beside(self, path: str) -> str:
+    def server_url(self, path: str) -> str:
         """The URL of something that the server has beside its API: `path` below the base URL without its version.
 
         A base URL may be that already.
         """
-        return _beside(self.at(""), path)
+        return _server_url(self.api_url(""), path)
 
     @property
-    def shown(self) -> str:
+    def redacted_url(self) -> str:
         """The base URL without credentials and query, for messages."""
         parts = urlsplit(self.base_url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @lru_cache(maxsize=256)
-def _beside(base_url: str, path: str) -> str:
+def _server_url(base_url: str, path: str) -> str:
     parts = urlsplit(base_url)
     return urlunsplit(
         parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path)
@@ -108,7 +108,7 @@ class Replica:
         habits: what it usually does.
     """
 
-    def __init__(self, endpoint: Endpoint, rules: FinishRules = KNOWN_WORDS_ALONE) -> None:
+    def __init__(self, endpoint: Endpoint, rules: FinishRules = DEFAULT_RULES) -> None:
         """Build the URL and the request headers and look up the proxy once, not for every request.
 
         Args:
@@ -116,21 +116,25 @@ class Replica:
             rules: which of its answers are whole.
         """
         self.endpoint, self.url = endpoint, endpoint.url
-        self.is_there, self.has_answered, self.was_tried_with_tls = True, False, False
-        self.away_since: float | None = None
+        self.is_reachable, self.has_answered, self.was_tried_with_tls = True, False, False
+        self.unreachable_since: float | None = None
         self.away_in_a_row = self.in_flight = self.failures_in_a_row = 0
         self.paused_until = self.failed_at = float("-inf")
-        self.habits = Habits(endpoint.shown, rules)
+        self.habits = Habits(endpoint.redacted_url, rules)
         self.proxy = environment_proxy(self.url)
         api, key = load_api(endpoint.api), endpoint.api_key
-        given = {name: value.get_secret_value() for name, value in endpoint.headers.items()}
+        user_headers = {name: value.get_secret_value() for name, value in endpoint.headers.items()}
         names = set(
-            map(str.lower, given)
+            map(str.lower, user_headers)
         )  # a header of the user takes the place of one of the API's
-        own = {name: value for name, value in api.own_headers.items() if name.lower() not in names}
-        keyed = {} if key is None else {api.key_header: f"{api.key_prefix}{key.get_secret_value()}"}
-        secret = {**keyed, **given}
-        self.headers = {**own, **secret}
+        api_headers = {
+            name: value for name, value in api.fixed_headers.items() if name.lower() not in names
+        }
+        key_headers = (
+            {} if key is None else {api.key_header: f"{api.key_prefix}{key.get_secret_value()}"}
+        )
+        secret = {**key_headers, **user_headers}
+        self.headers = {**api_headers, **secret}
         values = [value.removeprefix("Bearer ") for value in secret.values()]
         urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
         self._secrets = tuple(dict.fromkeys((*values, *urls)))
@@ -142,8 +146,8 @@ class Replica:
             text: a message.
             body: the request that it is about, whose fields may hold secrets.
         """
-        of_body = () if body is None else secrets_in_fields({**body, "messages": None})
-        for secret in (*self._secrets, *of_body):
+        body_secrets = () if body is None else secrets_in_fields({**body, "messages": None})
+        for secret in (*self._secrets, *body_secrets):
             text = redact_secret(text, secret)
         return redact_credentials(text)
 
@@ -154,17 +158,17 @@ class Replica:
         self.was_tried_with_tls = True
         return self.url.startswith("http://") and await speaks_tls(self.url)
 
-    def reached(self, *, succeeded: bool = False) -> None:
+    def note_outcome(self, *, succeeded: bool = False) -> None:
         """Report that a request had some outcome other than a refused connection, and whether that was an answer."""
         if succeeded:
             self.failures_in_a_row = 0
             self.paused_until = float("-inf")
         self.has_answered = True
-        if self.is_there:  # otherwise it was begun before the endpoint went away
-            self.away_since = None
+        if self.is_reachable:  # otherwise it was begun before the endpoint went away
+            self.unreachable_since = None
             self.away_in_a_row = 0
 
-    def failed(self, retry_after: float | None, begun: float = float("inf")) -> None:
+    def note_failure(self, retry_after: float | None, begun: float = float("inf")) -> None:
         """Report a failure that another replica might not have, and pause the replica.
 
         The pause is what the endpoint asked for, or doubles with each failure in a row, up to half
@@ -284,7 +288,7 @@ class ChatSettings:
     max_concurrency: int = 256
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
-    finish_rules: FinishRules = KNOWN_WORDS_ALONE
+    finish_rules: FinishRules = DEFAULT_RULES
     prices: Prices = field(default_factory=Prices)
     identity: str = ""
     title: str = "the model"
@@ -303,9 +307,9 @@ class ChatSettings:
             raise ValueError("a chat client needs an endpoint")
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The model and where it is served, for messages."""
-        names = ", ".join(dict.fromkeys(endpoint.shown for endpoint in self.endpoints))
+        names = ", ".join(dict.fromkeys(endpoint.redacted_url for endpoint in self.endpoints))
         return f"{self.title} at {names}"
 
     @property

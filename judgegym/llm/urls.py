@@ -72,7 +72,7 @@ _PART = 8
 """Characters of a secret's beginning or end that are blanked, too."""
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """`text` without the white space and the quotes around it, which `.env` files and copied lines leave."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`":
@@ -87,7 +87,7 @@ def check_model_name(value: str) -> str:
         ValueError: nothing is left, or it has a line break or another character that cannot be
             seen.
     """
-    name = unquoted(value)
+    name = strip_quotes(value)
     if not name:
         raise ValueError(
             f"{value!r} is no name of a model; expected the name by which the endpoint serves it"
@@ -103,11 +103,11 @@ def redact_credentials(text: str) -> str:
     """`text` without user names, passwords and query values in its URLs, but for harmless ones (`api-version`)."""
     if "://" not in text:
         return text
-    return _QUERY.sub(lambda found: _VALUE.sub(_blank_value, found[0]), _CREDENTIALS.sub("", text))
+    return _QUERY.sub(lambda match: _VALUE.sub(_blank_value, match[0]), _CREDENTIALS.sub("", text))
 
 
-def _blank_value(found: re.Match[str]) -> str:
-    return found[0] if found["name"].lower() in _SHOWN_IN_A_QUERY else f"{found['name']}={BLANK}"
+def _blank_value(match: re.Match[str]) -> str:
+    return match[0] if match["name"].lower() in _SHOWN_IN_A_QUERY else f"{match['name']}={BLANK}"
 
 
 def redact_secret_fields(value: JSON, name: str = "") -> JSON:
@@ -169,7 +169,7 @@ def redact_secret(text: str, secret: str) -> str:
     if len(secret) < _SHORTEST_SECRET or secret.lower() in _PLACEHOLDERS:
         return text
     quoted = quote(secret, safe="")
-    lower = re.sub("%..", lambda found: found[0].lower(), quoted)
+    lower = re.sub("%..", lambda match: match[0].lower(), quoted)
     for form in dict.fromkeys((secret, quoted, quote(secret), quote_plus(secret), lower)):
         text = text.replace(form, BLANK)
         if len(form) < 2 * _PART:
@@ -251,7 +251,7 @@ def is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in _LOOPBACK
 
 
-def same_host(first: str, second: str) -> bool:
+def have_same_host(first: str, second: str) -> bool:
     """Whether all URLs of two settings have the same host."""
     return len({urlsplit(url).hostname for url in split_urls(first) + split_urls(second)}) == 1
 

@@ -47,14 +47,14 @@ class Usage:
             self.cache_write_tokens,
         )
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, usage: Usage) -> Usage:
         """The sum of both; its cost is known only if both costs are."""
         return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            None if self.cost is None or other.cost is None else self.cost + other.cost,
-            self.cached_prompt_tokens + other.cached_prompt_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
+            self.prompt_tokens + usage.prompt_tokens,
+            self.completion_tokens + usage.completion_tokens,
+            None if self.cost is None or usage.cost is None else self.cost + usage.cost,
+            self.cached_prompt_tokens + usage.cached_prompt_tokens,
+            self.cache_write_tokens + usage.cache_write_tokens,
         )
 
 
@@ -83,14 +83,14 @@ class Prices:
         """The prices of a request whose prompt has so many tokens."""
         return self if self.long is None or tokens <= (self.long_above or 0) else self.long
 
-    def times(self, share: float) -> Prices:
+    def scale(self, share: float) -> Prices:
         """These prices, each multiplied."""
         names = ("input", "output", "cached_input", "cache_write")
         costs = {name: cost * share for name in names if (cost := getattr(self, name)) is not None}
         return Prices(
             **costs,
             long_above=self.long_above,
-            long=None if self.long is None else self.long.times(share),
+            long=None if self.long is None else self.long.scale(share),
         )
 
     @property
@@ -98,7 +98,7 @@ class Prices:
         """The highest price of a prompt token, whichever cache it is read from or written to; 0 without a price."""
         return max(filter(None, (self.input, self.cached_input, self.cache_write)), default=0.0)
 
-    def priced(self, usage: Usage) -> Usage:
+    def price_usage(self, usage: Usage) -> Usage:
         """The usage of one answer with its price, in place of the one that it has.
 
         The cost is not known without the prices of prompt and completion, nor if the endpoint
@@ -123,14 +123,14 @@ class Meter:
     Attributes:
         answered: requests that were answered; a request counts once, whatever its retries.
         usage: tokens and cost of all answers that were paid for.
-        queued: is told how many seconds each call waited until its first request left.
-        attempt_failed: is told of each request that failed: `429`, or the word of a `FailureKind`.
+        on_queued: is told how many seconds each call waited until its first request left.
+        on_attempt_failed: is told of each request that failed: `429`, or the word of a `FailureKind`.
     """
 
     answered: int = 0
     usage: Usage = field(default_factory=Usage)
-    queued: Callable[[float], None] = lambda seconds: None
-    attempt_failed: Callable[[str], None] = lambda cause: None
+    on_queued: Callable[[float], None] = lambda seconds: None
+    on_attempt_failed: Callable[[str], None] = lambda cause: None
 
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ count_once = lru_cache(maxsize=256)(count_tokens)
 """Counts as `count_tokens`; a text that many prompts have, such as the system prompt, once."""
 
 
-def how_counted() -> str:
+def describe_counting() -> str:
     """How `count_tokens` counts in this process, in words."""
     return f"UTF-8 bytes / {_BYTES_PER_TOKEN}" if _encoding() is None else f"tiktoken's {_ENCODING}"
 

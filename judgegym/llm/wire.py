@@ -149,7 +149,11 @@ def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> J
     parts, place = list[JSON](), 0
     for image in images:
         end = len(text) if image.mark else image.at
-        parts += [{"type": "text", "text": said} for said in (text[place:end], image.mark) if said]
+        parts += [
+            {"type": "text", "text": segment}
+            for segment in (text[place:end], image.mark)
+            if segment
+        ]
         shown = {
             "url": image.name if by_name else image.url,
             **({"detail": image.detail} if image.detail else {}),
@@ -239,7 +243,7 @@ def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
             raise ValueError("nested too deeply") from None
 
 
-def as_json(data: bytes | str) -> JSON:
+def loads_or_none(data: bytes | str) -> JSON:
     """The JSON value of `data`; `None` where it is not JSON."""
     try:
         return loads(data)
@@ -287,19 +291,19 @@ def error_text(data: bytes) -> str:
     `error.param` stands before it, if the message does not name that field. Not shortened: secrets
     are removed first, and a part of one would not be found.
     """
-    body = as_json(data)
+    body = loads_or_none(data)
     body = body[0] if isinstance(body, list) and body else body  # as Google sends it
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
-    said = message if isinstance(message, str) and message else excerpt(data)
+    text = message if isinstance(message, str) and message else excerpt(data)
     param = error.get("param") if isinstance(error, Mapping) else None
     if (
         not isinstance(param, str)
         or not param
-        or re.search(rf"(?<!\w){re.escape(param)}(?!\w)", said)
+        or re.search(rf"(?<!\w){re.escape(param)}(?!\w)", text)
     ):
-        return said
-    return f"param {param}: {said}"
+        return text
+    return f"param {param}: {text}"
 
 
 def excerpt(data: bytes) -> str:

@@ -10,10 +10,10 @@ from judgegym.llm.errors import RunStop
 
 AlarmAction = Literal["log", "pause", "exit"]
 _PAUSE = "pause:"
-MOST_ROLLOUTS = 10
+MAX_ROLLOUTS = 10
 
 
-def pause_s(action: str) -> float | None:
+def parse_pause(action: str) -> float | None:
     """After how many seconds a pause ends by itself; `None` for any other action, or if only a person ends it.
 
     Raises:
@@ -29,7 +29,7 @@ def check_alarm_action(action: str) -> str:
         ValueError: it is none.
     """
     try:
-        is_pause = 0 < (pause_s(action) or 0.0) < math.inf
+        is_pause = 0 < (parse_pause(action) or 0.0) < math.inf
     except ValueError:
         is_pause = False
     if action not in get_args(AlarmAction) and not is_pause:
@@ -44,7 +44,7 @@ class AlarmStop(RunStop):
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutPlace:
+class RolloutLocation:
     """Where a rollout is: its group, its row and its number in the group, from 0."""
 
     group: int
@@ -70,13 +70,14 @@ class Alarm:
     since: int
     seen: str
     advice: str
-    rollouts: tuple[RolloutPlace, ...] = ()
+    rollouts: tuple[RolloutLocation, ...] = ()
 
     @property
     def text(self) -> str:
         """Return the alarm as one line of a log."""
         where = ", ".join(
-            f"{each.uid!r} (rollout {each.rollout} of group {each.group})" for each in self.rollouts
+            f"{rollout.uid!r} (rollout {rollout.rollout} of group {rollout.group})"
+            for rollout in self.rollouts
         )
         look = f" Look at {where}." if where else ""
         return (

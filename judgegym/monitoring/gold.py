@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
 from judgegym.llm.at_once import Tasks, cancel_all
 from judgegym.llm.errors import BudgetError
@@ -25,10 +25,10 @@ from judgegym.monitoring.settings import MonitorSettings
 
 logger = logging.getLogger(__name__)
 
-_WHOLE = float(2**64)
-_AT_ONCE = 4
+_HASH_RANGE = float(2**64)
+_CONCURRENCY = 4
 """Groups that it scores at the same time."""
-_MANY_IN_A_ROW = 32
+_FAILURES_BEFORE_WARNING = 32
 """Failed rollouts: a gold judge that sees nothing raises no alarm."""
 
 
@@ -75,7 +75,7 @@ class GoldJudge:
         self.waiting = 0
         self.report: Callable[[MonitorGroup, dict[int, float]], None] = lambda group, scores: None
         self._settings, self._judge, self._seed, self._close_client = settings, judge, seed, close
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._semaphore = asyncio.Semaphore(_CONCURRENCY)
         self._tasks = Tasks()
         self._is_spent = False
         self._failed_in_a_row = 0
@@ -85,24 +85,24 @@ class GoldJudge:
 
         Its calls are recorded in the ledger in which calls are recorded here, if there is one.
         """
-        chosen = self.chosen(group)
+        chosen = self.choose_rollouts(group)
         if self._is_spent or self.waiting + len(chosen) > self.longest_queue:
             self.counts["left_out"] += len(chosen)
         elif chosen:
             self.waiting += len(chosen)
-            self._tasks.begin(self._work(group, chosen))
+            self._tasks.begin(self._score_queued(group, chosen))
 
-    def chosen(self, group: MonitorGroup) -> tuple[int, ...]:
+    def choose_rollouts(self, group: MonitorGroup) -> tuple[int, ...]:
         """Return the numbers of the rollouts that the gold judge sees; the first is that of the gap."""
         settings, number = self._settings, group.number if group.ledger is None else group.ledger
         uid = f"{group.uid}\x1f{number}"  # a group that is judged again in a resumed run has its number in the ledger
         scored = [
             number for number, rollout in enumerate(group.rollouts) if rollout.score is not None
         ]
-        if not scored or derive(self._seed, uid, "gold") / _WHOLE >= settings.gold_share:
+        if not scored or derive_seed(self._seed, uid, "gold") / _HASH_RANGE >= settings.gold_share:
             return ()
-        first = scored[derive(self._seed, uid, "gold rollout") % len(scored)]
-        if derive(self._seed, uid, "gold order") / _WHOLE >= self.ranked_share:
+        first = scored[derive_seed(self._seed, uid, "gold rollout") % len(scored)]
+        if derive_seed(self._seed, uid, "gold order") / _HASH_RANGE >= self.ranked_share:
             return (first,)
         return (first, *(number for number in scored if number != first))
 
@@ -120,8 +120,8 @@ class GoldJudge:
         self.waiting = 0
         await self._close_client()
 
-    async def _work(self, group: MonitorGroup, chosen: Sequence[int]) -> None:
-        async with self._places:
+    async def _score_queued(self, group: MonitorGroup, chosen: Sequence[int]) -> None:
+        async with self._semaphore:
             with component("gold"):
                 scores = await self._score(group, chosen)
         self.waiting -= len(chosen)
@@ -136,8 +136,8 @@ class GoldJudge:
         task = group.task.replace_responses(
             [group.rollouts[number].completion for number in chosen]
         )
-        found: dict[int, float] = {}
-        why: object = ""
+        gold_scores: dict[int, float] = {}
+        reason: object = ""
         try:
             if not self._is_spent:
                 self._judge.check(task)
@@ -145,33 +145,35 @@ class GoldJudge:
                 scores = (
                     (number, result.score) for number, result in zip(chosen, results, strict=True)
                 )
-                found = {number: score for number, score in scores if score is not None}
-                why = next((result.explanation for result in results if result.score is None), "")
+                gold_scores = {number: score for number, score in scores if score is not None}
+                reason = next(
+                    (result.explanation for result in results if result.score is None), ""
+                )
         except BudgetError as error:
             if not self._is_spent:
                 logger.warning("the gold judge stops: %s", error)
             self._is_spent = True
         except Exception as error:  # noqa: BLE001  # boundary, as above
-            why = error
-        failed = 0 if self._is_spent else len(chosen) - len(found)
-        self._say_failures(failed, len(found), group.uid, why)
-        self.counts["scored"] += len(found)
-        self.counts["left_out" if self._is_spent else "failed"] += len(chosen) - len(found)
-        return found
+            reason = error
+        failed = 0 if self._is_spent else len(chosen) - len(gold_scores)
+        self._log_failures(failed, len(gold_scores), group.uid, reason)
+        self.counts["scored"] += len(gold_scores)
+        self.counts["left_out" if self._is_spent else "failed"] += len(chosen) - len(gold_scores)
+        return gold_scores
 
-    def _say_failures(self, failed: int, scored: int, uid: str, why: object) -> None:
+    def _log_failures(self, failed: int, scored: int, uid: str, reason: object) -> None:
         """Log the first failure, and each time that many rollouts in a row have failed."""
         if failed and not self.counts["failed"]:
             logger.warning(
-                "the gold judge failed on row %r, further failures are counted: %s", uid, why
+                "the gold judge failed on row %r, further failures are counted: %s", uid, reason
             )
         before, self._failed_in_a_row = (
             self._failed_in_a_row,
             0 if scored else self._failed_in_a_row + failed,
         )
-        if before < _MANY_IN_A_ROW <= self._failed_in_a_row:
-            what = (
+        if before < _FAILURES_BEFORE_WARNING <= self._failed_in_a_row:
+            message = (
                 "the gold judge has failed on %d rollouts in a row, and without its scores there "
                 "is no alarm: %s"
             )
-            logger.warning(what, self._failed_in_a_row, why)
+            logger.warning(message, self._failed_in_a_row, reason)

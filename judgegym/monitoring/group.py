@@ -79,7 +79,7 @@ def add_costs(total: dict[str, float | None], more: Mapping[str, float | None]) 
         total[role] = None if before is None or cost is None else before + cost
 
 
-def verdicts_in(components: Mapping[str, float]) -> Mapping[str, float]:
+def select_verdicts(components: Mapping[str, float]) -> Mapping[str, float]:
     """Return those of the numbers behind a score that are verdicts from 0 to 1, and not on a scale of their own."""
     return {
         name: value

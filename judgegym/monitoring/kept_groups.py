@@ -25,8 +25,8 @@ from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
 
 LATEST, WORST, GAP, ALARM, OVER_THE_RUN = "latest", "worst", "gap", "alarm", "over the run"
-MOST = {LATEST: 12, WORST: 12, GAP: 12, ALARM: 40, OVER_THE_RUN: 24}
-RECENT = 1_000
+MAX_GROUPS = {LATEST: 12, WORST: 12, GAP: 12, ALARM: 40, OVER_THE_RUN: 24}
+RECENT_GROUPS = 1_000
 """Among so many last groups those of the lowest reward are found, and those that an alarm names."""
 _RECENT_CHARACTERS = 32_000_000
 _MOST_ROLLOUTS = 16
@@ -36,7 +36,7 @@ _TITLES = ("reference", "rubric", "context")
 
 
 @dataclass(slots=True)
-class KeptGroup:
+class PageGroup:
     """A group with cut texts.
 
     Attributes:
@@ -65,11 +65,11 @@ class KeptGroup:
         self.gold.update(scores)
         self._line = None
 
-    def line(self, kept: Sequence[str], judge: str) -> bytes:
+    def to_line(self, reasons: Sequence[str], judge: str) -> bytes:
         """Return its line, which says as what it is kept, and of which of several judges."""
         if self._line is None:
             self._line = wire.dumps(self._fields())
-        head = wire.dumps({**({"judge": judge} if judge else {}), "kept": [*kept]})
+        head = wire.dumps({**({"judge": judge} if judge else {}), "kept": [*reasons]})
         return b'{"group":' + head[:-1] + b"," + self._line[1:] + b"}\n"
 
     def _fields(self) -> dict[str, JSON]:
@@ -86,7 +86,7 @@ class KeptGroup:
             "question": task.prompt,
             "texts": {title: text for title in _TITLES if (text := getattr(task, title))},
             "size": len(group.rollouts),
-            "rewards": [each.reward for each in group.rollouts],
+            "rewards": [rollout.reward for rollout in group.rollouts],
             "scores": [each.score for each in group.rollouts],
             "gold": [self.gold.get(number) for number in range(len(group.rollouts))],
             "rollouts": rollouts,
@@ -94,7 +94,7 @@ class KeptGroup:
 
 
 @dataclass(slots=True)
-class KeptGroups:
+class PageGroups:
     """The groups of one run.
 
     Attributes:
@@ -112,11 +112,11 @@ class KeptGroups:
     reasons: dict[str, str] = field(default_factory=dict)
     last_number: int = 0
     _earlier: list[bytes] = field(default_factory=list)
-    _recent: deque[KeptGroup] = field(default_factory=deque)
+    _recent: deque[PageGroup] = field(default_factory=deque)
     _characters: int = 0
-    _widest: list[tuple[float, int, KeptGroup]] = field(default_factory=list)
-    _of_alarms: dict[int, KeptGroup] = field(default_factory=dict)
-    _spread: list[KeptGroup] = field(default_factory=list)
+    _widest: list[tuple[float, int, PageGroup]] = field(default_factory=list)
+    _alarm_groups: dict[int, PageGroup] = field(default_factory=dict)
+    _spread: list[PageGroup] = field(default_factory=list)
     _stride: int = 1
 
     def add(self, group: MonitorGroup) -> None:
@@ -125,34 +125,36 @@ class KeptGroups:
         self.rollouts += len(group.rollouts)
         for rollout in group.rollouts:
             self._count(rollout)
-        kept = _cut_group(group)
-        self._recent.append(kept)
-        self._characters += kept.characters
-        while len(self._recent) > RECENT or (
+        page_group = _cut_group(group)
+        self._recent.append(page_group)
+        self._characters += page_group.characters
+        while len(self._recent) > RECENT_GROUPS or (
             self._characters > _RECENT_CHARACTERS and len(self._recent) > 1
         ):
             self._characters -= self._recent.popleft().characters
         if (self.groups - 1) % self._stride == 0:
-            self._spread.append(kept)
-            if len(self._spread) > MOST[OVER_THE_RUN]:
+            self._spread.append(page_group)
+            if len(self._spread) > MAX_GROUPS[OVER_THE_RUN]:
                 self._spread = self._spread[::2]
                 self._stride *= 2
 
     def add_gold(self, group: MonitorGroup, scores: Mapping[int, float]) -> None:
         """Note the gold judge's scores of a group, which may have been judged long before."""
-        kept = self._found(group.number) or _cut_group(group)
-        kept.add_gold(scores)
-        heapq.heappush(self._widest, (kept.gap, group.number, kept))
-        if len(self._widest) > MOST[GAP] + MOST[ALARM]:  # an alarm names some of them later
+        page_group = self._find_group(group.number) or _cut_group(group)
+        page_group.add_gold(scores)
+        heapq.heappush(self._widest, (page_group.gap, group.number, page_group))
+        if (
+            len(self._widest) > MAX_GROUPS[GAP] + MAX_GROUPS[ALARM]
+        ):  # an alarm names some of them later
             heapq.heappop(self._widest)
 
     def pin(self, alarm: Alarm) -> None:
         """Keep the groups that an alarm names, as far as they are still in memory."""
         for place in alarm.rollouts:
-            if (kept := self._found(place.group)) is not None:
-                self._of_alarms[place.group] = kept
-        while len(self._of_alarms) > MOST[ALARM]:
-            del self._of_alarms[next(iter(self._of_alarms))]
+            if (page_group := self._find_group(place.group)) is not None:
+                self._alarm_groups[place.group] = page_group
+        while len(self._alarm_groups) > MAX_GROUPS[ALARM]:
+            del self._alarm_groups[next(iter(self._alarm_groups))]
 
     def restore(self, lines: Iterable[Mapping[str, JSON]], judge: str = "") -> None:
         """Go on from the lines of a judge in an earlier run: but for its latest and worst ones, groups stay kept."""
@@ -167,32 +169,39 @@ class KeptGroups:
                 ]
                 if group["kept"]:
                     self._earlier.append(wire.dumps({"group": group}) + b"\n")
-        self._earlier = self._earlier[-MOST[ALARM] :]
+        self._earlier = self._earlier[-MAX_GROUPS[ALARM] :]
 
     def lines(self, judge: str = "") -> Iterator[bytes]:
         """Return a line of JSON for each kept group, in the order of their numbers; `judge`: of a server of several."""
         yield from self._earlier
-        chosen: dict[int, tuple[KeptGroup, list[str]]] = {}
-        widest = heapq.nlargest(MOST[GAP], self._widest)
+        chosen: dict[int, tuple[PageGroup, list[str]]] = {}
+        widest = heapq.nlargest(MAX_GROUPS[GAP], self._widest)
         for name, groups in (
-            (LATEST, list(self._recent)[-MOST[LATEST] :]),
-            (WORST, heapq.nsmallest(MOST[WORST], self._recent, key=lambda kept: kept.reward)),
-            (GAP, [kept for gap, _, kept in widest if gap > 0]),
-            (ALARM, list(self._of_alarms.values())),
+            (LATEST, list(self._recent)[-MAX_GROUPS[LATEST] :]),
+            (
+                WORST,
+                heapq.nsmallest(
+                    MAX_GROUPS[WORST], self._recent, key=lambda candidate: candidate.reward
+                ),
+            ),
+            (GAP, [entry for gap, _, entry in widest if gap > 0]),
+            (ALARM, list(self._alarm_groups.values())),
             (OVER_THE_RUN, self._spread),
         ):
-            for kept in groups:
-                chosen.setdefault(kept.group.number, (kept, []))[1].append(name)
-        for _, (kept, names) in sorted(chosen.items()):
-            yield kept.line(names, judge)
+            for page_group in groups:
+                chosen.setdefault(page_group.group.number, (page_group, []))[1].append(name)
+        for _, (page_group, names) in sorted(chosen.items()):
+            yield page_group.to_line(names, judge)
 
-    def _found(self, number: int) -> KeptGroup | None:
-        known = (
+    def _find_group(self, number: int) -> PageGroup | None:
+        groups = (
             *reversed(self._recent),
-            *(kept for _, _, kept in self._widest),
-            *self._of_alarms.values(),
+            *(entry for _, _, entry in self._widest),
+            *self._alarm_groups.values(),
         )
-        return next((kept for kept in known if kept.group.number == number), None)
+        return next(
+            (page_group for page_group in groups if page_group.group.number == number), None
+        )
 
     def _count(self, rollout: MonitorRollout) -> None:
         causes = [rollout.status] if rollout.status != "ok" else []
@@ -203,13 +212,13 @@ class KeptGroups:
         if rollout.reward is None:
             causes.append("masked")
         for cause in causes:
-            known = cause in self.failures or len(self.failures) < _MOST_CAUSES
-            self.failures[cause if known else "others"] += 1
+            is_listed = cause in self.failures or len(self.failures) < _MOST_CAUSES
+            self.failures[cause if is_listed else "others"] += 1
         if rollout.status != "ok" and rollout.explanation:
-            self.reasons[rollout.status] = cut(rollout.explanation, 300)
+            self.reasons[rollout.status] = cut_middle(rollout.explanation, 300)
 
 
-def _cut_group(group: MonitorGroup) -> KeptGroup:
+def _cut_group(group: MonitorGroup) -> PageGroup:
     """Cut the texts of a group; of a large one keep those of the lowest and the highest rewards."""
     numbers: list[int] = list(range(len(group.rollouts)))
     if len(numbers) > _MOST_ROLLOUTS:
@@ -222,7 +231,7 @@ def _cut_group(group: MonitorGroup) -> KeptGroup:
         _cut_rollout(rollout, number in wanted) for number, rollout in enumerate(group.rollouts)
     )
     texts: dict[str, Any] = {
-        name: cut(text, _TEXT_OF_ROW)
+        name: cut_middle(text, _TEXT_OF_ROW)
         for name in ("prompt", *_TITLES)
         if (text := getattr(group.task, name))
     }
@@ -231,7 +240,7 @@ def _cut_group(group: MonitorGroup) -> KeptGroup:
     characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
     rewards = [each.reward for each in rollouts if each.reward is not None]
     reward = fmean(rewards) if rewards else math.inf
-    return KeptGroup(
+    return PageGroup(
         replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters, reward
     )
 
@@ -243,12 +252,12 @@ def _cut_rollout(rollout: MonitorRollout, is_wanted: bool) -> MonitorRollout:
         return rollout
     return replace(
         rollout,
-        completion=cut(rollout.completion, _TEXT),
-        explanation=cut(rollout.explanation, _EXPLANATION),
+        completion=cut_middle(rollout.completion, _TEXT),
+        explanation=cut_middle(rollout.explanation, _EXPLANATION),
     )
 
 
-def cut(text: str, most: int) -> str:
+def cut_middle(text: str, most: int) -> str:
     """Cut a text in its middle, and say how much is missing: what a policy exploits is often at the end."""
     if len(text) <= most:
         return text

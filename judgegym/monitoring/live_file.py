@@ -19,7 +19,7 @@ from pathlib import Path
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.kept_groups import KeptGroups
+from judgegym.monitoring.kept_groups import PageGroups
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class LiveFile:
     def __init__(
         self,
         path: Path,
-        groups: Mapping[str, KeptGroups],
+        groups: Mapping[str, PageGroups],
         status: Status,
         replace: Callable[[Path, bytes], None],
     ) -> None:
@@ -63,7 +63,7 @@ class LiveFile:
         written, at = -1, 0.0
         while True:
             began = time.monotonic()
-            groups = sum(kept.groups for kept in self._groups.values())
+            groups = sum(page_groups.groups for page_groups in self._groups.values())
             if groups != written or began - at >= _UNCHANGED_S:
                 written, at = groups, began
                 await self.write()
@@ -71,7 +71,9 @@ class LiveFile:
 
     async def write(self, *, is_over: bool = False) -> None:
         """Write the file once; `is_over`: the run has ended or was stopped."""
-        lines = [line for judge, kept in self._groups.items() for line in kept.lines(judge)]
+        lines = [
+            line for judge, page_groups in self._groups.items() for line in page_groups.lines(judge)
+        ]
         content = b"".join([wire.dumps({"status": self._facts(is_over)}), b"\n", *lines])
         self._begun += 1
         try:
@@ -92,16 +94,16 @@ class LiveFile:
                 self._written = number
 
     def _facts(self, is_over: bool) -> dict[str, JSON]:
-        all_kept = self._groups.values()
-        failures = sum((kept.failures for kept in all_kept), Counter[str]())
+        all_groups = self._groups.values()
+        failures = sum((page_groups.failures for page_groups in all_groups), Counter[str]())
         return {
             "at": round(time.time(), 3),
             "is_over": is_over,
-            "groups": sum(kept.groups for kept in all_kept),
-            "rollouts": sum(kept.rollouts for kept in all_kept),
+            "groups": sum(kept.groups for kept in all_groups),
+            "rollouts": sum(kept.rollouts for kept in all_groups),
             "failures": dict(failures.most_common()),
             "reasons": {
-                status: reason for kept in all_kept for status, reason in kept.reasons.items()
+                status: reason for kept in all_groups for status, reason in kept.reasons.items()
             },
             **self._status(),
         }
@@ -109,8 +111,8 @@ class LiveFile:
 
 def parse_live_line(data: bytes) -> Mapping[str, JSON] | None:
     """Return the object in a line; `None` if there is none, or an empty one."""
-    found = wire.as_json(data)
-    return found if isinstance(found, Mapping) and found else None
+    value = wire.loads_or_none(data)
+    return value if isinstance(value, Mapping) and value else None
 
 
 def iter_live_lines(path: Path) -> Iterator[Mapping[str, JSON]]:

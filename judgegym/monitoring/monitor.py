@@ -22,10 +22,10 @@ from typing import Any, cast
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
+from judgegym.monitoring.alarms import MAX_ROLLOUTS, Alarm, RolloutLocation
 from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.group import MonitorGroup
-from judgegym.monitoring.kept_groups import KeptGroups
+from judgegym.monitoring.kept_groups import PageGroups
 from judgegym.monitoring.live_file import LIVE, MONITOR, iter_live_lines
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
@@ -37,7 +37,7 @@ from judgegym.statistics.gap_detector import ALARM_AT, FEWEST_ROLLOUTS, GapCheck
 logger = logging.getLogger(__name__)
 
 PLANNED_CHECKS = 200
-_IN_A_ROW = 3
+_STEPS_BEFORE_ALARM = 3
 """Steps beyond a limit before it is an alarm, if the user asks for that."""
 _GAP = "gap between training judge and gold judge"
 _ADVICE = (
@@ -97,7 +97,7 @@ class TrainingMonitor:
     def __init__(
         self,
         settings: MonitorSettings,
-        watched: MonitorTarget,
+        target: MonitorTarget,
         *,
         write: WriteLine,
         on_alarm: RaiseAlarm,
@@ -107,25 +107,25 @@ class TrainingMonitor:
 
         Args:
             settings: how it is watched.
-            watched: what is watched.
+            target: what is watched.
             write: appends a line of JSON to `monitor.jsonl`.
             on_alarm: called once for each alarm, after it is written and logged.
             gold: the gold judge; closed with this monitor.
         """
         self.alarms: list[Alarm] = []
-        self.kept = KeptGroups()
+        self.page_groups = PageGroups()
         self.values: Mapping[str, float] = {}
         self.groups = 0
-        self._settings, self._watched, self._write, self._on_alarm = (
+        self._settings, self._target, self._write, self._on_alarm = (
             settings,
-            watched,
+            target,
             write,
             on_alarm,
         )
         self.gold = gold
         if gold is not None:
             gold.report = self._add_gold
-        alarm_at = ALARM_AT * watched.judges
+        alarm_at = ALARM_AT * target.judges
         self._detector = GapDetector(
             PLANNED_CHECKS, settings.gold_reference, settings.gold_tolerance, alarm_at=alarm_at
         )
@@ -138,43 +138,45 @@ class TrainingMonitor:
                 FEWEST_ROLLOUTS,
                 FEWEST_ROLLOUTS,
             )
-        self._false = f"over the whole run a false alarm comes in at most 1 of {ALARM_AT:.0f} runs"
+        self._false_alarm_note = (
+            f"over the whole run a false alarm comes in at most 1 of {ALARM_AT:.0f} runs"
+        )
         self._step_monitors = StepMonitors()
         self._last_step = 0
         self._beyond: dict[str, tuple[int, int]] = {}
         """Of each monitor beyond its limit how many times in a row, and since which step."""
-        self._compared: list[tuple[float, float, RolloutPlace]] = []
+        self._compared: list[tuple[float, float, RolloutLocation]] = []
         """The next check's scores of both judges, training judge first, and of which rollout they are."""
-        self._ordered, self._alike = 0, 0
+        self._ordered_pairs, self._agreeing_pairs = 0, 0
         self._above_since: int | None = None
-        self._differing: dict[str, tuple[int, RolloutPlace]] = {}
+        self._differing: dict[str, tuple[int, RolloutLocation]] = {}
         """Rows on which the judges of a cascade differ, where the cheap one decides: the step, and where."""
 
     def begin(self, folder: Path | None = None) -> None:
         """Write the first line; go on from what an earlier process has written into the folder of the run."""
         if folder is not None:
             for line in iter_live_lines(folder / MONITOR):
-                if line.get("judge") == self._watched.mount:
+                if line.get("judge") == self._target.mount:
                     self._restore(cast("Mapping[str, Any]", line))
-            self.kept.restore(iter_live_lines(folder / LIVE), self._watched.mount or "")
+            self.page_groups.restore(iter_live_lines(folder / LIVE), self._target.mount or "")
             self.groups = max(
-                self.groups, self.kept.last_number
+                self.groups, self.page_groups.last_number
             )  # numbers are those of one group each
         self.note(
             "begin",
-            {"judge": self._watched.judge, "gold_judge": self.gold.name if self.gold else None},
+            {"judge": self._target.judge, "gold_judge": self.gold.name if self.gold else None},
         )
 
     def _restore(self, line: Mapping[str, Any]) -> None:
         try:
             if (check := line.get("check")) is not None:
-                known = {each.name: check[each.name] for each in fields(GapCheck)}
-                self._detector.restore(GapCheck(**known))
+                values = {field.name: check[field.name] for field in fields(GapCheck)}
+                self._detector.restore(GapCheck(**values))
             elif (alarm := line.get("alarm")) is not None:
-                places = tuple(RolloutPlace(**place) for place in alarm["rollouts"])
+                places = tuple(RolloutLocation(**place) for place in alarm["rollouts"])
                 self.alarms.append(Alarm(**{**alarm, "rollouts": places}))
             elif (differ := line.get("cascade")) is not None:
-                place = RolloutPlace(differ["group"], differ["uid"], differ["rollout"])
+                place = RolloutLocation(differ["group"], differ["uid"], differ["rollout"])
                 self._differing.setdefault(place.uid, (int(differ["step"]), place))
             elif (step := line.get("step")) is not None:
                 self.groups += int(step["groups"])
@@ -190,22 +192,22 @@ class TrainingMonitor:
         self.groups += 1
         self._last_step = group.step
         try:
-            self.kept.add(group)
+            self.page_groups.add(group)
             self._step_monitors.add(group)
-            if self._watched.cascade is not None:
-                self._watch_cascade(group, self._watched.cascade)
+            if self._target.cascade is not None:
+                self._watch_cascade(group, self._target.cascade)
         except Exception:  # boundary of the monitors: none of their errors may end training
             logger.exception("the monitors leave out a group of row %r", group.uid)
         if self.gold is not None:
             self.gold.offer(group)
-        if self._watched.every is not None and self._step_monitors.groups >= self._watched.every:
+        if self._target.every is not None and self._step_monitors.groups >= self._target.every:
             self.end_step()
 
     def end_step(self) -> None:
         """Write the numbers of the groups since the last line, if there are any."""
         if not self._step_monitors.groups:
             return
-        line = self._step_monitors.line(self._last_step, self._settings.limits)
+        line = self._step_monitors.finish_step(self._last_step, self._settings.limits)
         if self.gold is not None:
             line["gold"] = {**self.gold.counts, "waiting": self.gold.waiting}
         self.values = cast("Mapping[str, float]", line["values"])
@@ -224,31 +226,29 @@ class TrainingMonitor:
 
     def note(self, kind: str, line: Mapping[str, JSON]) -> None:
         """Write a line."""
-        mount: dict[str, JSON] = (
-            {} if self._watched.mount is None else {"judge": self._watched.mount}
-        )
+        mount: dict[str, JSON] = {} if self._target.mount is None else {"judge": self._target.mount}
         self._write(wire.dumps({**mount, "at": round(time.time(), 3), kind: {**line}}) + b"\n")
 
-    def _add_gold(self, group: MonitorGroup, found: Mapping[int, float]) -> None:
+    def _add_gold(self, group: MonitorGroup, gold_scores: Mapping[int, float]) -> None:
         """Take the gold scores of a group; compare the judges when enough groups have one."""
-        self.kept.add_gold(group, found)
+        self.page_groups.add_gold(group, gold_scores)
         pairs = [
             (score, gold)
-            for number, gold in found.items()
+            for number, gold in gold_scores.items()
             if (score := group.rollouts[number].score) is not None
         ]
-        scores: dict[str, JSON] = {str(number): score for number, score in found.items()}
+        scores: dict[str, JSON] = {str(number): score for number, score in gold_scores.items()}
         self.note(
             "gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores}
         )
         for (ours, theirs), (other_ours, other_theirs) in combinations(pairs, 2):
             if ours != other_ours and theirs != other_theirs:
-                self._ordered += 1
-                self._alike += (ours > other_ours) == (theirs > other_theirs)
-        number, gold = next(iter(found.items()))
+                self._ordered_pairs += 1
+                self._agreeing_pairs += (ours > other_ours) == (theirs > other_theirs)
+        number, gold = next(iter(gold_scores.items()))
         score = group.rollouts[number].score
         assert score is not None  # only those with one are chosen
-        self._compared.append((score, gold, RolloutPlace(group.number, group.uid, number)))
+        self._compared.append((score, gold, RolloutLocation(group.number, group.uid, number)))
         if len(self._compared) >= self._settings.gold_rollouts:
             self._check(group.step)
 
@@ -256,7 +256,7 @@ class TrainingMonitor:
         training, gold, _ = zip(*self._compared, strict=True)
         check = self._detector.add(step, training, gold)
         means = {"training": fmean(training), "gold": fmean(gold)}
-        alike = self._alike / self._ordered if self._ordered else None
+        alike = self._agreeing_pairs / self._ordered_pairs if self._ordered_pairs else None
         self.note("check", {**asdict(check), **means, "order_agreement": alike})
         is_above = check.limit is not None and check.gap > check.limit
         self._above_since = (
@@ -267,40 +267,42 @@ class TrainingMonitor:
             seen = (
                 f"training scores are {check.gap:+.3f} above gold scores (limit "
                 f"{check.limit:+.3f}, evidence "
-                f"{check.evidence:.0f}; {self._false})"
+                f"{check.evidence:.0f}; {self._false_alarm_note})"
             )
-            widest = sorted(self._compared, key=lambda each: each[1] - each[0])[:MOST_ROLLOUTS]
+            widest = sorted(self._compared, key=lambda comparison: comparison[1] - comparison[0])[
+                :MAX_ROLLOUTS
+            ]
             since = step if self._above_since is None else self._above_since
             self._raise(
                 Alarm(_GAP, step, since, seen, _ADVICE, tuple(place for _, _, place in widest))
             )
-        self._compared, self._ordered, self._alike = [], 0, 0
+        self._compared, self._ordered_pairs, self._agreeing_pairs = [], 0, 0
 
     def _watch_cascade(self, group: MonitorGroup, cascade: CascadeSettings) -> None:
         """Raise an alarm, once a run, if a cascade breaks its promise; a group is one row, and a row differs once."""
-        found = group.rollouts[0].criteria if group.rollouts else {}
+        verdicts = group.rollouts[0].criteria if group.rollouts else {}
         sides, harm = (
-            {side(found[name]) for name in cascade.cascade if name in found},
+            {side(verdicts[name]) for name in cascade.cascade if name in verdicts},
             cascade.cascade_harm,
         )
-        if harm is None or found.get(ESCALATED) != 0.0 or len(sides) < 2:
+        if harm is None or verdicts.get(ESCALATED) != 0.0 or len(sides) < 2:
             return
-        place = RolloutPlace(group.number, group.uid, 0)
+        place = RolloutLocation(group.number, group.uid, 0)
         self._differing.setdefault(group.uid, (group.step, place))
         rows, differ, recheck = self.groups, len(self._differing), cascade.cascade_recheck
         evidence = promise_evidence(rows, differ, harm=harm, recheck=recheck)
         self.note(
             "cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)}
         )
-        if evidence >= ALARM_AT * self._watched.judges and not self._has_alarm(_PROMISE):
+        if evidence >= ALARM_AT * self._target.judges and not self._has_alarm(_PROMISE):
             seen = (
                 f"a cascade's judges differ on {differ} rechecked rows, about "
                 f"{percent(differ / (rows * recheck))} of "
                 f"all {rows:,}, and the promise is {percent(harm)} (evidence {evidence:.0f}; "
-                f"{self._false})"
+                f"{self._false_alarm_note})"
             )
             (since, _), *_ = self._differing.values()
-            places = [place for _, place in self._differing.values()][-MOST_ROLLOUTS:]
+            places = [place for _, place in self._differing.values()][-MAX_ROLLOUTS:]
             self._raise(Alarm(_PROMISE, group.step, since, seen, _ADVICE_OF_PROMISE, tuple(places)))
 
     def _check_limits(self, beyond: list[str]) -> None:
@@ -309,7 +311,7 @@ class TrainingMonitor:
         self._beyond = {name: before.get(name, (0, self._last_step)) for name in beyond}
         for name, (times, since) in self._beyond.items():
             self._beyond[name] = (times + 1, since)
-            if times + 1 >= _IN_A_ROW and not self._has_alarm(name):
+            if times + 1 >= _STEPS_BEFORE_ALARM and not self._has_alarm(name):
                 low, high = self._settings.limits[name]
                 limit = " and ".join(
                     f"{words} {bound:g}"
@@ -328,7 +330,7 @@ class TrainingMonitor:
 
     def _raise(self, alarm: Alarm) -> None:
         self.alarms.append(alarm)
-        self.kept.pin(alarm)
+        self.page_groups.pin(alarm)
         self.note("alarm", asdict(alarm))
         logger.warning("%s", wire.scrub(alarm.text))  # a lone surrogate cannot be written to a log
         self._on_alarm(alarm)

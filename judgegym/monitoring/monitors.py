@@ -46,17 +46,17 @@ MONITORS: Mapping[str, str] = {
 }
 """What each monitor measures."""
 
-_END = 1e-9
+_EPSILON = 1e-9
 _MOST_CRITERIA = 64
-_READ = 4
+_READ_ROLLOUTS = 4
 """So many completions of a group are compared with others, and read for repetition."""
-_CHANCE = 2.576
+_CHANCE_QUANTILE = 2.576
 """The quantile of a normal distribution that chance exceeds, on both sides together, once in 100 times."""
 _LEAST_FOR_CORRELATION = 12
 
 
 @dataclass(slots=True)
-class _Within:
+class _WithinGroups:
     """Sums of squares and products of two numbers, as differences from the means of their groups."""
 
     first: float = 0.0
@@ -81,7 +81,7 @@ class _Within:
         """Return the correlation, or why there is none."""
         if self.free < _LEAST_FOR_CORRELATION:
             return "too few rollouts of groups"
-        if min(self.first, self.second) <= _END:
+        if min(self.first, self.second) <= _EPSILON:
             return "lengths or rewards are all the same within their groups"
         return self.product / math.sqrt(self.first * self.second)
 
@@ -98,8 +98,10 @@ class StepMonitors:
     _scores: Moments = field(default_factory=Moments)
     _lengths: Moments = field(default_factory=Moments)
     _repetition: Moments = field(default_factory=Moments)
-    _by_length: _Within = field(default_factory=_Within)
-    _by_part: defaultdict[str, _Within] = field(default_factory=lambda: defaultdict(_Within))
+    _by_length: _WithinGroups = field(default_factory=_WithinGroups)
+    _by_part: defaultdict[str, _WithinGroups] = field(
+        default_factory=lambda: defaultdict(_WithinGroups)
+    )
     _criteria: defaultdict[str, list[float]] = field(
         default_factory=lambda: defaultdict(lambda: [0.0] * 4)
     )
@@ -128,7 +130,7 @@ class StepMonitors:
         self._lengths.add(lengths)
         for rollout in group.rollouts:
             self._add_rollout(rollout)
-        for rollout in group.rollouts[:_READ]:
+        for rollout in group.rollouts[:_READ_ROLLOUTS]:
             facts = measure_text(rollout.completion)
             in_group, across = self._near.add(group.number, group.uid, facts.sketch)
             counts.update(in_group=in_group, across=across)
@@ -142,7 +144,7 @@ class StepMonitors:
         self._rewards.add(rewards)
         if len(rewards) > 1:
             counts["compared"] += 1
-            counts["equal"] += max(rewards) - min(rewards) <= _END
+            counts["equal"] += max(rewards) - min(rewards) <= _EPSILON
         self._by_length.add([(length, reward) for length, reward, _ in rewarded])
         for name in dict.fromkeys(name for _, _, each in rewarded for name in each.parts):
             self._by_part[name].add(
@@ -172,30 +174,34 @@ class StepMonitors:
             self._causes[rollout.status] += 1
         if rollout.score is not None:
             self._scores.add([rollout.score])
-            counts["at_top"] += rollout.score >= 1.0 - _END
-            counts["at_bottom"] += rollout.score <= _END
+            counts["at_top"] += rollout.score >= 1.0 - _EPSILON
+            counts["at_bottom"] += rollout.score <= _EPSILON
         for name, value in rollout.criteria.items():
             if name in self._criteria or len(self._criteria) < _MOST_CRITERIA:
                 sums = self._criteria[name]
-                for place, more in enumerate((1.0, value, value <= _END, value >= 1.0 - _END)):
-                    sums[place] += more
+                for index, more in enumerate(
+                    (1.0, value, value <= _EPSILON, value >= 1.0 - _EPSILON)
+                ):
+                    sums[index] += more
 
-    def line(
+    def finish_step(
         self, step: int, limits: Mapping[str, tuple[float | None, float | None]]
     ) -> dict[str, JSON]:
         """Return the numbers of the step (`step` of `monitor.jsonl`), and begin the next one."""
-        counts, found = self._counts, self._values()
-        values = {name: value for name, value in found.items() if not isinstance(value, str)}
+        counts, numbers = self._counts, self._values()
+        values = {name: value for name, value in numbers.items() if not isinstance(value, str)}
         shown: dict[str, JSON] = {name: [*both] for name, both in limits.items()}
         if "length_reward_correlation" in values and "length_reward_correlation" not in limits:
-            chance = math.tanh(_CHANCE / math.sqrt(self._by_length.free - 2))
+            chance = math.tanh(_CHANCE_QUANTILE / math.sqrt(self._by_length.free - 2))
             shown["length_reward_correlation"] = [-chance, chance]
         line: dict[str, JSON] = {
             "step": step,
             "groups": counts["groups"],
             "rollouts": counts["rollouts"],
             "values": {**values},
-            "left_out": {name: reason for name, reason in found.items() if isinstance(reason, str)},
+            "left_out": {
+                name: reason for name, reason in numbers.items() if isinstance(reason, str)
+            },
             "length_unit": self._unit,
             "limits": shown,
             "beyond": [
@@ -221,8 +227,8 @@ class StepMonitors:
     def _values(self) -> dict[str, float | str]:
         """Return the number of each monitor, or why it has none."""
         counts, causes, within = self._counts, self._causes, self._by_length
-        rewards, scores, read = self._rewards, self._scores, self._repetition
-        rollouts, known, scored = counts["rollouts"], counts["known"], scores.count
+        rewards, scores, repetition = self._rewards, self._scores, self._repetition
+        rollouts, known_rollouts, scored = counts["rollouts"], counts["known"], scores.count
         no_reward, no_score = "no rollout has a reward", "no rollout has a score"
         no_group, not_told = (
             "no group has two rollouts with a reward",
@@ -241,19 +247,19 @@ class StepMonitors:
             "at_bottom": _share(counts["at_bottom"], scored, no_score),
             "length_mean": _share(self._lengths.total, rollouts),
             "length_reward_correlation": within.correlation,
-            "format_fault_rate": _share(counts["format_fault"], known, not_told),
-            "cut_off_rate": _share(counts["cut_off"], known, not_told),
+            "format_fault_rate": _share(counts["format_fault"], known_rollouts, not_told),
+            "cut_off_rate": _share(counts["cut_off"], known_rollouts, not_told),
             "empty_rate": _share(counts["empty"], rollouts),
             "refusal_rate": _share(counts["refusal"], rollouts),
-            "repetition": _share(read.total, read.count),
-            "near_duplicates_in_group": _share(counts["in_group"], read.count),
-            "near_duplicates_across": _share(counts["across"], read.count),
+            "repetition": _share(repetition.total, repetition.count),
+            "near_duplicates_in_group": _share(counts["in_group"], repetition.count),
+            "near_duplicates_across": _share(counts["across"], repetition.count),
             "language_switch_rate": _share(
                 counts["other_language"], counts["languages"], no_language
             ),
             "judge_failed_rate": _share(causes[Status.JUDGE_FAILED.value], rollouts),
             "unparsable_rate": _share(causes[Status.UNPARSABLE.value], rollouts),
-            "redraw_rate": _share(counts["redraws"], known, not_told),
+            "redraw_rate": _share(counts["redraws"], known_rollouts, not_told),
             "suspect_rate": _share(counts["suspects"], rollouts),
             "masked_rate": _share(counts["masked"], rollouts),
         }

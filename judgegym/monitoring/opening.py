@@ -19,7 +19,7 @@ from judgegym.monitoring.settings import MonitorSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorPlace:
+class MonitorContext:
     """Where a monitor works.
 
     Attributes:
@@ -46,7 +46,7 @@ class MonitorPlace:
 def open_monitor(
     settings: MonitorSettings,
     target: MonitorTarget,
-    place: MonitorPlace,
+    context: MonitorContext,
     *,
     write: WriteLine,
     on_alarm: RaiseAlarm = lambda alarm: None,
@@ -56,7 +56,7 @@ def open_monitor(
     Args:
         settings: how it watches.
         target: what it watches.
-        place: where it works.
+        context: where it works.
         write: appends a line to `monitor.jsonl`.
         on_alarm: called once for each alarm, after it is written and logged.
 
@@ -64,13 +64,13 @@ def open_monitor(
         SettingsError: the gold judge's API key is missing, or the price of its model is not known
             and limited.
     """
-    gold = open_gold(settings, target.seed, place)
+    gold = open_gold(settings, target.seed, context)
     monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold)
-    monitor.begin(place.folder)
+    monitor.begin(context.folder)
     return monitor
 
 
-def open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> GoldJudge | None:
+def open_gold(settings: MonitorSettings, seed: int, context: MonitorContext) -> GoldJudge | None:
     """Open the gold judge, if the settings name one.
 
     Its client is none of the run's judges: nobody waits for it, no metric has its calls.
@@ -80,14 +80,14 @@ def open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> Gold
     """
     if not settings.gold_judge:
         return None
-    scorer, identity, stand_in = settings.gold_scorer(), "", place.stand_in
+    scorer, identity, stand_in = settings.gold_scorer(), "", context.stand_in
     if stand_in is not None:
         scorer = scorer.replace_endpoint(stand_in.judge_base_url, stand_in.judge_model_name)
         identity = STAND_IN_IDENTITY
     chat = scorer.chat_settings(
-        retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge."
+        retry_delay=context.retry_delay, identity=identity, section=f"{context.section}gold_judge."
     )
-    client = place.make(chat, session=place.session, budget=place.budget)
+    client = context.make(chat, session=context.session, budget=context.budget)
     return GoldJudge(
         settings,
         open_judge(scorer, client),

@@ -22,7 +22,7 @@ RESUME = "resume"
 """The file in the run directory."""
 _POLL_S = 0.5
 
-Resumed = Literal["signal", "time", "page"]
+ResumeCause = Literal["signal", "time", "page"]
 PauseState = Literal["paused", "resumed"]
 
 
@@ -42,7 +42,7 @@ class Pause:
         self,
         run: Path,
         after_s: float | None,
-        report: Callable[[PauseState, Resumed | Literal["alarm"]], None],
+        report: Callable[[PauseState, ResumeCause | Literal["alarm"]], None],
     ) -> None:
         """Begin open.
 
@@ -61,7 +61,7 @@ class Pause:
         """Return whether groups are held back."""
         return not self._open.is_set()
 
-    async def over(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until groups may be sent."""
         await self._open.wait()
 
@@ -87,7 +87,7 @@ class Pause:
         )
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
-    def resume(self, by: Resumed) -> None:
+    def resume(self, by: ResumeCause) -> None:
         """Send groups again."""
         if not self.is_paused:
             return

@@ -14,7 +14,7 @@ from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.parts.part import check_fields
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
-from judgegym.judges.scorers.registry import check_sees_each_alone
+from judgegym.judges.scorers.registry import check_is_single
 from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.cost.budget import Budget
@@ -63,18 +63,18 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
-        for name, given in self.monitor_limits.items():
-            if name == _ALARM and given in (0.0, 1.0):  # true or false
+        for name, limit in self.monitor_limits.items():
+            if name == _ALARM and limit in (0.0, 1.0):  # true or false
                 continue
             if name not in MONITORS:
                 raise ValueError(
                     f"monitor_limits: there is no monitor {name!r}; expected one of "
                     f"{', '.join(MONITORS)}"
                 )
-            if isinstance(given, list) and (len(given) != 2 or given == [None, None]):
+            if isinstance(limit, list) and (len(limit) != 2 or limit == [None, None]):
                 raise ValueError(
                     f"monitor_limits.{name}: expected the lowest and the highest value, found "
-                    f"{given}"
+                    f"{limit}"
                 )
         return self
 
@@ -82,8 +82,8 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     def limits(self) -> Limits:
         """The limits of the monitors."""
         return {
-            name: (given[0], given[1]) if isinstance(given, list) else (None, given)
-            for name, given in self.monitor_limits.items()
+            name: (limit[0], limit[1]) if isinstance(limit, list) else (None, limit)
+            for name, limit in self.monitor_limits.items()
             if name != _ALARM
         }
 
@@ -93,7 +93,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
         return bool(self.monitor_limits.get(_ALARM))
 
     @model_validator(mode="after")
-    def _gold_judge_is_usable(self) -> Self:
+    def _check_gold_judge(self) -> Self:
         if self.gold_judge:
             try:
                 scorer = self.gold_scorer()
@@ -101,12 +101,12 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 raise ValueError(str(error)) from None
             # What a prompt file holds takes the place of its name; of own code, its digest or
             # package is noted.
-            of_files = (
+            file_settings = (
                 {"judge", "judge_prompt"}
                 if scorer.match_settings(PromptJudgeSettings)
                 else {*CODE_SETTINGS}
             )
-            self.gold_judge.update(scorer.model_dump(mode="json", include=of_files))
+            self.gold_judge.update(scorer.model_dump(mode="json", include=file_settings))
         return self
 
     def gold_scorer(self) -> AnyJudgeSettings:
@@ -116,14 +116,14 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             SettingsError: a setting is unknown or wrong.
             ValueError: it compares responses, or a secret would be kept in files.
         """
-        given = flat_settings(
+        values = flat_settings(
             {name: value for name, value in self.gold_judge.items() if name not in BUDGETS}
         )
         try:
-            judge = AnyJudgeSettings.spelled_out(given)
+            judge = AnyJudgeSettings.expand_short_forms(values)
         except ValueError as error:
             raise ValueError(f"gold_judge.{error}") from None
-        check_sees_each_alone(judge.get("judge"), "gold_judge.judge")
+        check_is_single(judge.get("judge"), "gold_judge.judge")
         self.gold_budget()
         check_fields("gold_judge.", judge)
         return settings_from_keywords(AnyJudgeSettings, judge, prefix="gold_judge.", others=BUDGETS)
@@ -135,8 +135,8 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             SettingsError: a limit is no number above 0.
         """
         limits = {name: self.gold_judge[name] for name in BUDGETS if name in self.gold_judge}
-        read = settings_from_keywords(BudgetSettings, limits, prefix="gold_judge.")
-        return Budget(read.budget_calls, read.budget_usd)
+        budget = settings_from_keywords(BudgetSettings, limits, prefix="gold_judge.")
+        return Budget(budget.budget_calls, budget.budget_usd)
 
 
 class AlarmSettings(BaseModel, use_attribute_docstrings=True):

@@ -27,7 +27,7 @@ from judgegym.judges.rules.measure import language
 
 _CHARACTERS, _WORDS = 2_000, 128
 _SKETCH = 32
-_INDEXED = 4
+_INDEXED_HASHES = 4
 """Hashes of a sketch by which it is found. Of texts that are near-duplicates one has one of the other's 4 smallest with
 a probability above 0.99."""
 _MOST_HASHES, _MOST_ALIKE = 8_192, 8
@@ -42,7 +42,7 @@ _REFUSAL = re.compile(
     r"answer|comply|fulfill?|create|write|generate|discuss|engage|support|share)\b)",
     re.IGNORECASE,
 )
-_LOOKED_AT = 1_000
+_MAX_CHARACTERS = 1_000
 LEAST_GROUPS_FOR_LANGUAGE = 256
 """Before so many groups no language is told: the model takes seconds to load, and 100 MB."""
 
@@ -77,13 +77,13 @@ def is_refusal(text: str) -> bool:
     return _REFUSAL.match(text) is not None
 
 
-def resemblance(first: Sequence[int], second: Sequence[int]) -> float:
+def estimate_resemblance(first: Sequence[int], second: Sequence[int]) -> float:
     """Estimate from the sketches of two texts what share of their runs of words both have; 0 if one is empty."""
     if not first or not second:
         return 0.0
     smallest = sorted({*first, *second})[: max(len(first), len(second))]
     both = {*first} & {*second}
-    return sum(each in both for each in smallest) / len(smallest)
+    return sum(value in both for value in smallest) / len(smallest)
 
 
 @dataclass(slots=True)
@@ -103,14 +103,14 @@ class NearDuplicates:
             near-duplicate.
         """
         in_group = across = False
-        for hashed in sketch[: 2 * _INDEXED]:
-            for other_group, other_uid, other in self._index.get(hashed, ()):
+        for hashed in sketch[: 2 * _INDEXED_HASHES]:
+            for other_group, other_uid, other_sketch in self._index.get(hashed, ()):
                 is_own = other_group == group
                 if in_group if is_own else across or other_uid == uid:
                     continue  # found before, or the same row again
-                if resemblance(sketch, other) >= NEAR:
+                if estimate_resemblance(sketch, other_sketch) >= NEAR:
                     in_group, across = in_group or is_own, across or not is_own
-        for hashed in sketch[:_INDEXED]:
+        for hashed in sketch[:_INDEXED_HASHES]:
             # Of a policy that says the same to all, the latest are enough.
             self._index.setdefault(hashed, deque(maxlen=_MOST_ALIKE)).append((group, uid, sketch))
             self._index.move_to_end(hashed)
@@ -144,8 +144,8 @@ class LanguageWatch:
             ).start()  # no run waits for it to end
         if self._compare is None:
             return None
-        holds = self._compare(completion[:_LOOKED_AT], f"={prompt[:_LOOKED_AT]}")
-        return None if holds.score is None else holds.score == 0.0
+        comparison = self._compare(completion[:_MAX_CHARACTERS], f"={prompt[:_MAX_CHARACTERS]}")
+        return None if comparison.score is None else comparison.score == 0.0
 
     def _load(self) -> None:
         try:

@@ -40,18 +40,18 @@ from judgegym.judges.core.prompt_format import (
     PREVIOUS_EVALUATION,
     PromptFormat,
     ShownPrompt,
-    marker_lines,
+    find_marker_lines,
     read_sections,
 )
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.settings import parse_path
-from judgegym.judges.prompt_files.stand_in import prompt_format
+from judgegym.judges.prompt_files.stand_in import make_prompt_format
 from judgegym.judges.scorers.own_kinds import load_python_file
-from judgegym.judges.scorers.registry import JUDGES, definition, is_kind
-from judgegym.judges.scorers.stand_in import references
+from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind
+from judgegym.judges.scorers.stand_in import list_references
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
 
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
@@ -80,19 +80,25 @@ def read_prompt(
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _strip_critique_request(message.content)
-        titles = {title for known in formats for title in (*known.sections, *known.optional)}
+        titles = {
+            title
+            for judge_format in formats
+            for title in (*judge_format.sections, *judge_format.optional)
+        }
         lines = list(
-            marker_lines(content, titles, {title for known in formats for title in known.with_id})
+            find_marker_lines(
+                content, titles, {title for known in formats for title in known.with_id}
+            )
         )
         parsed = [
             (read_sections(content, lines, known.sections, known.optional, known.with_id), known)
             for known in formats
         ]
-        shown = [
+        matches = [
             (sections, prompt_format) for sections, prompt_format in parsed if sections is not None
         ]
-        if shown:
-            (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)
+        if matches:
+            (start, sections), prompt_format = min(matches, key=lambda pair: pair[0].start)
             *_, last = sections
             texts = {**sections, last: _strip_ending(sections[last], prompt_format.ending)}
             instructions = f"{system_text(messages)}\n{content[:start]}"
@@ -118,12 +124,16 @@ def _strip_critique_request(content: str) -> tuple[str, bool]:
         Delimiters((end["tag"] or "").strip(), broken).notice.strip() for broken in (False, True)
     )
     return next(
-        (shown.removesuffix(f"\n\n{said}") for said in notices if said and shown.endswith(said)),
+        (
+            shown.removesuffix(f"\n\n{notice}")
+            for notice in notices
+            if notice and shown.endswith(notice)
+        ),
         shown,
     ), True
 
 
-LOOKED_AT = 20_000
+MAX_CHARACTERS = 20_000
 """The number of characters of a text that are read; the rest is ignored."""
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -149,47 +159,47 @@ class Features:
     fresh: float
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The lower-case words of a text's head: runs of letters and digits; one character each in Chinese or Japanese."""
-    return _WORD.findall(text[:LOOKED_AT].lower())
+    return _WORD.findall(text[:MAX_CHARACTERS].lower())
 
 
-def salient_words(text: str) -> tuple[str, ...]:
+def find_salient_words(text: str) -> tuple[str, ...]:
     """The content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
     return tuple(
         dict.fromkeys(
-            word for word in words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
+            word for word in split_words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
         )
     )
 
 
-def quality(answer: str, question: str = "", reference: str = "") -> float:
+def measure_quality(answer: str, question: str = "", reference: str = "") -> float:
     """The quality of an answer from 0 to 1, by its words.
 
     The weighted mean of three numbers: the share of the question's words and of the reference's
     words (if given) that occur in the answer, and a saturating function of its length; times the
     share of word pairs that do not repeat.
     """
-    given = _features(answer[:LOOKED_AT])
-    parts = [(_LENGTH, given.length / (given.length + 40))]
+    features = _features(answer[:MAX_CHARACTERS])
+    parts = [(_LENGTH, features.length / (features.length + 40))]
     for weight, text in ((_QUESTION, question), (_REFERENCE, reference)):
-        if content := _features(text[:LOOKED_AT]).content:
-            parts.append((weight, len(content & given.content) / len(content)))
+        if content := _features(text[:MAX_CHARACTERS]).content:
+            parts.append((weight, len(content & features.content) / len(content)))
     return (
-        given.fresh
+        features.fresh
         * sum(weight * value for weight, value in parts)
         / sum(weight for weight, _ in parts)
     )
 
 
-def merit(quality: float) -> float:
+def compute_merit(quality: float) -> float:
     """A quality as a merit between 0 and 1, spread so that usual answers cover the whole range."""
     return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
 
 
 @lru_cache(maxsize=2048)
 def _features(head: str) -> Features:
-    in_order = words(head)
+    in_order = split_words(head)
     fresh = len(set(pairwise(in_order))) / (len(in_order) - 1) if len(in_order) > 1 else 1.0
     return Features(frozenset(in_order) - _STOPWORDS, len(in_order), fresh)
 
@@ -210,8 +220,8 @@ Opinion: TypeAlias = "Callable[[Sequence[str]], Mapping[str, float]]"
 """The merits of the sections under judgment, by their titles."""
 
 
-def judge_reply(
-    reading: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None
+def make_judge_reply(
+    parsed: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None
 ) -> str:
     """The judge's reply for choice `index`, with a critique before it if the prompt asks for one.
 
@@ -219,32 +229,34 @@ def judge_reply(
     all other choices change them a little, as votes differ; and so do some replies to a request for
     a critique. An `opinion` replaces the merits.
     """
-    case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
+    task_texts = [text for title, text in parsed.sections.items() if title != PREVIOUS_EVALUATION]
     # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before
     # it revised.
-    rng = generator(
-        index, repr((request.model, case)) if reading.is_critique else request.question, "judge"
+    rng = make_generator(
+        index,
+        repr((request.model, task_texts)) if parsed.is_critique else request.question_digest,
+        "judge",
     )
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
-    if reading.is_critique and rng.random() < _REVISED:
+    if parsed.is_critique and rng.random() < _REVISED:
         spread += _REVISION_SPREAD
     try:
-        shown = _shown(reading, request.model, lambda: rng.uniform(-spread, spread))
+        shown = _make_shown_prompt(parsed, request.model, lambda: rng.uniform(-spread, spread))
         if opinion is not None:
             shown = replace(shown, merits=opinion([*shown.merits]))
-        reply = reading.prompt_format.reply(shown)
+        reply = parsed.prompt_format.reply(shown)
     except Exception as error:  # of a user's own judge; any other status would be asked for again
         raise BadRequest(
-            f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}"
+            f"reply of the PromptFormat with the sections {[*parsed.sections]}: {error!r}"
         ) from error
-    critique = rng.choice(_CRITIQUES) if reading.is_critique else ""
+    critique = rng.choice(_CRITIQUES) if parsed.is_critique else ""
     if request.properties is not None:
-        return _object(reading.prompt_format, reply, critique, request.properties)
+        return _format_object(parsed.prompt_format, reply, critique, request.properties)
     return f"{critique}\n\n{reply}" if critique else reply
 
 
-def _object(
+def _format_object(
     prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]
 ) -> str:
     """The reply as an object with these fields, in this order."""
@@ -258,36 +270,40 @@ def _object(
     return json.dumps({name: fields[name] for name in properties}, ensure_ascii=False)
 
 
-def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:
-    prompt_format, sections = reading.prompt_format, reading.sections
+def _make_shown_prompt(parsed: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:
+    prompt_format, sections = parsed.prompt_format, parsed.sections
     question = sections.get(prompt_format.question, "")
     reference = next(
         (sections[title] for title in prompt_format.references if title in sections), ""
     )
-    leniency = generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
+    leniency = make_generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
     merits = {
-        title: merit(quality(sections[title], question, reference) + leniency + move())
+        title: compute_merit(
+            measure_quality(sections[title], question, reference) + leniency + move()
+        )
         for title in prompt_format.select_judged(sections)
     }
     context = [
         text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)
     ]
-    return ShownPrompt(reading.instructions, sections, merits, generator(0, repr(context), "case"))
+    return ShownPrompt(
+        parsed.instructions, sections, merits, make_generator(0, repr(context), "case")
+    )
 
 
 BUILT_IN: tuple[PromptFormat, ...] = (
-    *(known for judge in JUDGES.values() for known in judge.prompts),
+    *(judge_format for judge in JUDGES.values() for judge_format in judge.prompts),
     RATING_PROMPT,
 )
 
 
-def known_prompts(settings: object) -> tuple[PromptFormat, ...]:
+def load_known_prompts(settings: object) -> tuple[PromptFormat, ...]:
     """The formats of this project's judges, of the prompt files that settings hold, and of judges of the user's own.
 
     Raises:
         ValueError: a prompt file cannot be read, or is wrong.
     """
-    return (*chain.from_iterable(map(load_prompts, references(settings))), *BUILT_IN)
+    return (*chain.from_iterable(map(load_prompts, list_references(settings))), *BUILT_IN)
 
 
 def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
@@ -297,40 +313,42 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
         ValueError: it cannot be loaded; one line says why.
     """
     if reference.startswith("{"):
-        return (prompt_format(PromptFile.model_validate_json(reference)),)
+        return (make_prompt_format(PromptFile.model_validate_json(reference)),)
     if is_prompt_file(reference):
-        return (prompt_format(load_prompt_file(parse_path(reference))),)
-    place, _, name = reference.rpartition(":")
-    if not place and is_kind(name):
-        return definition(name).prompts
+        return (make_prompt_format(load_prompt_file(parse_path(reference))),)
+    location, _, name = reference.rpartition(":")
+    if not location and is_kind(name):
+        return find_definition(name).prompts
     try:
         names = vars(
-            load_python_file(place) if place.endswith(".py") else importlib.import_module(place)
+            load_python_file(location)
+            if location.endswith(".py")
+            else importlib.import_module(location)
         )
     except Exception as error:  # whatever a user's module raises is why it cannot be loaded
         raise ValueError(
-            f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}"
+            f"--prompt {reference}: cannot load {location!r}: {type(error).__name__}: {error}"
         ) from error
-    found = names.get(name)
-    if isinstance(found, JudgeDefinition):
-        return found.prompts
-    if not isinstance(found, PromptFormat):
-        raise ValueError(f"--prompt {reference}: {place!r} has no PromptFormat named {name!r}")
-    return (found,)
+    value = names.get(name)
+    if isinstance(value, JudgeDefinition):
+        return value.prompts
+    if not isinstance(value, PromptFormat):
+        raise ValueError(f"--prompt {reference}: {location!r} has no PromptFormat named {name!r}")
+    return (value,)
 
 
 def make_reference(prompt: PromptFormat | str) -> str:
     """The reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
     if isinstance(prompt, str):
-        place, _, name = prompt.rpartition(":")
-        return f"{Path(place).resolve()}:{name}" if place.endswith(".py") else prompt
+        location, _, name = prompt.rpartition(":")
+        return f"{Path(location).resolve()}:{name}" if location.endswith(".py") else prompt
     for module in list(sys.modules.values()):
-        named = next((name for name, value in vars(module).items() if value is prompt), None)
+        prompt_name = next((name for name, value in vars(module).items() if value is prompt), None)
         path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
-        if named is not None and path is not None:
+        if prompt_name is not None and path is not None:
             # A script is no module to another process, and a file may have been loaded under a name
             # of its own.
-            return f"{spec.name if spec is not None and '.' in spec.name else path}:{named}"
+            return f"{spec.name if spec is not None and '.' in spec.name else path}:{prompt_name}"
     raise ValueError(
         f"give the prompt with the sections {prompt.sections} a name at the top of its file"
     )
@@ -351,21 +369,21 @@ _SENTENCES = (
 )
 
 
-def write(request: ChatRequest, index: int) -> str:
+def write_answer(request: ChatRequest, index: int) -> str:
     """An answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
 
     The model's name determines its length, its share of the prompt's words, and whether it is a
     list. The rest depends on the messages and, above temperature 0, on temperature, seed and index.
     """
-    rng, style = _rng("answer", request, index), generator(0, request.model, "style")
+    rng, style = _make_rng("answer", request, index), make_generator(0, request.model, "style")
     length, share, is_list = style.uniform(55, 140), style.uniform(0.3, 1.0), style.random() < 0.4
     if request.temperature > 0:
         length, share = length + rng.uniform(-12, 12), share * rng.uniform(0.6, 1.4)
-    topic = _topic(request)
+    topic = _find_topic(request)
     words = cycle(rng.sample(topic, min(len(topic), max(2, round(share * len(topic))))))
     sentences: list[str] = []
     while sum(len(sentence.split()) for sentence in sentences) < length:
-        sentences += _sentences(rng.sample(_SENTENCES, 3), words)
+        sentences += _fill_sentences(rng.sample(_SENTENCES, 3), words)
     return ("\n- " if is_list else " ").join(sentences)
 
 
@@ -374,16 +392,16 @@ def plays_user(request: ChatRequest) -> bool:
     return system_text(request.messages).startswith(prompts.load("user").partition("\n")[0])
 
 
-def user_message(request: ChatRequest, index: int) -> str:
+def write_user_message(request: ChatRequest, index: int) -> str:
     """What a user says next: a question about two of the policy's words, or, the likelier the later, a farewell."""
-    rng, said = (
-        _rng("user", request, index),
+    rng, message_count = (
+        _make_rng("user", request, index),
         sum(message.role == "assistant" for message in request.messages),
     )
     first, second = rng.sample(
-        [word for word in _topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2
+        [word for word in _find_topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2
     )
-    if rng.random() < 0.2 * (said - 1):
+    if rng.random() < 0.2 * (message_count - 1):
         return (
             f"Thank you, that is all about {first}.\n\n"
             f"{prompts.load('user').rpartition(chr(10))[2]}"
@@ -394,28 +412,28 @@ def user_message(request: ChatRequest, index: int) -> str:
     )
 
 
-def think(request: ChatRequest, index: int) -> str:
+def write_thinking(request: ChatRequest, index: int) -> str:
     """The thinking before the answer of choice `index`."""
-    return _sentences([_rng("thought", request, index).choice(_SENTENCES)], iter(_topic(request)))[
-        0
-    ]
+    return _fill_sentences(
+        [_make_rng("thought", request, index).choice(_SENTENCES)], iter(_find_topic(request))
+    )[0]
 
 
-def _sentences(templates: Sequence[str], words: Iterator[str]) -> list[str]:
+def _fill_sentences(templates: Sequence[str], words: Iterator[str]) -> list[str]:
     return [template.format(a=next(words), b=next(words)) for template in templates]
 
 
-def _topic(request: ChatRequest) -> tuple[str, ...]:
+def _find_topic(request: ChatRequest) -> tuple[str, ...]:
     """The words of the last user message that has any."""
     for message in reversed(request.messages):
-        if message.role == "user" and (found := salient_words(message.content)):
-            return found if len(found) > 1 else (*found, *_FALLBACK)
+        if message.role == "user" and (topic := find_salient_words(message.content)):
+            return topic if len(topic) > 1 else (*topic, *_FALLBACK)
     return _FALLBACK
 
 
-def _rng(purpose: str, request: ChatRequest, index: int) -> Random:
+def _make_rng(purpose: str, request: ChatRequest, index: int) -> Random:
     drawn = (request.temperature, request.seed, index) if request.temperature > 0 else ()
-    return generator(0, repr((request.model, drawn, request.messages)), purpose)
+    return make_generator(0, repr((request.model, drawn, request.messages)), purpose)
 
 
 _NOISE = (
@@ -432,7 +450,7 @@ _NOISE = (
 )
 
 
-def answers(
+def make_answers(
     request: ChatRequest,
     prompts: Sequence[PromptFormat] = BUILT_IN,
     *,
@@ -447,10 +465,10 @@ def answers(
         BadRequest: the prompt is not known, and `judge_only` is set.
     """
     if plays_user(request):
-        return [user_message(request, index) for index in range(request.n)]
-    reading = read_prompt(request.asked, prompts)
-    if reading is None and judge_only:
-        lines = islice(marker_lines(request.messages[-1].content), 8)
+        return [write_user_message(request, index) for index in range(request.n)]
+    parsed = read_prompt(request.plain_messages, prompts)
+    if parsed is None and judge_only:
+        lines = islice(find_marker_lines(request.messages[-1].content), 8)
         titles = ", ".join(repr(line.text) for line in lines) or "none"
         raise BadRequest(
             "the offline judge does not know this prompt: no judge's sections are in it. Declare a "
@@ -463,14 +481,16 @@ def answers(
     texts = []
     for index in range(request.n):
         text = (
-            write(request, index)
-            if reading is None
-            else judge_reply(reading, request, index, opinion)
+            write_answer(request, index)
+            if parsed is None
+            else make_judge_reply(parsed, request, index, opinion)
         )
-        texts.append(f"<think>\n{think(request, index)}\n</think>\n\n{text}" if thinks else text)
+        texts.append(
+            f"<think>\n{write_thinking(request, index)}\n</think>\n\n{text}" if thinks else text
+        )
     return texts
 
 
-def noise(request: ChatRequest, index: int = 0) -> str:
+def write_noise(request: ChatRequest, index: int = 0) -> str:
     """Random lower-case words for choice `index`, without verdict, digit, bracket, quotation mark or single letter."""
-    return " ".join(generator(index, request.digest, "noise").choices(_NOISE, k=12))
+    return " ".join(make_generator(index, request.digest, "noise").choices(_NOISE, k=12))

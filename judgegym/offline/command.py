@@ -108,13 +108,13 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     """
     parser = make_parser(prog)
     options = parser.parse_args(argv)
-    event_loop.allow_many_connections()
+    event_loop.raise_open_file_limit()
     try:
         prompts = [*chain.from_iterable(map(load_prompts, options.prompt))]
         faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]
-        plain = ("latency_ms", "slow_ms", "retry_after", "judge_only", "prefix_cache", "text_only")
-        given = {name: getattr(options, name) for name in plain}
-        settings = StandInSettings(faults=faults, away=away, prompts=prompts, **given)
+        names = ("latency_ms", "slow_ms", "retry_after", "judge_only", "prefix_cache", "text_only")
+        plain_options = {name: getattr(options, name) for name in names}
+        settings = StandInSettings(faults=faults, away=away, prompts=prompts, **plain_options)
         listener = process.listen(options.host, options.port)
     except ValueError as error:
         parser.error(str(error))

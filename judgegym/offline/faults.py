@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 import orjson
 
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.llm import wire
 from judgegym.offline import request as protocol
-from judgegym.offline.answers import noise
-from judgegym.offline.request import ChatRequest, Json, events
+from judgegym.offline.answers import write_noise
+from judgegym.offline.request import ChatRequest, Json, make_events
 
 JSON_BODY: Mapping[str, str] = {"Content-Type": "application/json"}
 HTML_PAGE = (
@@ -67,14 +67,14 @@ def send_json(body: bytes, status: int = 200, **more: Any) -> Effect:
 def send_completion(request: ChatRequest, completion: Json, *, is_answer: bool = False) -> Effect:
     """Send a completion as it was asked for: as one body, or as a stream."""
     if request.stream:
-        pieces = events(completion, include_usage=bool(request.stream_options.include_usage))
+        pieces = make_events(completion, include_usage=bool(request.stream_options.include_usage))
         return Effect(pieces=pieces, headers=_EVENTS, is_answer=is_answer)
     return send_json(orjson.dumps(completion), is_answer=is_answer)
 
 
 def send_error(status: int, fault: str, headers: Mapping[str, str] | None = None) -> Effect:
     """Send an error status with a body that names the fault."""
-    body = protocol.error(status, f"fault {fault}, injected on purpose")
+    body = protocol.make_error(status, f"fault {fault}, injected on purpose")
     return send_json(body, status, headers={**JSON_BODY, **(headers or {})})
 
 
@@ -96,7 +96,7 @@ class Attempt:
 
     def completion(self) -> Json:
         """Return the right answer."""
-        return protocol.completion(self.request, self.texts())
+        return protocol.make_completion(self.request, self.texts())
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _cut_choice(choice: Json, reason: str) -> None:
     half = text[: len(text) // 2]
     choice["message"]["content"] = half
     choice["finish_reason"] = reason
-    count = len(protocol.completion_ids(half, stopped=False))
+    count = len(protocol.make_completion_ids(half, stopped=False))
     if "token_ids" in choice:
         choice["token_ids"] = choice["token_ids"][:count]
     if choice["logprobs"] is not None:
@@ -151,17 +151,17 @@ def _cut_choice(choice: Json, reason: str) -> None:
 
 
 def _send_slowly(attempt: Attempt) -> Effect:
-    done = send_completion(attempt.request, attempt.completion(), is_answer=True)
-    size = -(-len(done.body) // _SLOW_PIECES)
-    pieces = [done.body[start : start + size] for start in range(0, len(done.body), size)]
-    length = {} if attempt.request.stream else {"Content-Length": str(len(done.body))}
-    return replace(done, pieces=pieces, headers={**done.headers, **length}, is_slow=True)
+    effect = send_completion(attempt.request, attempt.completion(), is_answer=True)
+    size = -(-len(effect.body) // _SLOW_PIECES)
+    pieces = [effect.body[start : start + size] for start in range(0, len(effect.body), size)]
+    length = {} if attempt.request.stream else {"Content-Length": str(len(effect.body))}
+    return replace(effect, pieces=pieces, headers={**effect.headers, **length}, is_slow=True)
 
 
 def _send_noise(attempt: Attempt) -> Effect:
     request = attempt.request
-    texts = [noise(request, index) for index in range(request.n)]
-    return send_completion(request, protocol.completion(request, texts))
+    texts = [write_noise(request, index) for index in range(request.n)]
+    return send_completion(request, protocol.make_completion(request, texts))
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -205,23 +205,23 @@ FAULTS: Mapping[str, Fault] = {
 
 @dataclass(frozen=True)
 class Faults:
-    """Rates by fault: an HTTP status from "400" to "599", or a name of `known`.
+    """Rates by fault: an HTTP status from "400" to "599", or a name of `kinds`.
 
     Every rate is a number from 0 to 1 and their sum is at most 1; anything else raises a
     `ValueError` of one line that names the fault and the value.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
-    known: Mapping[str, Fault] = field(default_factory=lambda: FAULTS)
+    kinds: Mapping[str, Fault] = field(default_factory=lambda: FAULTS)
 
     def __post_init__(self) -> None:
         """Check the rates."""
         for name, rate in self.rates.items():
-            if name not in self.known and not (
+            if name not in self.kinds and not (
                 isinstance(name, str) and re.fullmatch("[45][0-9]{2}", name)
             ):
                 raise ValueError(
-                    f"unknown kind of fault {name!r}: known are 400 to 599, {', '.join(self.known)}"
+                    f"unknown kind of fault {name!r}: known are 400 to 599, {', '.join(self.kinds)}"
                 )
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
                 raise ValueError(
@@ -237,7 +237,7 @@ class Faults:
     @classmethod
     def parse(cls, text: str) -> Faults:
         """Read a JSON object such as `{"429": 0.1, "drop": 0.02}`; raises `ValueError` with one line."""
-        rates: Any = wire.as_json(text)
+        rates: Any = wire.loads_or_none(text)
         if not isinstance(rates, dict):
             raise ValueError(
                 f'faults must be a JSON object such as {{"429": 0.1}}, not {text[:80]!r}'
@@ -250,17 +250,17 @@ class Faults:
         A function of the rates (not of their order), the digest and the attempt: attempts are
         independent draws.
         """
-        left = generator(attempt, digest, "fault").random()
+        remaining = make_generator(attempt, digest, "fault").random()
         for name, rate in sorted(self.rates.items()):
-            if left < rate:
+            if remaining < rate:
                 return name
-            left -= rate
+            remaining -= rate
         return None
 
     def effect(self, name: str, attempt: Attempt) -> Effect:
         """What this fault does to an attempt."""
         return (
-            self.known[name].effect(attempt) if name in self.known else send_error(int(name), name)
+            self.kinds[name].effect(attempt) if name in self.kinds else send_error(int(name), name)
         )
 
 

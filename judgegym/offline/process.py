@@ -129,11 +129,11 @@ class StandIn:
                 stdout=PIPE,
                 stderr=errors,
                 cwd=_ROOT,
-                env={**os.environ, "PYTHONPATH": _search_path()},
+                env={**os.environ, "PYTHONPATH": _make_search_path()},
                 start_new_session=True,
             )
             try:
-                self._base_url = await _ready(self._process, errors)
+                self._base_url = await _wait_until_ready(self._process, errors)
             except BaseException:  # any error, also a cancellation: end the child, and raise it
                 await self.__aexit__(None, None, None)
                 raise
@@ -173,7 +173,7 @@ async def running_stand_ins(
     rates = {**faults}
     latency_ms = rates.pop("latency_ms", 0.0)
     try:
-        made = [
+        stand_ins = [
             StandIn(latency_ms, rates, judge_only=is_judge, prompts=prompts)
             for is_judge in judges.values()
         ]
@@ -182,17 +182,17 @@ async def running_stand_ins(
         raise SettingsError(f"{names}: {error}") from error
     async with AsyncExitStack() as stack:
         # All at once; when one fails, the others are there to be stopped.
-        for failed in await asyncio.gather(
-            *map(stack.enter_async_context, made), return_exceptions=True
+        for result in await asyncio.gather(
+            *map(stack.enter_async_context, stand_ins), return_exceptions=True
         ):
-            if isinstance(failed, RuntimeError):
-                raise SettingsError(f"--offline: {failed}") from failed
-            if isinstance(failed, BaseException):
-                raise failed
-        yield {role: stand_in.base_url for role, stand_in in zip(judges, made, strict=True)}
+            if isinstance(result, RuntimeError):
+                raise SettingsError(f"--offline: {result}") from result
+            if isinstance(result, BaseException):
+                raise result
+        yield {role: stand_in.base_url for role, stand_in in zip(judges, stand_ins, strict=True)}
 
 
-def _search_path() -> str:
+def _make_search_path() -> str:
     """This process's, so that the child finds every module that is found here; the checkout goes first.
 
     A folder of this package is left out: there `judgegym/statistics` would hide the standard
@@ -203,7 +203,7 @@ def _search_path() -> str:
     return os.pathsep.join([str(_ROOT), *outside])
 
 
-async def _ready(process: Process, errors: IO[bytes]) -> str:
+async def _wait_until_ready(process: Process, errors: IO[bytes]) -> str:
     """Wait for the start-up line; returns the URL in it."""
     assert process.stdout is not None  # it is a pipe
     line = ""

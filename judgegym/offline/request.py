@@ -47,7 +47,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.parsing.verdict_parser import strip_form
 
 _LARGEST = 2**63 - 1
@@ -57,7 +57,7 @@ class BadRequest(ValueError):
     """A request that cannot be answered; the message is sent to the client and names the wrong field."""
 
 
-def _joined(content: Any) -> Any:
+def _join_texts(content: Any) -> Any:
     """The text of a message's content: of a list of parts the texts joined, of null none."""
     if isinstance(content, list):
         texts = [part.get("text", "") for part in content if isinstance(part, dict)]
@@ -70,7 +70,7 @@ class RequestMessage:
     """One message of the conversation, its text parts joined."""
 
     role: str
-    content: Annotated[str, BeforeValidator(_joined)] = ""
+    content: Annotated[str, BeforeValidator(_join_texts)] = ""
 
 
 class _Schema(BaseModel):
@@ -145,7 +145,7 @@ class ChatRequest(BaseModel):
         return tuple(form.json_schema.schema_.properties) if is_object else None  # type: ignore[union-attr]
 
     @cached_property
-    def asked(self) -> tuple[RequestMessage, ...]:
+    def plain_messages(self) -> tuple[RequestMessage, ...]:
         """The messages without the form of the answer."""
         if self.properties is None:
             return self.messages
@@ -158,13 +158,13 @@ class ChatRequest(BaseModel):
         return _digest(self._data, "stream", "stream_options")
 
     @cached_property
-    def question(self) -> str:
+    def question_digest(self) -> str:
         """The digest without the form of the answer, in field and messages: what is answered does not depend on it."""
         if self.properties is None:
             return self.digest
         messages = [
             *self._data["messages"][:-1],
-            {**self._data["messages"][-1], "content": self.asked[-1].content},
+            {**self._data["messages"][-1], "content": self.plain_messages[-1].content},
         ]
         return _digest(
             {**self._data, "messages": messages}, "stream", "stream_options", "response_format"
@@ -172,8 +172,8 @@ class ChatRequest(BaseModel):
 
 
 def _digest(data: Mapping[str, Any], *without: str) -> str:
-    kept = {name: value for name, value in data.items() if name not in without}
-    return hashlib.sha256(orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    fields = {name: value for name, value in data.items() if name not in without}
+    return hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def system_text(messages: Sequence[RequestMessage]) -> str:
@@ -196,13 +196,15 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
     except ValidationError as error:
-        wrong = error.errors()[0]
+        first_error = error.errors()[0]
         name = "".join(
-            f"[{step}]" if isinstance(step, int) else f".{step}" for step in wrong["loc"]
+            f"[{step}]" if isinstance(step, int) else f".{step}" for step in first_error["loc"]
         )
-        shown = repr(wrong["input"])
-        found = shown if len(shown) <= 80 else shown[:77] + "..."
-        raise BadRequest(f"'{name.removeprefix('.')}': {wrong['msg']}, not {found}") from None
+        shown = repr(first_error["input"])
+        excerpt = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise BadRequest(
+            f"'{name.removeprefix('.')}': {first_error['msg']}, not {excerpt}"
+        ) from None
     return request
 
 
@@ -216,24 +218,24 @@ _DIGITS = range(ord("0"), ord("9") + 1)
 _NO_DIGIT = 0.02  # the share of tokens that are no digit in what the sampled digit leaves over
 
 
-def prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
+def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
     """The conversation in ChatML, with the beginning of the answer."""
     ids: list[int] = []
     for message in messages:
         ids += [
             IM_START,
-            *completion_ids(f"{message.role}\n{message.content}", stopped=True),
+            *make_completion_ids(f"{message.role}\n{message.content}", stopped=True),
             *b"\n",
         ]
     return [*ids, IM_START, *b"assistant\n"]
 
 
-def completion_ids(text: str, *, stopped: bool) -> list[int]:
+def make_completion_ids(text: str, *, stopped: bool) -> list[int]:
     """The answer, and the token that ends it where the model stopped by itself."""
     return [*text.encode("utf-8", "replace"), *([IM_END] if stopped else [])]
 
 
-def logprob_entries(
+def make_logprob_entries(
     digest: str, index: int, ids: Sequence[int], alternatives: int
 ) -> list[dict[str, Any]]:
     """The protocol's entry for each token: its logprob, a function of the request and the choice.
@@ -241,34 +243,34 @@ def logprob_entries(
     With alternatives, also its text, and for a digit the likeliest tokens at its place, itself
     being the first: scores are what a judge's probabilities are wanted for.
     """
-    rng = generator(index, digest, "logprobs")
+    rng = make_generator(index, digest, "logprobs")
     entries: list[dict[str, Any]] = []
     for token in ids:
         value = -0.01 - 3.0 * rng.random()
         if not alternatives:
             entries.append({"logprob": value})
         elif token in _DIGITS:
-            top = _digits(token, 0.9 + 0.1 * value)
+            top = _digit_alternatives(token, 0.9 + 0.1 * value)
             entries.append({**top[0], "top_logprobs": top[:alternatives]})
         else:
             entries.append({"token": _TEXTS[token], "logprob": value, "top_logprobs": []})
     return entries
 
 
-def _digits(token: int, mass: float) -> list[dict[str, Any]]:
+def _digit_alternatives(token: int, mass: float) -> list[dict[str, Any]]:
     """The digits at the place of a digit, likeliest first: itself with this mass, and its neighbours with the rest."""
     neighbours = [
         (digit, share) for digit, share in ((token + 1, 0.7), (token - 1, 0.3)) if digit in _DIGITS
     ]
-    rest = (1 - mass) * (1 - _NO_DIGIT) / sum(share for _, share in neighbours)
-    shares = [(token, mass), *((digit, rest * share) for digit, share in neighbours)]
+    remainder = (1 - mass) * (1 - _NO_DIGIT) / sum(share for _, share in neighbours)
+    shares = [(token, mass), *((digit, remainder * share) for digit, share in neighbours)]
     return [{"token": _TEXTS[digit], "logprob": math.log(share)} for digit, share in shares]
 
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 
-def completion(
+def make_completion(
     request: ChatRequest, texts: Sequence[str], *, cached: int | None = None
 ) -> dict[str, Any]:
     """The answer to a request with these choices, each within the request's `max_tokens`.
@@ -279,7 +281,7 @@ def completion(
     choices: list[dict[str, Any]] = []
     used = 0
     for index, text in enumerate(texts):
-        content, count, short = cut(text, request.max_tokens)
+        content, count, short = cut_text(text, request.max_tokens)
         used += count
         choice: dict[str, Any] = {
             "index": index,
@@ -288,7 +290,7 @@ def completion(
             "finish_reason": "length" if short else "stop",
         }
         ids = (
-            completion_ids(content, stopped=not short)
+            make_completion_ids(content, stopped=not short)
             if request.return_token_ids or request.logprobs
             else []
         )
@@ -296,7 +298,7 @@ def completion(
             choice["token_ids"] = ids
         if request.logprobs:
             choice["logprobs"] = {
-                "content": logprob_entries(request.digest, index, ids, request.top_logprobs)
+                "content": make_logprob_entries(request.digest, index, ids, request.top_logprobs)
             }
         choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
@@ -304,7 +306,7 @@ def completion(
         {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}
     )
     ids_of_prompt = (
-        {"prompt_token_ids": prompt_ids(request.messages)} if request.return_token_ids else {}
+        {"prompt_token_ids": make_prompt_ids(request.messages)} if request.return_token_ids else {}
     )
     return {
         **ids_of_prompt,
@@ -322,7 +324,7 @@ def completion(
     }
 
 
-def error(status: int, message: str) -> bytes:
+def make_error(status: int, message: str) -> bytes:
     """An error in the shape that OpenAI clients read."""
     kind = (
         "rate_limit_error"
@@ -336,7 +338,7 @@ def error(status: int, message: str) -> bytes:
     )
 
 
-def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
+def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
     """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
     count, end = 0, 0
     for piece in _PIECE.finditer(text):
@@ -348,17 +350,17 @@ def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
 
 def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
     """The chat request that asks the same as one of the Responses API."""
-    given, instructions = data.get("input"), data.get("instructions")
-    if not isinstance(given, str | list) or not given:
+    items, instructions = data.get("input"), data.get("instructions")
+    if not isinstance(items, str | list) or not items:
         raise BadRequest("'input' must be a non-empty string or list")
     if data.get("stream"):
         raise BadRequest("'stream' must be false: the stand-in streams chat completions only")
     messages = [] if instructions is None else [{"role": "system", "content": instructions}]
-    for place, item in enumerate(
-        [{"role": "user", "content": given}] if isinstance(given, str) else given
+    for index, item in enumerate(
+        [{"role": "user", "content": items}] if isinstance(items, str) else items
     ):
         if not isinstance(item, dict):
-            raise BadRequest(f"'input[{place}]' must be an object")
+            raise BadRequest(f"'input[{index}]' must be an object")
         kind = item.get("type", "message")
         if kind == "function_call_output":
             messages.append({"role": "tool", "content": item.get("output")})
@@ -381,7 +383,7 @@ def _parse_nemo_gym_seed(metadata: Any) -> Any:
         return None
 
 
-def response(completion: dict[str, Any]) -> dict[str, Any]:
+def convert_to_responses(completion: dict[str, Any]) -> dict[str, Any]:
     """The answer in place of a chat completion with one choice."""
     (choice,), usage = completion["choices"], completion["usage"]
     name = completion["id"].removeprefix("chatcmpl-")
@@ -426,7 +428,7 @@ _OF_CHUNKS = ("id", "created", "model")
 _DONE = b"data: [DONE]\n\n"
 
 
-def events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
+def make_events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
     """The events of an answer.
 
     Args:
@@ -436,17 +438,17 @@ def events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]
     head = {**{name: completion[name] for name in _OF_CHUNKS}, "object": "chat.completion.chunk"}
     usage = {"usage": None} if include_usage else {}
     first = {name: completion[name] for name in ("prompt_token_ids",) if name in completion}
-    written = []
+    lines = []
     for turn in zip_longest(*(list(_split_choice(choice)) for choice in completion["choices"])):
         for chunk in filter(None, turn):
-            written.append(_event({**head, **first, "choices": [chunk], **usage}))
+            lines.append(_format_event({**head, **first, "choices": [chunk], **usage}))
             first = {}
     if include_usage and "usage" in completion:
-        written.append(_event({**head, "choices": [], "usage": completion["usage"]}))
-    return [*written, _DONE]
+        lines.append(_format_event({**head, "choices": [], "usage": completion["usage"]}))
+    return [*lines, _DONE]
 
 
-def _event(chunk: Json) -> bytes:
+def _format_event(chunk: Json) -> bytes:
     return b"data: %b\n\n" % orjson.dumps(chunk)
 
 
@@ -457,30 +459,30 @@ def _split_choice(choice: Json) -> Iterator[Json]:
     logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
     entries = None if logprobs is None else logprobs["content"]
     yield _chunk(choice, {"role": role, "content": None if content is None else ""})
-    place = 0
-    for piece in _pieces(content):
-        end = place + len(piece.encode("utf-8", "replace"))
+    offset = 0
+    for piece in _split_text(content):
+        end = offset + len(piece.encode("utf-8", "replace"))
         yield _chunk(
-            choice, {"content": piece}, entries and entries[place:end], ids and ids[place:end]
+            choice, {"content": piece}, entries and entries[offset:end], ids and ids[offset:end]
         )
-        place = end
+        offset = end
     for name, value in message.items():
         if value not in (None, []):
             is_calls = name == "tool_calls"
             yield _chunk(
                 choice,
                 {
-                    name: [{"index": i, **each} for i, each in enumerate(value)]
+                    name: [{"index": i, **call} for i, call in enumerate(value)]
                     if is_calls
                     else value
                 },
             )
-    rest = {
+    other_fields = {
         name: value
         for name, value in choice.items()
         if name not in ("message", "logprobs", "token_ids")
     }
-    yield {**_chunk(choice, {}, entries and entries[place:], ids and ids[place:]), **rest}
+    yield {**_chunk(choice, {}, entries and entries[offset:], ids and ids[offset:]), **other_fields}
 
 
 def _chunk(
@@ -500,8 +502,8 @@ def _chunk(
     }
 
 
-def _pieces(content: object) -> list[str]:
+def _split_text(content: object) -> list[str]:
     """The words of a text, each with the white space before it; of a list of parts, those of all parts."""
     if isinstance(content, list):
-        return [piece for part in content for piece in _pieces(part["text"])]
+        return [piece for part in content for piece in _split_text(part["text"])]
     return _WORD.findall(content) if isinstance(content, str) else []

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from judgegym.offline.answers import Opinion, merit, quality
+from judgegym.offline.answers import Opinion, compute_merit, measure_quality
 from judgegym.offline.request import BadRequest
 
 PATHS = ("/classify", "/score", "/pooling", "/get_reward")
@@ -21,57 +21,59 @@ _LEAST = 1e-3
 """The lowest merit that has a logit, and the highest one's distance from 1."""
 
 
-def reward_answer(path: str, body: bytes, opinion: Opinion | None = None) -> bytes:
+def make_reward_response(path: str, body: bytes, opinion: Opinion | None = None) -> bytes:
     """The answer to a request to one of `PATHS`; an `opinion` replaces the merits.
 
     Raises:
         BadRequest: the request has not the fields of such a server.
     """
     try:
-        asked = orjson.loads(body)
-        pairs = _pairs(path, asked)
-        merits = [merit(quality(response, prompt)) for prompt, response in pairs]
+        request = orjson.loads(body)
+        pairs = _read_pairs(path, request)
+        merits = [compute_merit(measure_quality(response, prompt)) for prompt, response in pairs]
         if opinion is not None:
             merits = [min(max(opinion([""])[""], _LEAST), 1.0 - _LEAST) for _ in pairs]
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise BadRequest(f"{path}: not a request to a reward model: {error!r}") from None
     tokens = sum(len(prompt) + len(response) for prompt, response in pairs) // _CHARACTERS_PER_TOKEN
     return orjson.dumps(
-        _answer(path, asked, [math.log(share / (1.0 - share)) for share in merits], tokens)
+        _make_response(path, request, [math.log(share / (1.0 - share)) for share in merits], tokens)
     )
 
 
-def _pairs(path: str, asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def _read_pairs(path: str, request: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Prompts and responses; of a conversation as one text the prompt is unknown."""
     if path == "/score":
-        return [*zip(_listed(asked["text_1"]), _listed(asked["text_2"]), strict=False)]
-    if messages := asked.get("messages"):
+        return [*zip(_as_list(request["text_1"]), _as_list(request["text_2"]), strict=False)]
+    if messages := request.get("messages"):
         return [
             ("\n".join(message["content"] for message in messages[:-1]), messages[-1]["content"])
         ]
-    name = "query" if path == "/get_reward" else "text" if "text" in asked else "input"
-    return [("", text) for text in _listed(asked[name])]
+    name = "query" if path == "/get_reward" else "text" if "text" in request else "input"
+    return [("", text) for text in _as_list(request[name])]
 
 
-def _listed(value: str | Sequence[str]) -> Sequence[str]:
+def _as_list(value: str | Sequence[str]) -> Sequence[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _answer(path: str, asked: Mapping[str, Any], values: Sequence[float], tokens: int) -> object:
+def _make_response(
+    path: str, request: Mapping[str, Any], values: Sequence[float], tokens: int
+) -> object:
     if path == "/get_reward":
         return {"rewards": values, "scores": values}
-    if "text" in asked:
+    if "text" in request:
         return [
             {"embedding": [value], "meta_info": {"prompt_tokens": tokens // len(values)}}
             for value in values
         ]
-    if asked.get("use_activation", True):
+    if request.get("use_activation", True):
         values = [1.0 / (1.0 + math.exp(-value)) for value in values]
     names = {"/classify": "probs", "/score": "score", "/pooling": "data"}
     data = [
-        {"index": place, names[path]: value if path == "/score" else [value]}
+        {"index": index, names[path]: value if path == "/score" else [value]}
         | ({"label": "LABEL_0", "num_classes": 1} if path == "/classify" else {})
-        for place, value in enumerate(values)
+        for index, value in enumerate(values)
     ]
     return {
         "object": "list",

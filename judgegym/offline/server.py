@@ -23,11 +23,11 @@ from aiohttp import web
 
 from judgegym.llm.at_once import cancel_all
 from judgegym.offline import request as protocol
-from judgegym.offline.answers import BUILT_IN, answers
+from judgegym.offline.answers import BUILT_IN, make_answers
 from judgegym.offline.faults import Attempt, Effect, send_completion
 from judgegym.offline.process import BACKLOG, StandInSettings
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, parse_request
-from judgegym.offline.rewards import PATHS, reward_answer
+from judgegym.offline.rewards import PATHS, make_reward_response
 
 
 class Listener:
@@ -110,16 +110,16 @@ class PrefixCache:
     def cached_tokens(self, messages: Sequence[RequestMessage]) -> int:
         """How many tokens this prompt and earlier ones have in common at their beginning; it is known from now on."""
         text = "".join(f"<{message.role}>{message.content}" for message in messages)
-        before, known, is_known = 0, 0, True
+        before, known_blocks, is_known = 0, 0, True
         for start in range(0, len(text) - _CHARACTERS + 1, _CHARACTERS):
             before = hash((before, text[start : start + _CHARACTERS]))
             is_known = is_known and before in self._blocks
-            known += is_known
+            known_blocks += is_known
             self._blocks[before] = None
             self._blocks.move_to_end(before)
         while len(self._blocks) > _BLOCKS_KEPT:
             self._blocks.popitem(last=False)
-        return known * BLOCK_TOKENS
+        return known_blocks * BLOCK_TOKENS
 
 
 _MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judgegym.offline"}
@@ -189,22 +189,22 @@ class StandInServer:
             self._by_model[request.model] += 1
             if self._settings.text_only and request.properties is not None:
                 raise BadRequest("response_format is not supported by this endpoint: leave it out")
-            fault = self._fault(request, is_spared=in_responses)
-            done = self._respond(request, fault, in_responses=in_responses)
+            fault = self._draw_fault(request, is_spared=in_responses)
+            effect = self._respond(request, fault, in_responses=in_responses)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
                 return await self._send(
                     http, Effect("reset")
                 )  # this one may have been accepted as it went away
-            counts["answers"] += done.is_answer
-            self.answered[request.digest] += done.is_answer
-            return await self._send(http, done)
+            counts["answers"] += effect.is_answer
+            self.answered[request.digest] += effect.is_answer
+            return await self._send(http, effect)
         except BadRequest as bad:
-            return _json(protocol.error(400, str(bad)), 400)
+            return _json(protocol.make_error(400, str(bad)), 400)
         finally:
             counts["in_flight"] -= 1
 
-    def _fault(self, request: ChatRequest, *, is_spared: bool) -> str | None:
+    def _draw_fault(self, request: ChatRequest, *, is_spared: bool) -> str | None:
         """Draw this attempt's fault, and count both; faults are those of chat completions."""
         self.asked[request.digest] += 1
         if is_spared or not self._settings.faults.rates:
@@ -216,14 +216,16 @@ class StandInServer:
 
     def _respond(self, request: ChatRequest, fault: str | None, *, in_responses: bool) -> Effect:
         """What is done with this request under this fault."""
-        texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
+        texts = partial(make_answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             cached = (
                 None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
             )
-            answer = protocol.completion(request, texts(), cached=cached)
+            answer = protocol.make_completion(request, texts(), cached=cached)
             return send_completion(
-                request, protocol.response(answer) if in_responses else answer, is_answer=True
+                request,
+                protocol.convert_to_responses(answer) if in_responses else answer,
+                is_answer=True,
             )
         attempt = Attempt(request, self.asked[request.digest], texts, self._counts["answers"])
         done = self._settings.faults.effect(fault, attempt)
@@ -258,9 +260,9 @@ class StandInServer:
         body = await http.read()
         await asyncio.sleep(self._settings.latency_ms / 1000)
         try:
-            answer = reward_answer(http.path, body)
+            answer = make_reward_response(http.path, body)
         except BadRequest as bad:
-            return _json(protocol.error(400, str(bad)), 400)
+            return _json(protocol.make_error(400, str(bad)), 400)
         self._counts["answers"] += 1
         return _json(answer)
 

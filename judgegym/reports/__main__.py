@@ -67,7 +67,7 @@ def _write(options: argparse.Namespace) -> int:
         raise RunDirectoryError(
             f"{run} is empty; expected a run directory, a file of score, or one of process"
         )
-    correction = None if options.labels is None else _corrected(run, options.labels)
+    correction = None if options.labels is None else _print_correction(run, options.labels)
     try:
         if is_training_run(run):
             path = write_training_report(run, options.output)
@@ -81,15 +81,15 @@ def _write(options: argparse.Namespace) -> int:
             )
     except OSError as error:
         target = str(options.output or locate_report(run))
-        what = "written" if error.filename == target else "read"
+        action = "written" if error.filename == target else "read"
         raise SettingsError(
-            f"{error.filename or run} cannot be {what}: {error.strerror or error}"
+            f"{error.filename or run} cannot be {action}: {error.strerror or error}"
         ) from error
     terminal.say(f"The page is {path}")
     return 0
 
 
-def _corrected(path: Path, labels: Path) -> Correction:
+def _print_correction(path: Path, labels: Path) -> Correction:
     """Correct the result of a run, and print it.
 
     Raises:
@@ -142,7 +142,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     )
     add(
         "--samples",
-        type=_count,
+        type=_parse_count,
         default=MOST_ITEMS,
         metavar="N",
         help=f"{most} (default: {MOST_ITEMS})",
@@ -152,7 +152,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _count(text: str) -> int | None:
+def _parse_count(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.engine.terminal.output import Table, dollars
+from judgegym.engine.terminal.output import Table, format_dollars
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
-from judgegym.judges.parts.jury import JurySettings, jury_scores
+from judgegym.judges.parts.jury import JurySettings, compute_jury_scores
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm import wire
 from judgegym.llm.usage import Usage
@@ -111,19 +111,21 @@ class JudgesReport:
 
     def lines(self) -> Iterator[SummaryLine]:
         """Return a line for each judge, then the sentences."""
-        for each in self.members:
-            cost = "cost unknown" if each.cost is None else dollars(each.cost)
-            said = [f"{each.rows:,} rows, {each.calls:,} calls, {cost}"]
+        for member in self.members:
+            cost = "cost unknown" if member.cost is None else format_dollars(member.cost)
+            remarks = [f"{member.rows:,} rows, {member.calls:,} calls, {cost}"]
             if self.kind == _JURY:
-                said.append(f"κ with the others {_number(each.with_rest)}")
-            if each.points is not None:
-                said.append(f"{percent(each.points)} of points")
-            if each.adds is not None and each.adds_interval is not None:
-                said.append(
-                    f"adds {100 * each.adds:+.1f} points (95 %: {_in_points(each.adds_interval)})"
+                remarks.append(f"κ with the others {_format_number(member.with_rest)}")
+            if member.points is not None:
+                remarks.append(f"{percent(member.points)} of points")
+            if member.adds is not None and member.adds_interval is not None:
+                remarks.append(
+                    f"adds {100 * member.adds:+.1f} points (95 %: {_format_points(member.adds_interval)})"
                 )
             yield SummaryLine(
-                each.name, "–" if each.mean is None else f"{each.mean:.4f}", "; ".join(said)
+                member.name,
+                "–" if member.mean is None else f"{member.mean:.4f}",
+                "; ".join(remarks),
             )
         for sentence in self.words:
             yield SummaryLine("", "", sentence)
@@ -133,18 +135,19 @@ class JudgesReport:
         lines = tuple((line.label, line.value, line.remark) for line in self.lines())
         yield Table(self.kind.capitalize(), ("judge", "mean score", ""), lines)
         if self.kappas:
-            names = [each.name for each in self.members]
+            names = [member.name for member in self.members]
             rows = tuple(
-                (name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True)
+                (name, *map(_format_number, row))
+                for name, row in zip(names, self.kappas, strict=True)
             )
             yield Table("Agreement of members (κ)", ("", *names), rows)
 
 
-def _number(value: float | str) -> str:
+def _format_number(value: float | str) -> str:
     return "–" if isinstance(value, str) else f"{value:.2f}"
 
 
-class _Rows:
+class _JudgeScores:
     """The scores of a run's judges, a row for each judge, NaN where there is none; and those of the whole."""
 
     def __init__(self, run: SavedRun, names: Sequence[str], labels: Mapping[str, float]) -> None:
@@ -154,12 +157,14 @@ class _Rows:
         rows, prompts = list[list[object]](), list[str]()
         self.names, self.calls, self.usage = names, Counter[str](), defaultdict[str, Usage](Usage)
         for sample in run.samples():
-            for call, of_call in (sample.run.judge_calls or {}).items():
+            for call, call_run in (sample.run.judge_calls or {}).items():
                 name = call.partition("/")[0]
                 self.calls[name] += 1
-                self.usage[name] += of_call.usage
-            places = [mapping_or_empty(wire.lookup(sample.detail, key)) for key in _PLACES]
-            parts = next(filter(None, [sample.members, *places]), {})
+                self.usage[name] += call_run.usage
+            score_maps = [
+                mapping_or_empty(wire.lookup(sample.detail, key)) for key in _SCORE_FIELDS
+            ]
+            parts = next(filter(None, [sample.members, *score_maps]), {})
             if parts and sample.headline is not None:
                 whole = sample.headline.value if sample.headline.weight else None
                 scores = (parts.get(name) for name in names)
@@ -177,23 +182,23 @@ class _Rows:
     def points(self, scores: Floats) -> Floats:
         """Return the points of scores on each labelled row; NaN without label or score."""
         labels = self.labels
-        if {*_known(labels).tolist()} <= {0.0, 1.0}:
+        if {*_drop_missing(labels).tolist()} <= {0.0, 1.0}:
             scores, labels = sides(scores) / 2.0, sides(labels) / 2.0
-        found: Floats = 1.0 - abs(scores - labels)
-        return found
+        row_points: Floats = 1.0 - abs(scores - labels)
+        return row_points
 
-    def members(self) -> list[MemberReport]:
+    def report_members(self) -> list[MemberReport]:
         """Return what is said of judges of both kinds."""
-        found = []
+        reports = []
         for name, column in zip(self.names, self.scores, strict=True):
-            rows, cost = len(_known(column)), self.usage[name].cost
-            found.append(
+            rows, cost = len(_drop_missing(column)), self.usage[name].cost
+            reports.append(
                 MemberReport(name, rows, len(column) - rows, _mean(column), self.calls[name], cost)
             )
-        return found
+        return reports
 
 
-_PLACES = ("components", "parts")
+_SCORE_FIELDS = ("components", "parts")
 """Where the detail of a sample has the scores of judges: of scored data, of the environment prompts."""
 
 
@@ -205,23 +210,28 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     """
     import numpy as np
 
-    rows = _Rows(run, [*settings.judges], labels)
+    rows = _JudgeScores(run, [*settings.judges], labels)
     scores, points = (
         dict(zip(rows.names, rows.scores.tolist(), strict=True)),
         rows.points(rows.whole),
     )
     members: list[MemberReport] = []
-    for base, column in zip(rows.members(), rows.scores, strict=True):
-        rest = {name: of_other for name, of_other in scores.items() if name != base.name}
-        others = np.array(jury_scores(rest, settings, quorum=1))
+    for base, column in zip(rows.report_members(), rows.scores, strict=True):
+        other_scores = {name: values for name, values in scores.items() if name != base.name}
+        others = np.array(compute_jury_scores(other_scores, settings, quorum=1))
         kappa, moves = quadratic_kappa(column, others), _mean(abs(rows.whole - others))
-        own, (adds, interval) = (
+        member_points, (adds, interval) = (
             _mean(rows.points(column)),
-            _paired(points - rows.points(others), rows.prompts),
+            _paired_mean(points - rows.points(others), rows.prompts),
         )
         members.append(
             replace(
-                base, with_rest=kappa, moves=moves, points=own, adds=adds, adds_interval=interval
+                base,
+                with_rest=kappa,
+                moves=moves,
+                points=member_points,
+                adds=adds,
+                adds_interval=interval,
             )
         )
     alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
@@ -232,21 +242,21 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
         members=tuple(members),
         words=(words, *_compare_with_best(rows, members, points)),
         kappas=tuple(
-            tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores
+            tuple(quadratic_kappa(left, right) for right in rows.scores) for left in rows.scores
         ),
         alpha=alpha,
-        labels=len(_known(points)),
+        labels=len(_drop_missing(points)),
         points=_mean(points),
     )
 
 
 def _compare_with_best(
-    rows: _Rows, members: Sequence[MemberReport], points: Floats
+    rows: _JudgeScores, members: Sequence[MemberReport], points: Floats
 ) -> Iterator[str]:
     """Say whether the jury beats the member that is best on the labelled rows."""
     import numpy as np
 
-    count = len(_known(points))
+    count = len(_drop_missing(points))
     if 0 < count < FEWEST_LABELS:
         yield (
             f"{count} labels are too few to compare the jury with its members; {FEWEST_LABELS} or "
@@ -256,57 +266,57 @@ def _compare_with_best(
         return
     # On the rows that a member has judged: one that fails where rows are hard has the more points
     # without them.
-    gains = [_paired(points - rows.points(scores), rows.prompts) for scores in rows.scores]
-    known = [(gain, place) for place, (gain, _) in enumerate(gains) if gain is not None]
-    if not known:
+    gains = [_paired_mean(points - rows.points(scores), rows.prompts) for scores in rows.scores]
+    ranked_gains = [(gain, index) for index, (gain, _) in enumerate(gains) if gain is not None]
+    if not ranked_gains:
         return
-    gain, best = min(known)
+    gain, best = min(ranked_gains)
     interval = gains[best][1]
-    own = rows.points(rows.scores[best])
-    both = np.isfinite(points - own)
-    name, of = members[best].name, percent(own[both].mean())
+    best_points = rows.points(rows.scores[best])
+    both = np.isfinite(points - best_points)
+    name, best_percent = members[best].name, percent(best_points[both].mean())
     between = (
         "no interval: all rows are of one prompt"
         if interval is None
-        else f"95 %: {_in_points(interval)}"
+        else f"95 %: {_format_points(interval)}"
     )
-    by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} ({between})"
+    gain_text = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} ({between})"
     verdict = f"it is not certain that the jury is better than {name} alone"
     if interval is not None and interval.low > 0:
         verdict = "the jury beats its best member"
     elif interval is not None and interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    compared = (
-        f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {of}"
-    )
-    yield f"On {int(both.sum()):,} labelled rows {compared}: {by}; {verdict}"
+    compared = f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {best_percent}"
+    yield f"On {int(both.sum()):,} labelled rows {compared}: {gain_text}; {verdict}"
 
 
-def _in_points(interval: Interval) -> str:
+def _format_points(interval: Interval) -> str:
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
-def _known(values: Floats) -> Floats:
+def _drop_missing(values: Floats) -> Floats:
     import numpy as np
 
-    known: Floats = values[np.isfinite(values)]
-    return known
+    finite: Floats = values[np.isfinite(values)]
+    return finite
 
 
 def _mean(values: Floats) -> float | None:
-    known = _known(values)
-    return float(known.mean()) if len(known) else None
+    finite = _drop_missing(values)
+    return float(finite.mean()) if len(finite) else None
 
 
-def _paired(differences: Floats, prompts: Codes) -> tuple[float | None, Interval | None]:
+def _paired_mean(differences: Floats, prompts: Codes) -> tuple[float | None, Interval | None]:
     """Return the mean of differences by row, and its interval; `None` without rows of two prompts or more."""
     import numpy as np
 
-    known = np.isfinite(differences)
-    if not known.any():
+    finite = np.isfinite(differences)
+    if not finite.any():
         return None, None
     ends = UNIT.difference_ends
-    return _mean(differences), mean_interval(differences[known], clusters=prompts[known], ends=ends)
+    return _mean(differences), mean_interval(
+        differences[finite], clusters=prompts[finite], ends=ends
+    )
 
 
 def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
@@ -317,14 +327,14 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
     """
     import numpy as np
 
-    rows = _Rows(run, [*settings.cascade], {})
+    rows = _JudgeScores(run, [*settings.cascade], {})
     cheap, strong = rows.scores
     count, both = len(rows.whole), np.isfinite(cheap) & np.isfinite(strong) & ~rows.escalated
     escalated, rechecked = int(rows.escalated.sum()), int(both.sum())
     differ = int((sides(cheap) != sides(strong))[both].sum())
-    words, is_broken = promise_words(count, escalated, rechecked, differ, settings.cascade_harm)
+    words, is_broken = describe_promise(count, escalated, rechecked, differ, settings.cascade_harm)
     return JudgesReport(
-        *(_CASCADE, count, tuple(rows.members()), words),
+        *(_CASCADE, count, tuple(rows.report_members()), words),
         escalated=escalated,
         rechecked=rechecked,
         differ=differ,
@@ -332,7 +342,7 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
     )
 
 
-def promise_words(
+def describe_promise(
     rows: int, escalated: int, rechecked: int, differ: int, harm: float | None
 ) -> tuple[tuple[str, ...], bool]:
     """Say how often a cascade's judges differ where the cheap one decides, and whether the promise is broken.
@@ -350,24 +360,26 @@ def promise_words(
     """
     if not rows:
         return ("no row has a score",), False
-    kept = 1.0 - escalated / rows
-    said = f"{percent(escalated / rows)} of {rows:,} rows were escalated"
+    cheap_share = 1.0 - escalated / rows
+    escalation = f"{percent(escalated / rows)} of {rows:,} rows were escalated"
     if not rechecked:
-        return (f"{said}; none of the others was shown to both judges (cascade_recheck)",), False
-    least = kept * (1.0 - upper_bound(rechecked - differ, rechecked, level=_LEVEL))
-    most = kept * upper_bound(differ, rechecked, level=_LEVEL)
+        return (
+            f"{escalation}; none of the others was shown to both judges (cascade_recheck)",
+        ), False
+    least = cheap_share * (1.0 - upper_bound(rechecked - differ, rechecked, level=_LEVEL))
+    most = cheap_share * upper_bound(differ, rechecked, level=_LEVEL)
     bounds = f"at least {percent(least)}, at most {percent(most)} of all rows"
-    found = f"{differ:,} of {rechecked:,} rechecked rows differ ({bounds})"
+    recheck = f"{differ:,} of {rechecked:,} rechecked rows differ ({bounds})"
     if harm is None:
-        return (said, found), False
+        return (escalation, recheck), False
     promise = f"the promise of {percent(harm)}"
     if least > harm:
         return (
-            said,
-            f"{promise} no longer holds: {found}; judge with the strong one, or choose again",
+            escalation,
+            f"{promise} no longer holds: {recheck}; judge with the strong one, or choose again",
         ), True
     holds = "holds" if most <= harm else "is not contradicted"
-    return (said, f"{promise} {holds}: {found}"), False
+    return (escalation, f"{promise} {holds}: {recheck}"), False
 
 
 _REPORT = TypeAdapter(JudgesReport)

@@ -89,7 +89,7 @@ class FailureAnswers:
         if fault is not None and self.on_failure != "score":
             raise ValueError(fault)
 
-    def number(self, result: ResponseJudgment) -> float:
+    def choose_score(self, result: ResponseJudgment) -> float:
         """The score, or the number in its place.
 
         Raises:
@@ -103,7 +103,7 @@ class FailureAnswers:
             self.on_failure == "score" and result.status != BUDGET_SPENT
         ):  # which is no failure of a judge to train with
             return self.fallback_score
-        raise refusal(result)
+        raise make_failure_error(result)
 
     def placeholder(self, others: Sequence[float | None]) -> float:
         """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
@@ -114,11 +114,11 @@ class FailureAnswers:
         if not others:
             return self.fallback_score
         return statistics.fmean(
-            self.invalid_completion_score if each is None else each for each in others
+            self.invalid_completion_score if score is None else score for score in others
         )
 
 
-def refusal(result: ResponseJudgment) -> RequestError:
+def make_failure_error(result: ResponseJudgment) -> RequestError:
     """The error that tells of a failure by HTTP: 503 if the same request may succeed later, else 422 or 402."""
     if result.status == BUDGET_SPENT:
         return RequestError(402, BUDGET_SPENT, result.explanation)

@@ -27,9 +27,9 @@ from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
 from judgegym.server.operation import log_to_stderr
 from judgegym.server.request import Message, Receive, Send, ServerRequest, redact_token
-from judgegym.server.service import Service, failed_response, opened
+from judgegym.server.service import Service, error_response, open_service
 from judgegym.server.settings import RewardServerSettings, add_preset
-from judgegym.server.workers import server_processes
+from judgegym.server.workers import count_server_processes
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,9 @@ class RewardServer:
             settings: those of `python -m judgegym.server` by name, such as `config`. They come
                 before environment variables and the YAML file.
         """
-        self._arguments = [f"--{name}={_word(value)}" for name, value in settings.items()]
+        self._arguments = [
+            f"--{name}={_format_argument(value)}" for name, value in settings.items()
+        ]
         self._opening: _OpenService | None = None
 
     def load(self) -> LoadedSettings[RewardServerSettings]:
@@ -71,7 +73,7 @@ class RewardServer:
         finally:
             if opening is not None:
                 opening.closing.set()
-                await asyncio.wait([opening.holding])
+                await asyncio.wait([opening.task])
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a lifespan or a request; a websocket is refused."""
@@ -81,9 +83,9 @@ class RewardServer:
             except SettingsError as error:
                 logger.error("the reward server cannot be opened: %s", error)
                 service = None
-            await answer(service, scope, receive, send)
+            await serve_request(service, scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
 
@@ -94,15 +96,11 @@ class RewardServer:
             SettingsError: a setting is wrong.
         """
         opening = self._opening
-        if (
-            opening is None
-            or opening.holding.done()
-            or opening.loop is not asyncio.get_running_loop()
-        ):
+        if opening is None or opening.task.done() or opening.loop is not asyncio.get_running_loop():
             opening = self._opening = _OpenService(self)
         return await asyncio.shield(opening.ready)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         if not logging.getLogger(
             "judgegym"
@@ -125,13 +123,13 @@ class _OpenService:
         self.loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[Service] = self.loop.create_future()
         self.closing = asyncio.Event()
-        self.holding = self.loop.create_task(self._hold(server))
+        self.task = self.loop.create_task(self._hold(server))
 
     async def _hold(self, server: RewardServer) -> None:
         try:
             loaded = server.load()
-            loaded.settings.check_processes(server_processes())
-            async with opened(loaded) as service:
+            loaded.settings.check_processes(count_server_processes())
+            async with open_service(loaded) as service:
                 self.ready.set_result(service)
                 await self.closing.wait()
                 service.drain()
@@ -141,14 +139,16 @@ class _OpenService:
             self.ready.set_exception(error)
 
 
-async def answer(service: Service | None, scope: Message, receive: Receive, send: Send) -> None:
+async def serve_request(
+    service: Service | None, scope: Message, receive: Receive, send: Send
+) -> None:
     """Answer an HTTP request; cancel it if its caller leaves after the body. No service means wrong settings."""
     request = ServerRequest(scope, receive)
     scope["path"] = redact_token(scope["path"])  # the server's access log shows it
     try:
         if service is None:
             reason = "the settings of the reward server are wrong; its log says which"
-            response = failed_response(RequestError(500, "internal", reason), request.identity)
+            response = error_response(RequestError(500, "internal", reason), request.identity)
         else:
             response = await service.respond(request)
     except (ConnectionResetError, asyncio.CancelledError):
@@ -160,7 +160,7 @@ async def answer(service: Service | None, scope: Message, receive: Receive, send
     await response.send(send, has_body=request.method != "HEAD")
 
 
-def _word(value: JSON) -> str:
+def _format_argument(value: JSON) -> str:
     return value if isinstance(value, str) else wire.dumps(value).decode()
 
 

@@ -35,7 +35,10 @@ class ServerBudgets:
     """
 
     def __init__(
-        self, whole: ClientBudget, of_clients: Mapping[str, ClientBudget], clients: Iterable[str]
+        self,
+        whole: ClientBudget,
+        client_budgets: Mapping[str, ClientBudget],
+        clients: Iterable[str],
     ) -> None:
         """Begin with nothing spent.
 
@@ -48,26 +51,26 @@ class ServerBudgets:
             SettingsError: there is no token of a name.
         """
         names = [*clients]
-        if unknown := [name for name in of_clients if name not in (*names, OTHERS)]:
-            known = ", ".join((*names, OTHERS))
+        if unknown := [name for name in client_budgets if name not in (*names, OTHERS)]:
+            expected = ", ".join((*names, OTHERS))
             raise SettingsError(
-                f"--client_budgets: there is no token {unknown[0]!r}; expected one of {known}"
+                f"--client_budgets: there is no token {unknown[0]!r}; expected one of {expected}"
             )
-        is_any = whole != ClientBudget() or of_clients
+        is_any = whole != ClientBudget() or client_budgets
         self.whole = Budget(whole.calls, whole.usd, ends=False) if is_any else None
-        self._limits, self._of = of_clients, dict[str, Budget]()
+        self._limits, self._by_client = client_budgets, dict[str, Budget]()
         self.add_clients(names or [""])
 
     def add_clients(self, names: Iterable[str]) -> None:
         """Begin the budgets of further clients; those that are known keep what they have spent."""
         for name in names:
             limit = self._limits.get(name, self._limits.get(OTHERS))
-            if limit is not None and name not in self._of:
+            if limit is not None and name not in self._by_client:
                 owner = name or "all clients"
-                self._of[name] = Budget(
+                self._by_client[name] = Budget(
                     limit.calls, limit.usd, within=self.whole, owner=owner, ends=False
                 )
 
     def find_budget(self, client: str | None) -> Budget | None:
         """The budget of a client's requests, by the name of its token; `None` if only the one in all counts."""
-        return self._of.get(client or "")
+        return self._by_client.get(client or "")

@@ -35,7 +35,7 @@ from judgegym.judges.core.tasks import (
 _LONGEST_ID = 256
 
 
-class Sign(NamedTuple):
+class Signature(NamedTuple):
     """How a response is known again.
 
     Attributes:
@@ -49,11 +49,11 @@ class Sign(NamedTuple):
     is_empty: bool = False
 
 
-def make_sign(member: str | None, text: str, *, is_empty: bool = False) -> Sign:
+def make_signature(member: str | None, text: str, *, is_empty: bool = False) -> Signature:
     """The sign of a response; it is short, whatever the id, since it is kept with the results."""
     if member is not None and len(member) > _LONGEST_ID:
         member = f"sha256:{_digest(member).hex()}"
-    return Sign(member, _digest(text), is_empty)
+    return Signature(member, _digest(text), is_empty)
 
 
 def _digest(text: str) -> bytes:
@@ -65,7 +65,7 @@ class MemberSlot:
     """A place in a cohort.
 
     Attributes:
-        sign: of the response that took it.
+        signature: of the response that took it.
         number: among the responses that are judged, from 0; `None` for one that is not.
         waiting: how many callers wait for its result.
         answered: whether a caller has had the judgment.
@@ -73,7 +73,7 @@ class MemberSlot:
         was_late: whether one was told that it is late.
     """
 
-    sign: Sign
+    signature: Signature
     number: int | None = None
     waiting: int = 0
     answered: bool = False
@@ -88,7 +88,7 @@ class Cohort:
     Attributes:
         key: what its members have in common.
         size: how many there should be.
-        places: of the members that came.
+        slots: of the members that came.
         late: the signs of those that came too late.
         ids: of those that came, in time or too late, if they have one.
         closed_at: when it was closed; `None` while it is open.
@@ -107,8 +107,8 @@ class Cohort:
 
     key: str
     size: int
-    places: list[MemberSlot] = field(default_factory=list)
-    late: list[Sign] = field(default_factory=list)
+    slots: list[MemberSlot] = field(default_factory=list)
+    late: list[Signature] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     closed_at: float | None = None
     judged_at: float | None = None
@@ -125,47 +125,47 @@ class Cohort:
     @property
     def is_full(self) -> bool:
         """Whether all members are there."""
-        return len(self.places) >= self.size
+        return len(self.slots) >= self.size
 
     @property
-    def empty(self) -> int:
+    def empty_count(self) -> int:
         """How many members have nothing to judge, and are worth what an empty response is."""
-        return sum(place.number is None and not place.is_faulty for place in self.places)
+        return sum(slot.number is None and not slot.is_faulty for slot in self.slots)
 
-    def has(self, member: str | None) -> bool:
+    def has_member(self, member: str | None) -> bool:
         """Whether somebody in the cohort, or too late for it, has this id."""
         return member in self.ids
 
-    def misses(self, sign: Sign) -> None:
+    def add_late(self, signature: Signature) -> None:
         """A member came too late."""
-        self.late.append(sign)
-        if sign.member is not None:
-            self.ids.add(sign.member)
+        self.late.append(signature)
+        if signature.member is not None:
+            self.ids.add(signature.member)
 
-    def find_member(self, sign: Sign) -> MemberSlot | None:
+    def find_member(self, signature: Signature) -> MemberSlot | None:
         """The place that the response had when it came before."""
-        places = (place for place in self.places if place.sign == sign)
-        if sign.member is not None:
-            return next(places, None)
-        if sign.is_empty:
+        candidates = (slot for slot in self.slots if slot.signature == signature)
+        if signature.member is not None:
+            return next(candidates, None)
+        if signature.is_empty:
             return None
         return next(
-            (place for place in places if self.judged_at is not None or place.waiting == 0), None
+            (slot for slot in candidates if self.judged_at is not None or slot.waiting == 0), None
         )
 
-    def lacks(self, sign: Sign, since: float) -> bool:
+    def lacks(self, signature: Signature, since: float) -> bool:
         """Whether it was closed short, after `since`, and the response may be one of those that it lacks."""
         if (
             self.closed_at is None
             or self.closed_at < since
-            or len(self.places) + len(self.late) >= self.size
+            or len(self.slots) + len(self.late) >= self.size
         ):
             return False
-        return not self.has(sign.member)
+        return not self.has_member(signature.member)
 
 
 @dataclass(slots=True)
-class _OfKey:
+class _KeyCohorts:
     """The cohorts of a key, the oldest first.
 
     Attributes:
@@ -176,7 +176,7 @@ class _OfKey:
 
     open: dict[Cohort, None] = field(default_factory=dict)
     short: dict[Cohort, None] = field(default_factory=dict)
-    seated: dict[Sign, list[Cohort]] = field(default_factory=dict)
+    seated: dict[Signature, list[Cohort]] = field(default_factory=dict)
 
 
 class Register:
@@ -195,57 +195,62 @@ class Register:
             most_kept: most places of cohorts whose results are kept.
         """
         self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
-        self._by_key: dict[str, _OfKey] = {}
+        self._by_key: dict[str, _KeyCohorts] = {}
         self._judged: deque[Cohort] = deque()
         self._kept = 0
 
-    def repeated(self, key: str, sign: Sign) -> tuple[Cohort, MemberSlot] | None:
+    def find_repeated(self, key: str, signature: Signature) -> tuple[Cohort, MemberSlot] | None:
         """The place that a response had when it came before, if it did."""
-        for cohort in reversed(self._find_cohorts(key).seated.get(sign, ())):
-            place = cohort.find_member(sign)
-            if place is not None:
-                return cohort, place
+        for cohort in reversed(self._find_cohorts(key).seated.get(signature, ())):
+            slot = cohort.find_member(signature)
+            if slot is not None:
+                return cohort, slot
         return None
 
-    def missed(self, key: str, sign: Sign, now: float) -> Cohort | None:
+    def find_missed(self, key: str, signature: Signature, now: float) -> Cohort | None:
         """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
         for cohort in reversed(self._find_cohorts(key).short):
-            if sign in cohort.late or cohort.lacks(sign, now - self._late_s):
+            if signature in cohort.late or cohort.lacks(signature, now - self._late_s):
                 return cohort
         return None
 
-    def joinable(self, key: str, sign: Sign) -> Cohort | None:
+    def find_joinable(self, key: str, signature: Signature) -> Cohort | None:
         """The open cohort that a response joins, if there is one."""
         return next(
-            (cohort for cohort in self._find_cohorts(key).open if not cohort.has(sign.member)), None
+            (
+                cohort
+                for cohort in self._find_cohorts(key).open
+                if not cohort.has_member(signature.member)
+            ),
+            None,
         )
 
     def add(self, cohort: Cohort) -> None:
         """A cohort was opened."""
-        self._by_key.setdefault(cohort.key, _OfKey()).open[cohort] = None
+        self._by_key.setdefault(cohort.key, _KeyCohorts()).open[cohort] = None
 
-    def seat(self, cohort: Cohort, place: MemberSlot) -> None:
+    def add_member(self, cohort: Cohort, slot: MemberSlot) -> None:
         """A member has a place in a cohort."""
-        cohort.places.append(place)
-        if place.sign.member is not None:
-            cohort.ids.add(place.sign.member)
-        seated = self._find_cohorts(cohort.key).seated.setdefault(place.sign, [])
+        cohort.slots.append(slot)
+        if slot.signature.member is not None:
+            cohort.ids.add(slot.signature.member)
+        seated = self._find_cohorts(cohort.key).seated.setdefault(slot.signature, [])
         if cohort not in seated:
             seated.append(cohort)
 
-    def closed(self, cohort: Cohort, now: float) -> None:
+    def close(self, cohort: Cohort, now: float) -> None:
         """A cohort takes no more members."""
         cohort.closed_at = now
-        of_key = self._find_cohorts(cohort.key)
-        del of_key.open[cohort]
+        key_cohorts = self._find_cohorts(cohort.key)
+        del key_cohorts.open[cohort]
         if not cohort.is_full:
-            of_key.short[cohort] = None
+            key_cohorts.short[cohort] = None
 
-    def judged(self, cohort: Cohort, now: float) -> None:
+    def record_judged(self, cohort: Cohort, now: float) -> None:
         """A cohort was judged: keep its results."""
         cohort.judged_at = now
         self._judged.append(cohort)
-        self._kept += len(cohort.places)
+        self._kept += len(cohort.slots)
         self.expire(now)
 
     def expire(self, now: float) -> None:
@@ -254,24 +259,24 @@ class Register:
             self._kept > self._most_kept or self._is_over(self._judged[0], now)
         ):
             oldest = self._judged.popleft()
-            self._kept -= len(oldest.places)
+            self._kept -= len(oldest.slots)
             self.forget(oldest)
 
     def forget(self, cohort: Cohort) -> None:
         """Forget a cohort that is not kept."""
-        of_key = self._by_key[cohort.key]
-        for cohorts in (of_key.open, of_key.short):
+        key_cohorts = self._by_key[cohort.key]
+        for cohorts in (key_cohorts.open, key_cohorts.short):
             cohorts.pop(cohort, None)
-        for sign in {place.sign for place in cohort.places}:
-            of_key.seated[sign].remove(cohort)
-            if not of_key.seated[sign]:
-                del of_key.seated[sign]
-        if not of_key.seated and not of_key.open:
+        for signature in {slot.signature for slot in cohort.slots}:
+            key_cohorts.seated[signature].remove(cohort)
+            if not key_cohorts.seated[signature]:
+                del key_cohorts.seated[signature]
+        if not key_cohorts.seated and not key_cohorts.open:
             del self._by_key[cohort.key]
 
     def _is_over(self, cohort: Cohort, now: float) -> bool:
         return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
 
-    def _find_cohorts(self, key: str) -> _OfKey:
+    def _find_cohorts(self, key: str) -> _KeyCohorts:
         """The cohorts of a key."""
-        return self._by_key.get(key) or _OfKey()
+        return self._by_key.get(key) or _KeyCohorts()

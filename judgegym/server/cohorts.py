@@ -31,17 +31,17 @@ from judgegym.judges.core.tasks import (
     ComparingJudge,
     JudgeTask,
     ResponseJudgment,
-    answered,
-    count_empty,
-    failed_by,
-    failure,
+    fail_responses,
+    make_failure,
+    remove_task_thinking,
     result_without_judge,
+    set_other_scores,
 )
 from judgegym.llm import tracing
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import UserError
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohort_register import Cohort, MemberSlot, Register, Sign, make_sign
+from judgegym.server.cohort_register import Cohort, MemberSlot, Register, Signature, make_signature
 from judgegym.server.judges import trace_judgment
 from judgegym.server.operation import Record
 
@@ -130,22 +130,26 @@ class Cohorts:
             OverloadError: too many judgments are pending; no cohort that is open has a place for
                 the response.
         """
-        known = result_without_judge(answered(task, self._gatherers[mount].scorer.settings))
-        if known is not None:
-            self._record.known(mount, task.prompt, task.response, known)
+        immediate = result_without_judge(
+            remove_task_thinking(task, self._gatherers[mount].scorer.settings)
+        )
+        if immediate is not None:
+            self._record.record_result(mount, task.prompt, task.response, immediate)
             with contextlib.suppress(OverloadError):
-                place = self._place(mount, task, spent_s, is_empty=True)
+                slot = self._assign_slot(mount, task, spent_s, is_empty=True)
                 if (
                     task.fault is not None
                     and task.awaits_others
-                    and not isinstance(place, ResponseJudgment)
+                    and not isinstance(slot, ResponseJudgment)
                 ):
-                    return await self._fault(known, *place, max(0.0, self._deadline_s - spent_s))
-            return known
-        place = self._place(mount, task, spent_s, is_empty=False)
-        if isinstance(place, ResponseJudgment):
-            return place
-        return await self._result(*place, max(0.0, self._deadline_s - spent_s))
+                    return await self._wait_for_group(
+                        immediate, *slot, max(0.0, self._deadline_s - spent_s)
+                    )
+            return immediate
+        slot = self._assign_slot(mount, task, spent_s, is_empty=False)
+        if isinstance(slot, ResponseJudgment):
+            return slot
+        return await self._wait_for_result(*slot, max(0.0, self._deadline_s - spent_s))
 
     def stop(self) -> None:
         """Close all open cohorts, and judge those that are there: no more members come."""
@@ -158,12 +162,12 @@ class Cohorts:
         gathered, judging = tuple(self._open), dict(self._judging)
         await cancel_all(judging.values())
         for cohort in gathered:
-            self._leave_open(cohort)
+            self._remove_open(cohort)
         for cohort in (*gathered, *judging):
             if not cohort.results.done():
                 self._give_up(cohort)
 
-    def _place(
+    def _assign_slot(
         self, mount: str, task: JudgeTask, spent_s: float, *, is_empty: bool
     ) -> tuple[Cohort, MemberSlot] | ResponseJudgment:
         """The place of a response, or what it is told instead of a result.
@@ -171,72 +175,76 @@ class Cohorts:
         Raises:
             OverloadError: there is no room for another cohort.
         """
-        key, sign = (
+        key, signature = (
             cohort_key(mount, task),
-            make_sign(task.member, task.response, is_empty=is_empty),
+            make_signature(task.member, task.response, is_empty=is_empty),
         )
         register, now = self._registers[mount], asyncio.get_running_loop().time()
         register.expire(now)
-        found = register.repeated(key, sign)
-        if found is not None:
-            self._close_for(found[0], now, spent_s)
-            return found
-        missed = register.missed(key, sign, now)
+        repeated = register.find_repeated(key, signature)
+        if repeated is not None:
+            self._close_for(repeated[0], now, spent_s)
+            return repeated
+        missed = register.find_missed(key, signature, now)
         if missed is not None:
-            return self._late(missed, task, sign)
-        joinable = register.joinable(key, sign)
+            return self._late_result(missed, task, signature)
+        joinable = register.find_joinable(key, signature)
         if joinable is None and self._is_full():
             raise OverloadError
-        cohort = joinable or self._opened(mount, task, key, now)
-        place = self._seated(cohort, task, sign)
+        cohort = joinable or self._open_cohort(mount, task, key, now)
+        slot = self._add_member(cohort, task, signature)
         self._close_for(cohort, now, spent_s)
-        return cohort, place
+        return cohort, slot
 
-    def _late(self, missed: Cohort, task: JudgeTask, sign: Sign) -> ResponseJudgment:
-        result = failure(
-            f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
-            f"{self._waited(missed)} s after the first one came (--group_wait, or less for one "
+    def _late_result(
+        self, missed: Cohort, task: JudgeTask, signature: Signature
+    ) -> ResponseJudgment:
+        result = make_failure(
+            f"late: the cohort was closed with {len(missed.slots)} of {missed.size} members "
+            f"{self._format_wait(missed)} s after the first one came (--group_wait, or less for one "
             "with less time)"
         )
         if missed.results.done() and not missed.results.cancelled():
             judged = missed.results.result()
-            result = count_empty([*judged, result], empty=missed.empty)[-1]
-        if sign in missed.late:
-            return self._record.shared(missed.mount, result)
-        missed.misses(sign)
-        if not sign.is_empty:
-            self._record.telemetry.cohort(missed.mount, "late")
-            self._record.known(missed.mount, task.prompt, task.response, result)
+            result = set_other_scores([*judged, result], empty=missed.empty_count)[-1]
+        if signature in missed.late:
+            return self._record.record_shared(missed.mount, result)
+        missed.add_late(signature)
+        if not signature.is_empty:
+            self._record.telemetry.count_cohort(missed.mount, "late")
+            self._record.record_result(missed.mount, task.prompt, task.response, result)
         return result
 
-    def _opened(self, mount: str, task: JudgeTask, key: str, now: float) -> Cohort:
+    def _open_cohort(self, mount: str, task: JudgeTask, key: str, now: float) -> Cohort:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
         cohort = Cohort(
             key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s
         )
         cohort.task, cohort.results = task, loop.create_future()
         cohort.scores = gatherer.scorer.begin(
-            answered(task, gatherer.scorer.settings), gatherer.size
+            remove_task_thinking(task, gatherer.scorer.settings), gatherer.size
         )
         cohort.timer = loop.call_at(cohort.closes_at, self._close, cohort)
         self._registers[mount].add(cohort)
         self._open.add(cohort)
-        self._record.telemetry.cohort(mount, "opened")
+        self._record.telemetry.count_cohort(mount, "opened")
         return cohort
 
-    def _seated(self, cohort: Cohort, task: JudgeTask, sign: Sign) -> MemberSlot:
+    def _add_member(self, cohort: Cohort, task: JudgeTask, signature: Signature) -> MemberSlot:
         """Give a response a place; the last one closes the cohort."""
-        place = MemberSlot(sign)
-        if not sign.is_empty and cohort.scores is not None:
-            place.number = len(cohort.responses)
-            response = answered(task, self._gatherers[cohort.mount].scorer.settings).response
+        slot = MemberSlot(signature)
+        if not signature.is_empty and cohort.scores is not None:
+            slot.number = len(cohort.responses)
+            response = remove_task_thinking(
+                task, self._gatherers[cohort.mount].scorer.settings
+            ).response
             cohort.scores.add(response)
             cohort.responses.append(response)
-        self._registers[cohort.mount].seat(cohort, place)
+        self._registers[cohort.mount].add_member(cohort, slot)
         self.pending += 1
         if cohort.is_full or self._is_stopping:
             self._close(cohort)
-        return place
+        return slot
 
     def _close_for(self, cohort: Cohort, now: float, spent_s: float) -> None:
         """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
@@ -252,7 +260,7 @@ class Cohorts:
             cohort.closes_at = closes_at
             cohort.timer = asyncio.get_running_loop().call_at(closes_at, self._close, cohort)
 
-    def _leave_open(self, cohort: Cohort) -> None:
+    def _remove_open(self, cohort: Cohort) -> None:
         self._open.remove(cohort)
         if cohort.timer is not None:
             cohort.timer.cancel()
@@ -260,9 +268,9 @@ class Cohorts:
 
     def _close(self, cohort: Cohort) -> None:
         """Take no more members, and judge those that are there."""
-        self._leave_open(cohort)
-        self._registers[cohort.mount].closed(cohort, asyncio.get_running_loop().time())
-        self._record.telemetry.cohort(cohort.mount, "full" if cohort.is_full else "short")
+        self._remove_open(cohort)
+        self._registers[cohort.mount].close(cohort, asyncio.get_running_loop().time())
+        self._record.telemetry.count_cohort(cohort.mount, "full" if cohort.is_full else "short")
         task = self._judging[cohort] = asyncio.create_task(self._judge(cohort))
         task.add_done_callback(lambda _: self._judging.pop(cohort))
 
@@ -271,9 +279,9 @@ class Cohorts:
         scores, responses = cohort.scores, cohort.responses
         if scores is None or task is None:
             return
-        if len(responses) < self._gatherers[mount].scorer.fewest(task):
+        if len(responses) < self._gatherers[mount].scorer.min_responses(task):
             scores.cancel()
-            too_few = failure(self._too_few(cohort), is_final=cohort.is_full)
+            too_few = make_failure(self._explain_too_few(cohort), is_final=cohort.is_full)
             results = [too_few] * len(responses)
             if results and mount not in self._warned:
                 self._warned.add(mount)
@@ -283,7 +291,7 @@ class Cohorts:
                     extra={"fields": fields},
                 )
             for response, result in zip(responses, results, strict=True):
-                self._record.known(mount, task.prompt, response, result)
+                self._record.record_result(mount, task.prompt, response, result)
         else:
             closed_at = loop.time()
             try:
@@ -293,20 +301,22 @@ class Cohorts:
             except (
                 UserError
             ) as error:  # an outage, which the judge's client has logged, or a setting
-                results = failed_by(error, len(responses))
+                results = fail_responses(error, len(responses))
             except (
                 Exception
             ) as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
-                results = failed_by(error, len(responses))
+                results = fail_responses(error, len(responses))
             seconds, is_late = loop.time() - closed_at, cohort.was_overdue
-            self._record.judged(mount, task.prompt, responses, results, seconds, is_late=is_late)
-        results = count_empty(results, empty=cohort.empty)
+            self._record.record_judgment(
+                mount, task.prompt, responses, results, seconds, is_late=is_late
+            )
+        results = set_other_scores(results, empty=cohort.empty_count)
         cohort.results.set_result(results)
         self._finish(cohort)
         register = self._registers[mount]
         if any(result.score is not None for result in results):
-            register.judged(cohort, loop.time())
+            register.record_judged(cohort, loop.time())
         else:
             register.forget(cohort)
 
@@ -319,55 +329,59 @@ class Cohorts:
 
     def _finish(self, cohort: Cohort) -> None:
         """Count the places as pending no longer, and keep no texts."""
-        self.pending -= len(cohort.places)
+        self.pending -= len(cohort.slots)
         cohort.task, cohort.scores, cohort.responses = None, None, []
 
-    def _too_few(self, cohort: Cohort) -> str:
+    def _explain_too_few(self, cohort: Cohort) -> str:
         """Why there is nothing to judge."""
-        came = len(cohort.places)
-        until = (
-            "before the server stopped" if self._is_stopping else f"within {self._waited(cohort)} s"
+        came = len(cohort.slots)
+        period = (
+            "before the server stopped"
+            if self._is_stopping
+            else f"within {self._format_wait(cohort)} s"
         )
         empty = came - len(cohort.responses)
-        without = f", {empty} of them with nothing to judge" if empty else ""
+        empty_clause = f", {empty} of them with nothing to judge" if empty else ""
         return (
-            f"{came} of {cohort.size} members came {until}{without}: there is nothing to compare "
+            f"{came} of {cohort.size} members came {period}{empty_clause}: there is nothing to compare "
             "with"
         )
 
-    def _waited(self, cohort: Cohort) -> str:
+    def _format_wait(self, cohort: Cohort) -> str:
         """Seconds for which a cohort that was closed short was to be open."""
         return f"{round(cohort.closes_at - cohort.opened_at, 2):g}"
 
-    async def _fault(
-        self, known: ResponseJudgment, cohort: Cohort, place: MemberSlot, timeout_s: float
+    async def _wait_for_group(
+        self, result: ResponseJudgment, cohort: Cohort, slot: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
         """The failure of a response that is not judged, with the scores of the others, if they are there in time."""
-        place.is_faulty = True
+        slot.is_faulty = True
         await asyncio.wait([cohort.results], timeout=timeout_s)
         if not cohort.results.done() or cohort.results.cancelled():
-            return known
-        return count_empty([*cohort.results.result(), known], empty=cohort.empty)[-1]
+            return result
+        return set_other_scores([*cohort.results.result(), result], empty=cohort.empty_count)[-1]
 
-    async def _result(
-        self, cohort: Cohort, place: MemberSlot, timeout_s: float
+    async def _wait_for_result(
+        self, cohort: Cohort, slot: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
         """The result at a place; a failure if it is not there in time."""
         mount, results = cohort.mount, cohort.results
-        place.waiting += 1
+        slot.waiting += 1
         try:
             await asyncio.wait([results], timeout=timeout_s)
         finally:
-            place.waiting -= 1
+            slot.waiting -= 1
         if not results.done() or results.cancelled():
             if not cohort.was_overdue:
                 cohort.was_overdue = True
-                self._record.health[mount].late()
-            is_counted, place.was_late = place.was_late, True
-            return self._record.overdue(mount, self._record.health[mount], is_counted=is_counted)
-        assert place.number is not None  # only responses that are judged wait
-        result = results.result()[place.number]
-        if not place.answered:
-            place.answered = True
+                self._record.health[mount].note_late()
+            is_counted, slot.was_late = slot.was_late, True
+            return self._record.record_overdue(
+                mount, self._record.health[mount], is_counted=is_counted
+            )
+        assert slot.number is not None  # only responses that are judged wait
+        result = results.result()[slot.number]
+        if not slot.answered:
+            slot.answered = True
             return result
-        return self._record.shared(mount, result)
+        return self._record.record_shared(mount, result)

@@ -24,24 +24,24 @@ from functools import partial
 
 from judgegym.judges.config import presets
 from judgegym.judges.config.composed import expand_choices
-from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
-from judgegym.judges.config.reading.help import flags_parser, help_page, help_requested
+from judgegym.judges.config.exit_code import BAD_INPUT, run_and_flush
+from judgegym.judges.config.reading.help import make_flags_parser, parse_help_detail, render_help
 from judgegym.judges.config.sources import LoadedSettings, load
-from judgegym.judges.config.tracing import traced
+from judgegym.judges.config.tracing import trace_process
 from judgegym.judges.core import event_loop
-from judgegym.judges.scorers.own_kinds import changed_files, no_new_files
+from judgegym.judges.scorers.own_kinds import find_changed_files, refuse_new_files
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
 from judgegym.server.http import listening
 from judgegym.server.operation import log_to_stderr
-from judgegym.server.service import Service, opened
+from judgegym.server.service import Service, open_service
 from judgegym.server.settings import (
     JudgeMount,
     RewardServerSettings,
     add_preset,
-    bracketed,
-    gathering,
+    bracket_host,
+    list_gathering,
 )
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return quiet_at_broken_pipe(lambda: _run(arguments, prog))
+        return run_and_flush(lambda: _run(arguments, prog))
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
@@ -79,18 +79,18 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    return flags_parser(RewardServerSettings)
+    return make_flags_parser(RewardServerSettings)
 
 
 def _run(arguments: list[str], prog: str) -> int:
-    detail = help_requested(arguments)
+    detail = parse_help_detail(arguments)
     if detail is not None:
-        about = "Serve judges over HTTP to trainers."
+        description = "Serve judges over HTTP to trainers."
         sys.stdout.write(
-            help_page(
+            render_help(
                 RewardServerSettings,
                 usage=prog,
-                about=about,
+                about=description,
                 groups=_GROUPS,
                 detail=detail,
                 words=arguments,
@@ -105,24 +105,29 @@ def _run(arguments: list[str], prog: str) -> int:
         for line in loaded.lines(show=settings.show_config):
             sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
         return 0
-    _checked(loaded)  # errors are reported once, not by each worker
-    if settings.workers > 1 and workers.worker_place() is None:
-        presets.check(settings.profile)
+    _check_settings(loaded)  # errors are reported once, not by each worker
+    if settings.workers > 1 and workers.find_worker() is None:
+        presets.check_profile(settings.profile)
         return workers.supervise(settings, arguments, check=lambda: _check_reload(settings, read))
     log_to_stderr()
-    event_loop.allow_many_connections()
-    with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
-        event_loop.run(_serve(loaded, lambda: _checked(read())))
+    event_loop.raise_open_file_limit()
+    with (
+        presets.write_profile(workers.worker_file(settings.profile)),
+        trace_process(settings.trace),
+    ):
+        event_loop.run(_serve(loaded, lambda: _check_settings(read())))
     return 0
 
 
-def _check_reload(settings: RewardServerSettings, read: Load) -> None:
+def _check_reload(settings: RewardServerSettings, read: LoadSettings) -> None:
     """Check in the supervisor that its workers can reload."""
-    with no_new_files():
-        reloaded(settings, _checked(read()).settings)
+    with refuse_new_files():
+        merge_reload(settings, _check_settings(read()).settings)
 
 
-def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[RewardServerSettings]:
+def _check_settings(
+    loaded: LoadedSettings[RewardServerSettings],
+) -> LoadedSettings[RewardServerSettings]:
     """The settings, after a check of what can be checked before anything is opened.
 
     Raises:
@@ -136,14 +141,14 @@ def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[Rew
     return loaded
 
 
-async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
+async def _serve(loaded: LoadedSettings[RewardServerSettings], read: LoadSettings) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
-    place, loop, stopped = workers.worker_place(), asyncio.get_running_loop(), asyncio.Event()
-    async with opened(loaded) as service:
-        received: list[int] = []
+    worker, loop, stopped = workers.find_worker(), asyncio.get_running_loop(), asyncio.Event()
+    async with open_service(loaded) as service:
+        signals: list[int] = []
 
         def stop(number: int) -> None:
-            received.append(number)
+            signals.append(number)
             stopped.set()
 
         reloader, has_hung_up = Reloader(service, read), workers.terminal_watch()
@@ -157,28 +162,28 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
         for number in workers.STOP_SIGNALS:
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, hang_up)
-        if place is not None:
-            loop.add_reader(place.supervisor, stopped.set)
-        async with listening(service, reuse_port=place is not None) as (host, port):
-            event_loop.spare_the_collector()
-            if place is not None:
-                place.started.touch()
-            sys.stdout.write(f"judgegym.server listens at http://{bracketed(host)}:{port}\n")
+        if worker is not None:
+            loop.add_reader(worker.supervisor, stopped.set)
+        async with listening(service, reuse_port=worker is not None) as (host, port):
+            event_loop.reduce_garbage_collection()
+            if worker is not None:
+                worker.started.touch()
+            sys.stdout.write(f"judgegym.server listens at http://{bracket_host(host)}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
-            if place is not None:
-                loop.remove_reader(place.supervisor)
+            if worker is not None:
+                loop.remove_reader(worker.supervisor)
             service.drain()
-            by = {"signal": signal.Signals(received[0]).name} if received else {}
+            by = {"signal": signal.Signals(signals[0]).name} if signals else {}
             logger.info("stopping", extra={"fields": {"pending": service.core.pending, **by}})
 
 
-Load = Callable[[], LoadedSettings[RewardServerSettings]]
+LoadSettings = Callable[[], LoadedSettings[RewardServerSettings]]
 _IGNORED = frozenset({"config", "show_config"})
 """The names of files and what is only printed do not matter to a reload."""
 
 
-def reloaded(
+def merge_reload(
     old: RewardServerSettings, new: RewardServerSettings
 ) -> tuple[RewardServerSettings, list[str]]:
     """The settings after a reload, and the names of those that would need a restart to change.
@@ -187,38 +192,40 @@ def reloaded(
         SettingsError: judges differ that gather single responses or are watched, which keep what
             they know of groups; or the server would be open without tokens.
     """
-    of_judges = expand_choices(
+    judge_fields = expand_choices(
         JudgeMount
     ).model_fields  # those of kinds that were loaded meanwhile, too
-    beside_judges = (
-        type(new).model_fields.keys() - of_judges.keys() - {"tokens", "mounts"} - _IGNORED
+    server_fields = (
+        type(new).model_fields.keys() - judge_fields.keys() - {"tokens", "mounts"} - _IGNORED
     )
-    kept = [
+    restart_only = [
         name
         for name in type(new).model_fields
-        if name in beside_judges and getattr(old, name) != getattr(new, name)
+        if name in server_fields and getattr(old, name) != getattr(new, name)
     ]
-    found = new.model_copy(update={name: getattr(old, name) for name in kept})
-    found.check_access()
-    before, after = old.mounted_judges(), found.mounted_judges()
+    merged = new.model_copy(update={name: getattr(old, name) for name in restart_only})
+    merged.check_access()
+    before, after = old.mounted_judges(), merged.mounted_judges()
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    gathers = [name for name in changed if name in (*gathering(before), *gathering(after))]
+    gathers = [
+        name for name in changed if name in (*list_gathering(before), *list_gathering(after))
+    ]
     if gathers or (changed and old.is_watched):
-        why = (
+        reason = (
             "it gathers groups (--group_size)"
             if gathers
             else "judges are watched (--run_dir, --gold_judge)"
         )
         raise SettingsError(
-            f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {why}"
+            f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {reason}"
         )
-    return found, kept
+    return merged, restart_only
 
 
 class Reloader:
     """Reloads a service, one time after the other."""
 
-    def __init__(self, service: Service, load: Load) -> None:
+    def __init__(self, service: Service, load: LoadSettings) -> None:
         """Reload this service; `load` reads and checks the settings."""
         self._service, self._load = service, load
         self._lock = asyncio.Lock()
@@ -232,24 +239,26 @@ class Reloader:
         """Reload; whatever happens is told in the log."""
         async with self._lock:
             try:
-                with no_new_files():
-                    settings, kept = reloaded(self._service.settings, self._load().settings)
+                with refuse_new_files():
+                    settings, restart_only = merge_reload(
+                        self._service.settings, self._load().settings
+                    )
                     await self._service.remount(settings)
             except (UserError, OSError) as error:
-                logger.error(refusal(error))
+                logger.error(format_refusal(error))
                 return
             names = [name or settings.judge for name in self._service.core.judges.table.judges]
             logger.warning(
                 "reloaded", extra={"fields": {"judges": names, "tokens": [*settings.tokens]}}
             )
-            if kept:
-                flags = ", ".join(f"--{name}" for name in kept)
+            if restart_only:
+                flags = ", ".join(f"--{name}" for name in restart_only)
                 logger.warning("the new values of %s need a restart: the old ones stay", flags)
-            for file in changed_files():
+            for file in find_changed_files():
                 logger.warning("the new code of %s needs a restart: the old one stays", file)
 
 
-def refusal(error: Exception) -> str:
+def format_refusal(error: Exception) -> str:
     """The line of the log for settings that are wrong."""
     return "the new settings are refused, and the old ones stay: " + "; ".join(
         str(error).splitlines()

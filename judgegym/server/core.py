@@ -25,20 +25,26 @@ from judgegym.judges.core.tasks import (
     ResponseJudgment,
     TaskError,
     TaskParts,
-    count_rewritten,
-    failed_by,
+    count_with_thinking,
+    fail_responses,
     split_task,
 )
 from judgegym.llm import tracing
-from judgegym.llm.at_once import all_results, cancel_all
-from judgegym.llm.cost.budget import OF_CALLER, Budget
+from judgegym.llm.at_once import cancel_all, gather_results
+from judgegym.llm.cost.budget import CALLER_BUDGET, Budget
 from judgegym.llm.errors import UserError
 from judgegym.llm.http.exchange import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts import Cohorts, Gatherer
-from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named, trace_judgment
+from judgegym.server.judges import (
+    JudgeTable,
+    MountedJudge,
+    MountedJudges,
+    name_prefix,
+    trace_judgment,
+)
 from judgegym.server.monitoring import ServerMonitors
-from judgegym.server.operation import Record, Telemetry, watch
+from judgegym.server.operation import Record, Telemetry, watch_health
 from judgegym.server.pending import PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
 
@@ -50,7 +56,7 @@ _BETWEEN_MEMBERS_S = 60.0
 """The members of a group come within so many seconds, as far as a failed one has the scores of the others."""
 _TO_JOIN_S = 0.1
 """For a response to take its place in a cohort, and to find its result there, if it is known."""
-_UNREACHED = ("away", "rejected")
+_UNREACHABLE_CAUSES = ("away", "rejected")
 """The causes of failures of a judge that is away, or rejects its account."""
 _RETRY_AFTER_S = 1
 """After a place in the queue; a judge that is away is asked for less often."""
@@ -99,7 +105,7 @@ class Core:
             telemetry: counts responses and cohorts; by default they are not counted.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
             monitors: watch what is answered; opened and closed with this core.
-            budget: what may be spent in all; `OF_CALLER` has the part of a request.
+            budget: what may be spent in all; `CALLER_BUDGET` has the part of a request.
         """
         self.telemetry = telemetry or Telemetry()
         self._mounts = mounts
@@ -125,14 +131,14 @@ class Core:
         try:
             await self.remount(self._mounts)
             for name, judge in self.judges.table.judges.items():
-                plan = judge.settings.cohorts(self._deadline_s, named(name))
+                plan = judge.settings.cohort_limits(self._deadline_s, name_prefix(name))
                 if plan is not None and isinstance(judge.scorer, ComparingJudge):
                     gatherers[name] = Gatherer(judge.scorer, *plan, kind=judge.settings.judge)
             self.cohorts = Cohorts(
                 gatherers,
                 deadline_s=self._deadline_s,
                 record=self.record,
-                is_full=lambda: self.full,
+                is_full=lambda: self.is_full,
             )
             self._stack.push_async_callback(self.cohorts.aclose)
             if self._monitors is not None:
@@ -167,13 +173,13 @@ class Core:
         return len(self._pending.in_flight) + self.cohorts.pending
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the limit of pending judgments is reached."""
         return self.pending >= self._max_pending
 
     async def watch(self) -> None:
         """Log when a judge goes down and when it is back; never ends."""
-        await watch(self.judges.health)
+        await watch_health(self.judges.health)
 
     async def score(
         self,
@@ -212,7 +218,7 @@ class Core:
             judge.unseen.discard(name)
             logger.warning(
                 "%srequests have %s, which the judge %s is not shown",
-                named(mount),
+                name_prefix(mount),
                 name,
                 judge.settings.judge,
             )
@@ -229,64 +235,72 @@ class Core:
             )
         members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
-            self._check_away(wait)
+            self._check_reachable(wait)
         except NotYetError:
-            known = await self._take_places(mount, members, spent_s)
+            member_results = await self._join_cohorts(mount, members, spent_s)
             if (
-                known is None
-                or len(known) < len(tasks)
-                or any(result.cause in _UNREACHED for result in known)
+                member_results is None
+                or len(member_results) < len(tasks)
+                or any(result.cause in _UNREACHABLE_CAUSES for result in member_results)
             ):
                 raise  # also where the judge is given up, so that its cohort has failed at once: it may come back
-            return [[result] for result in known]
+            return [[result] for result in member_results]
         whole = [task for task, is_member in zip(tasks, joins, strict=True) if not is_member]
         for task in whole:
             if task.fault is None:
                 scorer.check(task)
         parts = [split_task(scorer, task) for task in whole]
-        owner = OF_CALLER.get()
+        owner = CALLER_BUDGET.get()
         cases = [(judge, case, owner) for part in parts for case in part.cases]
         if self.pending + len(cases) > self._max_pending:
             fresh = {case for case in cases if not self._pending.has(case)}
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
-        asked = [[self._pending.ask((judge, case, owner)) for case in part.cases] for part in parts]
+        judgments = [
+            [self._pending.get_or_start((judge, case, owner)) for case in part.cases]
+            for part in parts
+        ]
         joined = iter(
-            await all_results(self.cohorts.join(mount, task, spent_s) for task in members)
+            await gather_results(self.cohorts.join(mount, task, spent_s) for task in members)
         )
-        await self._wait(wait, [pending for cases in asked for pending in cases])
+        await self._wait(wait, [pending for cases in judgments for pending in cases])
         judged = iter(
-            [self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)]
+            [
+                self._collect_results(judge, *arguments)
+                for arguments in zip(whole, parts, judgments, strict=True)
+            ]
         )
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
-        for task, of_task in zip(tasks, results, strict=True):
-            if count := count_rewritten(task, scorer.settings):
-                self.telemetry.thinking_removed(mount, count)
-            if len(of_task) == 1:  # one that failed knows the scores of its group that are known
-                of_task[0] = self.recent_scores.completed(judge, task, of_task[0])
+        for task, task_results in zip(tasks, results, strict=True):
+            if count := count_with_thinking(task, scorer.settings):
+                self.telemetry.count_removed_thinking(mount, count)
+            if (
+                len(task_results) == 1
+            ):  # one that failed knows the scores of its group that are known
+                task_results[0] = self.recent_scores.complete_result(judge, task, task_results[0])
             if self._monitors is not None:
-                self._monitors.judged(mount, task, of_task)
+                self._monitors.watch_task(mount, task, task_results)
         return results
 
-    async def _wait(self, wait: _Wait, asked: Sequence[PendingJudgment]) -> None:
+    async def _wait(self, wait: _Wait, judgments: Sequence[PendingJudgment]) -> None:
         """Wait until all judgments are there, or it is too late for the others.
 
         Raises:
             NotYetError: the caller has no more time and asks again, or the judge is away.
         """
-        hurried = wait.judge.hurried
+        hurried = wait.judge.wakers
         hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not wait.is_patient:
             hurried.add(hurry)
         try:
-            while waiting := [pending for pending in asked if not pending.task.done()]:
+            while waiting := [pending for pending in judgments if not pending.task.done()]:
                 if hurry.done():
-                    self._check_away(wait)
+                    self._check_reachable(wait)
                     hurry = asyncio.get_running_loop().create_future()
                     hurried.add(hurry)
-                left_s = self._left(wait, waiting)
+                left_s = self._seconds_left(wait, waiting)
                 if left_s <= 0:
-                    wait.judge.health.late()
+                    wait.judge.health.note_late()
                     break
                 settled: asyncio.Future[Any] = waiting[0].task
                 if len(waiting) > 1:
@@ -299,7 +313,7 @@ class Core:
         finally:
             hurried.discard(hurry)
 
-    def _left(self, wait: _Wait, waiting: Sequence[PendingJudgment]) -> float:
+    def _seconds_left(self, wait: _Wait, waiting: Sequence[PendingJudgment]) -> float:
         """Seconds for which to wait for judgments; 0 or less if it is too late for all of them.
 
         Raises:
@@ -322,7 +336,7 @@ class Core:
         soonest = now + self._deadline_s  # of one that gets its place now
         return min(wait.until, soonest, *(end for end in ends if end > now)) - now
 
-    def _check_away(self, wait: _Wait) -> None:
+    def _check_reachable(self, wait: _Wait) -> None:
         """Check that a judge is there, or that the caller waits for it.
 
         Raises:
@@ -330,11 +344,11 @@ class Core:
         """
         client = wait.judge.health.client
         if client.waiting is not None and not (
-            wait.is_patient and client.away_for_s < self._deadline_s
+            wait.is_patient and client.unreachable_for_s < self._deadline_s
         ):
             raise NotYetError("judge_away", client.waiting, _RETRY_WHEN_AWAY_S)
 
-    async def _take_places(
+    async def _join_cohorts(
         self, mount: str, tasks: Sequence[JudgeTask], spent_s: float
     ) -> list[ResponseJudgment] | None:
         """Let single responses join their cohorts; return their results if all are known, and wait for none.
@@ -353,39 +367,42 @@ class Core:
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
         return results if len(results) == len(tasks) else None
 
-    def _results(
+    def _collect_results(
         self,
         judge: MountedJudge,
         task: JudgeTask,
         parts: TaskParts,
-        asked: Sequence[PendingJudgment],
+        judgments: Sequence[PendingJudgment],
     ) -> list[ResponseJudgment]:
         """The results of a task's responses; counts those that no judgment of their own has counted."""
         results, mount = list[ResponseJudgment](), judge.name
         # Decided when a result is handed out: the first request that gets it has its calls, later
         # ones share them.
-        has_calls = [not (each.is_taken if each.task.done() else each.is_late) for each in asked]
-        places = set[tuple[int, int]]()
-        for response, known in zip(task.responses, parts.results, strict=True):
-            if isinstance(known, ResponseJudgment):
-                self.record.known(mount, task.prompt, response, known)
-                results.append(known)
+        has_calls = [
+            not (judgment.is_taken if judgment.task.done() else judgment.is_late)
+            for judgment in judgments
+        ]
+        seen = set[tuple[int, int]]()
+        for response, entry in zip(task.responses, parts.results, strict=True):
+            if isinstance(entry, ResponseJudgment):
+                self.record.record_result(mount, task.prompt, response, entry)
+                results.append(entry)
                 continue
-            number, place = known
-            pending, is_first = asked[number], has_calls[number] and known not in places
+            number, index = entry
+            pending, is_first = judgments[number], has_calls[number] and entry not in seen
             has_result = pending.task.done() and not pending.task.cancelled()
             if has_result:
-                result = pending.task.result()[place]
+                result = pending.task.result()[index]
             else:
-                result = self.record.overdue(
+                result = self.record.record_overdue(
                     mount, judge.health, is_counted=pending.is_late or not is_first
                 )
             if not is_first:
-                shared = self.record.shared(mount, result)
+                shared = self.record.record_shared(mount, result)
                 result = shared if has_result else result
             results.append(result)
-            places.add(known)
-        for pending in asked:
+            seen.add(entry)
+        for pending in judgments:
             pending.is_taken |= pending.task.done()
             pending.is_late |= not pending.task.done()
         return results
@@ -395,22 +412,22 @@ class Core:
     ) -> list[ResponseJudgment]:
         started, mount = time.monotonic(), judge.name
         results = await trace_judgment(
-            tracing.active, judge.settings.judge, mount, self._scored(judge, task)
+            tracing.active, judge.settings.judge, mount, self._score_or_fail(judge, task)
         )
         seconds = time.monotonic() - started
-        self.record.judged(
+        self.record.record_judgment(
             *(mount, task.prompt, task.responses, results, seconds, judge.health),
             is_late=self._pending.is_late((judge, task, owner)),
         )
         return results
 
-    async def _scored(self, judge: MountedJudge, task: JudgeTask) -> list[ResponseJudgment]:
+    async def _score_or_fail(self, judge: MountedJudge, task: JudgeTask) -> list[ResponseJudgment]:
         try:
             return await judge.scorer.score(task)
         except UserError as error:  # an outage, which the judge's client has logged, or a setting
-            return failed_by(error, len(task.responses))
+            return fail_responses(error, len(task.responses))
         except (
             Exception
         ) as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
-            return failed_by(error, len(task.responses))
+            return fail_responses(error, len(task.responses))

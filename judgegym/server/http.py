@@ -20,8 +20,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from judgegym.server.answers import RequestError
-from judgegym.server.asgi import answer
-from judgegym.server.service import Service, failed_response
+from judgegym.server.asgi import serve_request
+from judgegym.server.service import Service, error_response
 from judgegym.server.settings import RewardServerSettings
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, code: int, kind: str, message: str) -> None:
-        response = failed_response(RequestError(code, kind, message), uuid.uuid4().hex)
+        response = error_response(RequestError(code, kind, message), uuid.uuid4().hex)
         headers = {
             **response.headers,
             "Content-Length": f"{len(response.body)}",
@@ -122,7 +122,7 @@ async def listening(
     """
     settings = service.settings
     config = uvicorn.Config(
-        partial(answer, service),
+        partial(serve_request, service),
         interface="asgi3",
         lifespan="off",
         ws="none",

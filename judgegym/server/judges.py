@@ -43,7 +43,7 @@ class MountedJudge:
         stack: closes its client and its cache.
         scorer: judges.
         unseen: the fields of a task that it is not shown, until a request has one.
-        hurried: what wakes the requests that do not wait for a judge that is away.
+        wakers: what wakes the requests that do not wait for a judge that is away.
     """
 
     name: str
@@ -52,13 +52,13 @@ class MountedJudge:
     stack: AsyncExitStack
     scorer: TaskJudge
     unseen: set[str]
-    hurried: set[asyncio.Future[None]] = field(default_factory=set)
+    wakers: set[asyncio.Future[None]] = field(default_factory=set)
 
-    def lost(self) -> None:
+    def note_unreachable(self) -> None:
         """Note that the judge has gone away, and wake the requests that may not wait for it from now on."""
-        self.health.lost()
-        while self.hurried:
-            self.hurried.pop().set_result(None)
+        self.health.note_unreachable()
+        while self.wakers:
+            self.wakers.pop().set_result(None)
 
 
 @dataclass(eq=False, slots=True)
@@ -80,7 +80,7 @@ class JudgeTable:
             if not self.users:
                 self._idle.set()
 
-    async def given_up(self) -> None:
+    async def wait_unused(self) -> None:
         """Wait until no request uses it; there must be another one for those that come."""
         while self.users:
             self._idle.clear()
@@ -125,28 +125,28 @@ class MountedJudges:
         Raises:
             SettingsError: one cannot be opened; requests find those of before.
         """
-        old, found = self.table, dict[str, MountedJudge]()
+        old, mounted = self.table, dict[str, MountedJudge]()
         try:
             for name, mount in mounts.items():
-                known = old.judges.get(name)
-                is_same = known is not None and known.settings == mount
-                found[name] = (
-                    known
-                    if known is not None and is_same
-                    else await self._opened(name, mount, session)
+                existing = old.judges.get(name)
+                is_same = existing is not None and existing.settings == mount
+                mounted[name] = (
+                    existing
+                    if existing is not None and is_same
+                    else await self._open_judge(name, mount, session)
                 )
         except BaseException:  # re-raised; nothing has changed
-            for judge in found.values():
+            for judge in mounted.values():
                 if judge not in old.judges.values():
                     await judge.stack.aclose()
             raise
-        self.table = JudgeTable(found)
-        self._open += [judge for judge in found.values() if judge not in self._open]
-        self.health.update({name: judge.health for name, judge in found.items()})
-        gone = [judge for judge in old.judges.values() if judge not in found.values()]
-        self._retiring = asyncio.create_task(self._retire(old, gone, judging, self._retiring))
+        self.table = JudgeTable(mounted)
+        self._open += [judge for judge in mounted.values() if judge not in self._open]
+        self.health.update({name: judge.health for name, judge in mounted.items()})
+        retired = [judge for judge in old.judges.values() if judge not in mounted.values()]
+        self._retiring = asyncio.create_task(self._retire(old, retired, judging, self._retiring))
 
-    async def _opened(
+    async def _open_judge(
         self, name: str, mount: JudgeMount, session: aiohttp.ClientSession
     ) -> MountedJudge:
         async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
@@ -154,30 +154,32 @@ class MountedJudges:
                 client = await open_client(
                     stack, mount, identity=self._identity, session=session, budget=self._budget
                 )
-                client.meter.queued = partial(self._telemetry.queued, name)
-                client.meter.attempt_failed = partial(self._telemetry.attempt_failed, name)
+                client.meter.on_queued = partial(self._telemetry.observe_wait, name)
+                client.meter.on_attempt_failed = partial(
+                    self._telemetry.count_attempt_failure, name
+                )
                 scorer = open_judge(mount, client)
             except SettingsError as error:
-                raise SettingsError(f"{named(name)}{error}") from error
+                raise SettingsError(f"{name_prefix(name)}{error}") from error
             unseen = {*TASK_FIELDS} - mount.shown_fields
             health = JudgeHealth(client, name, self._telemetry, asks_endpoint=mount.asks_endpoint)
             stack.push_async_callback(health.aclose)
             judge = MountedJudge(name, mount, health, stack.pop_all(), scorer, unseen)
-        client.subscribe_outage(judge.lost)
+        client.subscribe_outage(judge.note_unreachable)
         return judge
 
     async def _retire(
         self,
         old: JudgeTable,
-        gone: Sequence[MountedJudge],
+        retired: Sequence[MountedJudge],
         judging: Callable[[MountedJudge], Sequence[asyncio.Future[Any]]],
         before: asyncio.Task[None] | None,
     ) -> None:
         """Close judges when nobody needs them; tables are given up in their order."""
         if before is not None:
             await asyncio.wait([before])
-        await old.given_up()
-        for judge in gone:
+        await old.wait_unused()
+        for judge in retired:
             if tasks := judging(judge):
                 await asyncio.wait(tasks)
             if self.health.get(judge.name) is judge.health:
@@ -194,7 +196,7 @@ class MountedJudges:
             await judge.stack.aclose()
 
 
-def named(name: str) -> str:
+def name_prefix(name: str) -> str:
     """What a message about the settings of a judge begins with."""
     return f"judge {name!r}: " if name else ""
 
@@ -227,15 +229,15 @@ async def trace_judgment(
 def _result_attributes(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
     """What a span says of results: one score with its label, or the scores of all that were judged together."""
     first = results[0]
-    found: Attributes = {}
+    attributes: Attributes = {}
     if len(results) > 1:
-        found["judgegym.scores"] = tuple(
+        attributes["judgegym.scores"] = tuple(
             result.score for result in results if result.score is not None
         )
     elif first.score is not None:
-        found["gen_ai.evaluation.score.value"] = first.score
+        attributes["gen_ai.evaluation.score.value"] = first.score
         if first.label is not None:
-            found["gen_ai.evaluation.score.label"] = first.label[:_LONGEST_LABEL]
+            attributes["gen_ai.evaluation.score.label"] = first.label[:_LONGEST_LABEL]
     if has_texts and first.explanation:
-        found["gen_ai.evaluation.explanation"] = first.explanation
-    return found
+        attributes["gen_ai.evaluation.explanation"] = first.explanation
+    return attributes

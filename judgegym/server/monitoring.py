@@ -29,10 +29,10 @@ from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
+from judgegym.monitoring.group import MonitorGroup, MonitorRollout, select_verdicts
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
-from judgegym.monitoring.opening import MonitorPlace, open_monitor
+from judgegym.monitoring.opening import MonitorContext, open_monitor
 from judgegym.server.operation import Telemetry
 from judgegym.server.settings import JudgeMount, WatchSettings
 
@@ -92,9 +92,11 @@ class ServerMonitors:
         settings, first, folder = self._settings, self._mounts[""], self._settings.run_dir
         if folder is not None:
             self._stack.callback(DirectoryLock(folder).release)
-            self._file = LineWriter(folder / MONITOR, self._refused, most_waiting=_MOST_WAITING)
+            self._file = LineWriter(
+                folder / MONITOR, self._warn_unwritable, most_waiting=_MOST_WAITING
+            )
             self._stack.callback(self._file.close)
-        place = MonitorPlace(
+        place = MonitorContext(
             session=session,
             budget=settings.gold_budget(),
             folder=folder,
@@ -110,25 +112,25 @@ class ServerMonitors:
                 target,
                 place,
                 write=self._write,
-                on_alarm=partial(self._telemetry.alarmed, name),
+                on_alarm=partial(self._telemetry.count_alarm, name),
             )
         if folder is not None:
-            kept = {name: monitor.kept for name, monitor in self._monitors.items()}
-            live = LiveFile(folder / LIVE, kept, self._status, write_atomic)
+            kept_values = {name: monitor.page_groups for name, monitor in self._monitors.items()}
+            live = LiveFile(folder / LIVE, kept_values, self._status, write_atomic)
             self._stack.push_async_callback(live.write, is_over=True)
             self._tasks.append(asyncio.create_task(live.run()))
         self._tasks.append(asyncio.create_task(self._close_quiet()))
 
-    def judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
+    def watch_task(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
         """Watch the results of a task that is answered."""
         try:
-            self._judged(mount, task, results)
+            self._watch_task(mount, task, results)
         except (
             Exception
         ):  # boundary of the monitors: a caller has its answer, whatever happens here
             logger.exception("the monitors leave out a response")
 
-    def _judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
+    def _watch_task(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
         bare = replace(task.replace_responses(()), fault=None)
         members = [*zip(task.responses, results, strict=True)]
         name = task.group or f"prompt-{bare.key(mount)[:16]}"
@@ -180,7 +182,7 @@ class ServerMonitors:
                 result.label,
                 result.explanation,
                 suspects=result.injection_suspects,
-                criteria=verdicts_in(result.components),
+                criteria=select_verdicts(result.components),
             )
             for response, result in group.members
         )
@@ -198,17 +200,17 @@ class ServerMonitors:
             )
         )
         counts = monitor.gold.counts if monitor.gold is not None else Counter[str]()
-        self._telemetry.monitored(mount, monitor.values, counts)
+        self._telemetry.set_monitors(mount, monitor.values, counts)
 
     def _write(self, line: bytes) -> None:
         if self._file is not None:
             self._file.append(line)
 
-    def _refused(self, path: Path, error: OSError) -> None:
+    def _warn_unwritable(self, path: Path, error: OSError) -> None:
         assert self._file is not None  # it calls this
         if self._file.waiting == 1:  # said once, until it takes lines again
-            what = f"the latest {_MOST_WAITING} lines are kept in memory"
-            logger.warning("%s cannot be written to: %s; %s", path, error.strerror, what)
+            consequence = f"the latest {_MOST_WAITING} lines are kept in memory"
+            logger.warning("%s cannot be written to: %s; %s", path, error.strerror, consequence)
 
     def _status(self) -> dict[str, JSON]:
         """Say how the server stands, for `live.jsonl`."""

@@ -101,9 +101,9 @@ def document(
         "/v1/recent": {"get": _operation("The last hundred judgments", _ANY_OBJECT)},
     }
     for name, mount in mounts.items():
-        prefix, who = (f"/{name}" if name else ""), f"{mount.judge} judge ({mount.judge_name()})"
+        prefix, title = (f"/{name}" if name else ""), f"{mount.judge} judge ({mount.judge_name()})"
         for protocol in protocols:
-            summary = f"{protocol.protocol}: scores of the {who}"
+            summary = f"{protocol.protocol}: scores of the {title}"
             operation = _operation(summary, _ref(protocol.answer), body=bodies[protocol.path])
             paths[prefix + protocol.path] = {"post": operation}
         for route, summary in (
@@ -118,7 +118,7 @@ def document(
             "get": _operation("nemo_gym: how rows are verified again", mode)
         }
     components: dict[str, JSON] = {"schemas": schemas}
-    described: dict[str, JSON] = {
+    api: dict[str, JSON] = {
         "openapi": "3.1.0",
         "info": {"title": "JudgeGym reward server", "version": "1"},
         "paths": paths,
@@ -133,8 +133,8 @@ def document(
                 "description": "the token as user or as password",
             },
         }
-        described["security"] = [{"token": []}, {"url": []}]
-    return described
+        api["security"] = [{"token": []}, {"url": []}]
+    return api
 
 
 def _operation(

@@ -29,8 +29,8 @@ import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import BUDGET_SPENT, ResponseJudgment, failure, shared_judgment
-from judgegym.llm.at_once import all_results, cancel_all
+from judgegym.judges.core.tasks import BUDGET_SPENT, ResponseJudgment, make_failure, share_judgment
+from judgegym.llm.at_once import cancel_all, gather_results
 from judgegym.llm.client import ChatClient, ChatResponse
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.monitoring.alarms import Alarm
@@ -76,21 +76,21 @@ class JudgeHealth:
             self._failures += 1
             self._reason = result.explanation
         elif not self._asks_endpoint or (result.judge_calls and not result.cached):
-            self._answered()
+            self._note_answer()
 
-    def late(self) -> None:
+    def note_late(self) -> None:
         """Take into account that a request had to be answered before its judgment."""
         self.note(
-            failure(
+            make_failure(
                 ": ".join(filter(None, ("no answer within the server's deadline", self.last_error)))
             )
         )
 
-    def lost(self) -> None:
+    def note_unreachable(self) -> None:
         """Take into account that the judge has gone away: until it answers again it may be there and answer nothing."""
         self._is_unproven = self._is_unproven or self.client.waiting is not None
 
-    def _answered(self) -> None:
+    def _note_answer(self) -> None:
         self._failures, self._is_unproven, self._pause_s = 0, False, _FIRST_PAUSE_S
 
     @property
@@ -109,9 +109,10 @@ class JudgeHealth:
                 f"{self._reason}"
             )
         failed = next(
-            (each.last_failure for each in self._clients if each.last_failure is not None), None
+            (client.last_failure for client in self._clients if client.last_failure is not None),
+            None,
         )
-        if self._is_unproven and failed is not None and failed.kind is not FailureKind.AWAY:
+        if self._is_unproven and failed is not None and failed.kind is not FailureKind.UNREACHABLE:
             return f"it is there again, and has answered no request since: {failed}"
         return None
 
@@ -119,23 +120,26 @@ class JudgeHealth:
     def last_error(self) -> str | None:
         """What its calls wait for, or the last error of its endpoint; `None` if its last request was answered."""
         failed = next(
-            (each.last_failure for each in self._clients if each.last_failure is not None), None
+            (client.last_failure for client in self._clients if client.last_failure is not None),
+            None,
         )
         return self.client.waiting or (None if failed is None else str(failed))
 
     @property
     def _clients(self) -> Sequence[ChatClient]:
         return [
-            each for each in (self.client, *self.client.siblings) if isinstance(each, ChatClient)
+            client
+            for client in (self.client, *self.client.siblings)
+            if isinstance(client, ChatClient)
         ]
 
-    def look(self) -> None:
+    def probe_if_down(self) -> None:
         """Ask for a completion of a judge that is there again, or that nobody asks any more because it is down.
 
         While calls are in progress, a probe among them, they will tell.
         """
         is_quiet = self._failures >= FAILURES and time.monotonic() - self._latest >= _QUIET_S
-        is_asked = any(each.breaker.calls for each in self._clients)
+        is_asked = any(client.breaker.calls for client in self._clients)
         if self.client.waiting is not None or is_asked or not (self._is_unproven or is_quiet):
             return
         is_probing = self._probing is not None and not self._probing.done()
@@ -144,16 +148,16 @@ class JudgeHealth:
 
     async def _probe(self) -> None:
         """Ask each model in trouble for a completion, with its client's retries and pauses; then pause ever longer."""
-        in_trouble = [each for each in self._clients if each.last_failure is not None]
+        failing = [client for client in self._clients if client.last_failure is not None]
         pause_s, self._pause_s = self._pause_s, min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
         try:
-            outcomes = await all_results(each.probe() for each in in_trouble or [self.client])
+            outcomes = await gather_results(model.probe() for model in failing or [self.client])
         finally:
             self._next_probe_at = time.monotonic() + pause_s
         for outcome in outcomes:
-            self._telemetry.probed(self._name, outcome)
+            self._telemetry.count_probe(self._name, outcome)
         if all(isinstance(outcome, ChatResponse) for outcome in outcomes):
-            self._answered()
+            self._note_answer()
 
     async def aclose(self) -> None:
         """End the probe."""
@@ -161,7 +165,7 @@ class JudgeHealth:
             await cancel_all([self._probing])
 
 
-async def watch(judges: Mapping[str, JudgeHealth]) -> None:
+async def watch_health(judges: Mapping[str, JudgeHealth]) -> None:
     """Log it once when a judge goes down and once when it is back, and look for those that are down; never ends."""
     down: dict[str, float] = {}
     while True:
@@ -177,11 +181,11 @@ async def watch(judges: Mapping[str, JudgeHealth]) -> None:
                 logger.warning(
                     "the judge is back", extra={"fields": {"judge": name, "seconds": seconds}}
                 )
-            health.look()
+            health.probe_if_down()
         await asyncio.sleep(_POLL_S)
 
 
-REMEMBERED = 100
+MAX_RECENT = 100
 _SHOWN = 4000
 _LATE = "the judge did not answer within the server's deadline"
 
@@ -213,9 +217,9 @@ class Record:
     def __init__(self, health: Mapping[str, JudgeHealth], telemetry: Telemetry) -> None:
         """Tell the telemetry of each, and of a judge's answers its health."""
         self.health, self.telemetry = health, telemetry
-        self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
+        self.recent: deque[RecentJudgment] = deque(maxlen=MAX_RECENT)
 
-    def judged(
+    def record_judgment(
         self,
         mount: str,
         prompt: str,
@@ -233,9 +237,9 @@ class Record:
         for response, result in zip(responses, results, strict=True):
             if not result.shared:
                 (health or self.health[mount]).note(result)
-            self.known(mount, prompt, response, result, seconds, is_late=is_late)
+            self.record_result(mount, prompt, response, result, seconds, is_late=is_late)
 
-    def known(
+    def record_result(
         self,
         mount: str,
         prompt: str,
@@ -246,27 +250,31 @@ class Record:
         is_late: bool = False,
     ) -> None:
         """A response has a result, from a judge or without one."""
-        self.telemetry.judged(mount, result)
+        self.telemetry.count_judgment(mount, result)
         if result.is_failed and not result.shared and not is_late:
-            self.telemetry.failed(mount, result.cause or _CAUSES.get(result.status, "failed"))
+            self.telemetry.count_failure(
+                mount, result.cause or _CAUSES.get(result.status, "failed")
+            )
         self.recent.append(
             RecentJudgment(
                 time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)
             )
         )
 
-    def shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
+    def record_shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
         """A response has a result that was told of before: return it, without what it cost."""
-        result = shared_judgment(result)
-        self.telemetry.judged(mount, result)
+        result = share_judgment(result)
+        self.telemetry.count_judgment(mount, result)
         return result
 
-    def overdue(self, mount: str, health: JudgeHealth, *, is_counted: bool) -> ResponseJudgment:
+    def record_overdue(
+        self, mount: str, health: JudgeHealth, *, is_counted: bool
+    ) -> ResponseJudgment:
         """The result of a caller that has to be answered before its judgment; another may have been told before."""
-        self.telemetry.unjudged(mount, "late")
+        self.telemetry.count_unjudged(mount, "late")
         if not is_counted:
-            self.telemetry.failed(mount, "late")
-        return failure(": ".join(filter(None, (_LATE, health.last_error))))
+            self.telemetry.count_failure(mount, "late")
+        return make_failure(": ".join(filter(None, (_LATE, health.last_error))))
 
 
 def _cut(text: str) -> str:
@@ -274,7 +282,7 @@ def _cut(text: str) -> str:
 
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
-_SCORES = tuple(place / 10 for place in range(11))
+_SCORE_BUCKETS = tuple(place / 10 for place in range(11))
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
@@ -335,7 +343,7 @@ HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
         "judge",
         _BUCKETS,
     ),
-    "score": ("Scores, from 0 to 1", "judge", _SCORES),
+    "score": ("Scores, from 0 to 1", "judge", _SCORE_BUCKETS),
 }
 
 
@@ -360,10 +368,10 @@ _CAUSES: Mapping[str, str] = {
 """The cause of a status without a score; a judge that refused, or whose text was cut off, is told apart."""
 
 
-class _Nothing:
+class _NullMetric:
     """A metric, and its children, where nothing is counted."""
 
-    def __getitem__(self, labels: tuple[str, ...]) -> _Nothing:
+    def __getitem__(self, labels: tuple[str, ...]) -> _NullMetric:
         return self
 
     def inc(self, amount: float = 1) -> None:
@@ -379,7 +387,7 @@ class Telemetry:
         """Start at zero; by default, and without prometheus-client, nothing is counted."""
         self._registry: Any = None
         self._is_shared = MULTIPROCESS in os.environ
-        nothing: Any = _Nothing()
+        nothing: Any = _NullMetric()
         self._counters: dict[str, Any] = dict.fromkeys(COUNTERS, nothing)
         self._histograms: dict[str, Any] = dict.fromkeys(HISTOGRAMS, nothing)
         self._open_cohorts = self._in_flight = self._monitors = self._gold = nothing
@@ -418,7 +426,7 @@ class Telemetry:
         self._monitors = _Children(gauge("monitor"))
         self._gold = _Children(gauge("gold_responses"))
 
-    def judged(self, judge: str, result: ResponseJudgment) -> None:
+    def count_judgment(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
         counters = self._counters
         if result.shared:
@@ -453,11 +461,11 @@ class Telemetry:
         if result.cached:
             counters["cache_hits"][judge,].inc()
 
-    def failed(self, judge: str, cause: str) -> None:
+    def count_failure(self, judge: str, cause: str) -> None:
         """Count a response that the judge gave no score, or none in time."""
         self._counters["judge_failures"][judge, cause].inc()
 
-    def probed(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
+    def count_probe(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
         """Count a completion that was asked for to see whether the judge answers."""
         counters, usage = self._counters, outcome.usage
         counters["probes"][
@@ -470,23 +478,23 @@ class Telemetry:
         if usage.cost:
             counters["cost_usd"][judge,].inc(usage.cost)
 
-    def unjudged(self, judge: str, cause: str) -> None:
+    def count_unjudged(self, judge: str, cause: str) -> None:
         """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
         self._counters["unjudged_answers"][judge, cause].inc()
 
-    def thinking_removed(self, judge: str, count: int) -> None:
+    def count_removed_thinking(self, judge: str, count: int) -> None:
         """Count responses that were judged without their thinking."""
         self._counters["thinking_removed"][judge,].inc(count)
 
-    def queued(self, judge: str, seconds: float) -> None:
+    def observe_wait(self, judge: str, seconds: float) -> None:
         """Count a call that waited so many seconds until its first request left."""
         self._histograms["queue_seconds"][judge,].observe(seconds)
 
-    def attempt_failed(self, judge: str, cause: str) -> None:
+    def count_attempt_failure(self, judge: str, cause: str) -> None:
         """Count a request to a judge's endpoint that failed."""
         self._counters["attempt_failures"][judge, cause].inc()
 
-    def cohort(self, judge: str, event: CohortEvent) -> None:
+    def count_cohort(self, judge: str, event: CohortEvent) -> None:
         """Count an event of a cohort."""
         if event == "opened":
             self._open_cohorts[judge,].inc()
@@ -496,18 +504,22 @@ class Telemetry:
             self._open_cohorts[judge,].dec()
             self._counters["cohorts_closed"][judge, event].inc()
 
-    def alarmed(self, judge: str, alarm: Alarm) -> None:
+    def count_alarm(self, judge: str, alarm: Alarm) -> None:
         """Count an alarm."""
         self._counters["alarms"][judge, alarm.monitor].inc()
 
-    def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
+    def set_monitors(
+        self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]
+    ) -> None:
         """Take the latest numbers of a judge's monitors, and how many responses its gold judge has scored or not."""
         for name, value in values.items():
             self._monitors[judge, name].set(value)
         for outcome, count in gold.items():
             self._gold[judge, outcome].set(count)
 
-    def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
+    def count_request(
+        self, judge: str, protocol: str, code: int, seconds: float, pending: int
+    ) -> None:
         """Count a request and its latency; so many judgments are in flight or waiting."""
         self._counters["requests"][judge, protocol, str(code)].inc()
         self._histograms["request_seconds"][judge, protocol].observe(seconds)
@@ -529,13 +541,13 @@ class Telemetry:
 
         self._in_flight.set(pending)
         if self._is_shared:
-            together = CollectorRegistry()
-            MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-            return generate_latest(together)
+            merged = CollectorRegistry()
+            MultiProcessCollector(merged)  # type: ignore[no-untyped-call]
+            return generate_latest(merged)
         return generate_latest(self._registry)
 
 
-def telemetry() -> Telemetry:
+def open_telemetry() -> Telemetry:
     """The metrics of this process."""
     try:
         require("server")
@@ -562,12 +574,12 @@ def forget_worker(pid: int, folder: str) -> None:
 def log_to_stderr(name: str | None = None) -> None:
     """Log to standard error in lines of JSON: what the loggers below this one say, or all of them."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.getLogger(name).addHandler(handler)
     logging.getLogger("judgegym").setLevel(logging.INFO)
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Formats a record as one line of JSON: time, level, logger, message and its `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -37,7 +37,7 @@ Case: TypeAlias = "tuple[MountedJudge, JudgeTask, Budget | None]"
 
 _MOST_BYTES = 64 << 20
 """Of results that are kept for whoever asks again, about; the oldest go first."""
-_BYTES_EACH = 1500
+_RESULT_BYTES = 1500
 """Of a result without its explanation."""
 _KEPT_S = 300.0
 _KeptKey: TypeAlias = "tuple[MountedJudge, str, Budget | None]"
@@ -99,17 +99,17 @@ class PendingJudgments:
         self._expire()
         return case in self.in_flight or _key(case) in self._kept
 
-    def ask(self, case: Case) -> PendingJudgment:
+    def get_or_start(self, case: Case) -> PendingJudgment:
         """The judgment of a case: in flight, kept or new."""
         self._expire()
         if case in self.in_flight:
             return self.in_flight[case]
-        _, kept = self._kept.get(_key(case), (0.0, None))
-        if kept is not None:
-            return kept
+        _, finished = self._kept.get(_key(case), (0.0, None))
+        if finished is not None:
+            return finished
         pending: PendingJudgment
 
-        async def judged() -> list[ResponseJudgment]:
+        async def judge_case() -> list[ResponseJudgment]:
             begun = ON_ADMISSION.set(
                 pending.note_begun
             )  # in the context of this task and of those that it begins
@@ -120,9 +120,9 @@ class PendingJudgments:
                     begun
                 )  # otherwise task and judgment keep each other until they are collected
 
-        pending = PendingJudgment(asyncio.create_task(judged()))
+        pending = PendingJudgment(asyncio.create_task(judge_case()))
         self.in_flight[case] = pending
-        pending.task.add_done_callback(lambda _: self._ended(case, pending))
+        pending.task.add_done_callback(lambda _: self._keep_result(case, pending))
         return pending
 
     async def aclose(self) -> None:
@@ -130,7 +130,7 @@ class PendingJudgments:
         await cancel_all([pending.task for pending in self.in_flight.values()])
         self._kept.clear()
 
-    def _ended(self, case: Case, pending: PendingJudgment) -> None:
+    def _keep_result(self, case: Case, pending: PendingJudgment) -> None:
         """Keep the results, unless a repeated request would better be judged anew."""
         self.in_flight.pop(case)
         task = pending.task
@@ -165,7 +165,7 @@ def _key(case: Case) -> _KeptKey:
 
 
 def _size(pending: PendingJudgment) -> int:
-    return sum(_BYTES_EACH + len(result.explanation) for result in pending.task.result())
+    return sum(_RESULT_BYTES + len(result.explanation) for result in pending.task.result())
 
 
 _MOST_GROUPS = 8192
@@ -182,7 +182,7 @@ class RecentScores:
             OrderedDict()
         )
 
-    def completed(
+    def complete_result(
         self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment
     ) -> ResponseJudgment:
         """The result of the only response of a task: remembered, or if it failed with the others' scores."""
@@ -193,9 +193,9 @@ class RecentScores:
             if len(self._groups) > _MOST_GROUPS:
                 self._groups.popitem(last=False)
             return result
-        return result if result.others else replace(result, others=self.others(judge, task))
+        return result if result.others else replace(result, others=self.list_scores(judge, task))
 
-    def others(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
+    def list_scores(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
         """The scores that the group of the only response of a task has so far."""
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         return tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)

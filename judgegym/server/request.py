@@ -80,9 +80,9 @@ class ServerRequest:
     @property
     def identity(self) -> str:
         """The caller's request id if it is short and printable, else a new one."""
-        given = self.headers.get("x-request-id", "")
-        usable = 0 < len(given) <= _LONGEST_ID and given.isascii() and given.isprintable()
-        return given if usable else os.urandom(16).hex()
+        header = self.headers.get("x-request-id", "")
+        usable = 0 < len(header) <= _LONGEST_ID and header.isascii() and header.isprintable()
+        return header if usable else os.urandom(16).hex()
 
     async def json_object(
         self, settings: RewardServerSettings, *, max_mb: float | None = None
@@ -112,7 +112,7 @@ class ServerRequest:
             declared = int(length) if length.isdecimal() else 0
             if declared > (limit if "expect" in self.headers else _RECEIVED * limit):
                 raise TooLargeError  # the caller has not begun to send it, or would send for too long
-            data = _decompressed(await self._read(limit), encoding, limit)
+            data = _decompress(await self._read(limit), encoding, limit)
         except asyncio.TimeoutError:
             reason = f"the body did not come within {BODY_TIMEOUT_S:g} seconds"
             raise RequestError(408, "timeout", reason, is_unread=True) from None
@@ -199,7 +199,7 @@ def _text(header: bytes) -> str:
     return header.decode("utf-8", "surrogateescape")
 
 
-def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
+def _decompress(data: bytes, encoding: str, limit: int) -> bytes:
     """The body without its encoding.
 
     Raises:
@@ -275,27 +275,27 @@ async def trace_request(
         f"{request.method} {route}",
         {"http.request.method": request.method, "http.route": route},
     )
-    answer: ServerResponse | RequestError
+    outcome: ServerResponse | RequestError
     with tracing.span(
         name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers
     ) as span:
         try:
-            answer = await response
-            code = answer.status
+            outcome = await response
+            code = outcome.status
         except RequestError as error:
-            answer, code = error, error.code
+            outcome, code = error, error.code
         span.attributes["http.response.status_code"] = code
         span.error = str(code) if code >= 500 else None
-    if isinstance(answer, RequestError):
-        raise answer
-    return answer
+    if isinstance(outcome, RequestError):
+        raise outcome
+    return outcome
 
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 _SHOWN_ERRORS = 5
 
 
-def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
+def validate_body(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     """The object as an instance of `model`.
 
     Raises:
@@ -304,19 +304,21 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model))) from error
+        raise RequestError(
+            422, "invalid", "; ".join(_explain_errors(error.errors(), model))
+        ) from error
 
 
-def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
+def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
     """The errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
     reasons: dict[str, dict[str, None]] = {}
-    for wrong in errors:
-        message = wrong["msg"].removeprefix("Value error, ")
-        if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
+    for error in errors:
+        message = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
             message = f"unknown field; expected {', '.join(model.model_fields)}"
-        reasons.setdefault(".".join(locate_error(wrong)), {})[message] = None
+        reasons.setdefault(".".join(locate_error(error)), {})[message] = None
     deepest = [
-        place for place in reasons if not any(other.startswith(f"{place}.") for other in reasons)
+        place for place in reasons if not any(longer.startswith(f"{place}.") for longer in reasons)
     ]
     return [
         f"{place or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]
@@ -334,31 +336,31 @@ def redact_token(path: str) -> str:
     return _IN_PATH.sub("…", path)
 
 
-def known_caller(
-    tokens: Mapping[str, SecretStr], authorization: str, in_path: str | None
+def identify_caller(
+    tokens: Mapping[str, SecretStr], authorization: str, path_token: str | None
 ) -> str | None:
     """The name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
 
     All tokens are compared, so that the time taken reveals nothing about them.
     """
     known_name: str | None = None
-    for presented in _presented(authorization, in_path):
+    for presented in _candidate_tokens(authorization, path_token):
         for name, token in tokens.items():
             if hmac.compare_digest(presented, token.get_secret_value().encode()) and presented:
                 known_name = name
     return known_name
 
 
-def _presented(authorization: str, in_path: str | None) -> Iterator[bytes]:
+def _candidate_tokens(authorization: str, path_token: str | None) -> Iterator[bytes]:
     """What may be a token."""
-    if in_path is not None:
-        yield in_path.encode("utf-8", "surrogateescape")
-    scheme, _, given = authorization.partition(" ")
+    if path_token is not None:
+        yield path_token.encode("utf-8", "surrogateescape")
+    scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() == "bearer":
-        yield given.strip().encode("utf-8", "surrogateescape")
+        yield credentials.strip().encode("utf-8", "surrogateescape")
     if scheme.lower() == "basic":
         try:
-            user, _, password = base64.b64decode(given.strip(), validate=True).partition(b":")
+            user, _, password = base64.b64decode(credentials.strip(), validate=True).partition(b":")
         except (binascii.Error, ValueError):
             return
         yield user

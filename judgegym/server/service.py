@@ -22,12 +22,12 @@ from urllib.parse import unquote
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
-from judgegym.judges.scorers.registry import COMPARING
-from judgegym.judges.scorers.stand_in import references
+from judgegym.judges.scorers.registry import COMPARING_KINDS
+from judgegym.judges.scorers.stand_in import list_references
 from judgegym.llm import tracing
-from judgegym.llm.at_once import holding
-from judgegym.llm.cost.budget import OF_CALLER
-from judgegym.llm.errors import let_go
+from judgegym.llm.at_once import bind_context
+from judgegym.llm.cost.budget import CALLER_BUDGET
+from judgegym.llm.errors import drop_traceback
 from judgegym.llm.retries.retry import REQUEST_DEADLINE
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
@@ -38,7 +38,7 @@ from judgegym.server.budgets import ServerBudgets
 from judgegym.server.core import Core
 from judgegym.server.judges import JudgeTable
 from judgegym.server.monitoring import ServerMonitors
-from judgegym.server.operation import telemetry
+from judgegym.server.operation import open_telemetry
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.native import ScoreBody, result_json
 from judgegym.server.protocols.nemo_gym import (
@@ -55,13 +55,13 @@ from judgegym.server.request import (
     PREFIX,
     ServerRequest,
     ServerResponse,
+    identify_caller,
     json_response,
-    known_caller,
     redact_token,
     trace_request,
-    validated,
+    validate_body,
 )
-from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
+from judgegym.server.settings import JudgeMount, RewardServerSettings, bracket_host
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse]]
 
 REQUEST_ID = "X-Request-Id"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
-_OF_STATUS: Mapping[int, Mapping[str, str]] = {
+_STATUS_HEADERS: Mapping[int, Mapping[str, str]] = {
     401: {"WWW-Authenticate": "Bearer"},
     415: {"Accept-Encoding": "gzip, deflate"},
     503: {"Retry-After": "1"},
@@ -94,7 +94,7 @@ _PAGE_HEADERS = {
 
 
 @asynccontextmanager
-async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
+async def open_service(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
     """The service for these settings, with the stand-in if they ask for it; open while the context lasts.
 
     Raises:
@@ -104,13 +104,13 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
     settings = loaded.settings
     judges = {"judge": True} if settings.offline else {}
     settings.mounted_judges()  # what is wrong with a judge is told with its place
-    async with running_stand_ins(judges, settings.faults, references(settings)) as urls:
+    async with running_stand_ins(judges, settings.faults, list_references(settings)) as urls:
         # With `--offline` all judges get these settings, whatever theirs name.
         endpoint = (
             {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}
         )
-        mounts = _mounted(settings, endpoint)
-        counts = telemetry()
+        mounts = _mount_judges(settings, endpoint)
+        counts = open_telemetry()
         monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
         budgets = settings.budgets()
         core = Core(
@@ -130,17 +130,21 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
                 watching.cancel()
 
 
-def _mounted(settings: RewardServerSettings, endpoint: Mapping[str, str]) -> dict[str, JudgeMount]:
+def _mount_judges(
+    settings: RewardServerSettings, endpoint: Mapping[str, str]
+) -> dict[str, JudgeMount]:
     """The judges of the settings at this endpoint, or at their own."""
     return {
         name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()
     }
 
 
-def failed_response(error: RequestError, identity: str) -> ServerResponse:
+def error_response(error: RequestError, identity: str) -> ServerResponse:
     """An error as JSON with a type, a message and the request id, and with the headers of its status code."""
     body: JSON = {"error": {"type": error.kind, "message": error.message, "request_id": identity}}
-    response = json_response(body, error.code, {**_OF_STATUS.get(error.code, {}), **error.headers})
+    response = json_response(
+        body, error.code, {**_STATUS_HEADERS.get(error.code, {}), **error.headers}
+    )
     response.headers[REQUEST_ID], response.closes = identity, error.is_unread
     return response
 
@@ -173,7 +177,7 @@ class Service:
         Raises:
             SettingsError: a judge's settings are wrong; nothing has changed.
         """
-        await self.core.remount(_mounted(settings, self._endpoint))
+        await self.core.remount(_mount_judges(settings, self._endpoint))
         self._budgets.add_clients(settings.tokens)
         self.settings = settings
         self._make_routes()
@@ -183,22 +187,24 @@ class Service:
         self._mounts = {
             name: judge.settings for name, judge in self.core.judges.table.judges.items()
         }
-        self._of_judges: dict[str, dict[str, Handler]] = {}
+        self._judge_routes: dict[str, dict[str, Handler]] = {}
         for mount in self._mounts:
             prefix = f"/{mount}" if mount else ""
             for protocol in PROTOCOLS:
-                self._of_judges[prefix + protocol.path] = {
+                self._judge_routes[prefix + protocol.path] = {
                     "POST": partial(self._score, mount, protocol)
                 }
-            self._of_judges[f"{prefix}/seed_session"] = {
+            self._judge_routes[f"{prefix}/seed_session"] = {
                 "POST": partial(self._session, seed_session)
             }
-            self._of_judges[f"{prefix}/close_session"] = {
+            self._judge_routes[f"{prefix}/close_session"] = {
                 "POST": partial(self._session, close_session)
             }
-            self._of_judges[f"{prefix}/aggregate_metrics"] = {"POST": self._aggregate}
-            self._of_judges[f"{prefix}/reverify_mode"] = _get(partial(self._reverify_mode, mount))
-        self._routes = self._of_judges | {
+            self._judge_routes[f"{prefix}/aggregate_metrics"] = {"POST": self._aggregate}
+            self._judge_routes[f"{prefix}/reverify_mode"] = _get(
+                partial(self._reverify_mode, mount)
+            )
+        self._routes = self._judge_routes | {
             "/": _get(self._page),
             "/healthz": _get(self._healthy),
             "/readyz": _get(self._ready),
@@ -223,15 +229,15 @@ class Service:
         try:
             self._check_caller(request, path, token)
             if request.method not in methods:
-                raise _no_route(methods)
+                raise _route_error(methods)
             answering = methods[request.method](request)
             if tracing.active is not None and request.method == "POST":
                 answering = trace_request(tracing.active, path, request, answering)
             response = await answering
             response.headers[REQUEST_ID] = identity
         except RequestError as refused:
-            response = failed_response(refused, identity)
-            let_go(refused)
+            response = error_response(refused, identity)
+            drop_traceback(refused)
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception:  # boundary of the server: the caller gets JSON, the log the traceback
@@ -241,7 +247,7 @@ class Service:
             internal = RequestError(
                 500, "internal", "the server failed; its log has the request id"
             )
-            response = failed_response(internal, identity)
+            response = error_response(internal, identity)
         if logger.isEnabledFor(logging.INFO):
             line: dict[str, object] = {
                 "request_id": identity,
@@ -266,7 +272,7 @@ class Service:
         ]  # an encoded slash ends no token
         plain = "/".join(parts)
         if len(parts) > 3 and parts[1] == PREFIX:
-            methods = self._of_judges.get("/" + "/".join(parts[3:]))
+            methods = self._judge_routes.get("/" + "/".join(parts[3:]))
             if methods is not None:
                 return methods, redact_token(plain), parts[2].replace("%2F", "/")
         return self._routes.get(plain, {}), redact_token(plain), None
@@ -280,13 +286,17 @@ class Service:
         """
         tokens = self.settings.tokens
         if not tokens:
-            is_ours = request.address is None or is_loopback(f"http://{bracketed(request.address)}")
+            is_ours = request.address is None or is_loopback(
+                f"http://{bracket_host(request.address)}"
+            )
             if not is_ours and not self.settings.insecure:
                 reason = "the server has no tokens, and is open to other machines: "
                 ways = "set JUDGEGYM_TOKENS or JUDGEGYM_INSECURE=true"
                 raise RequestError(401, "unauthorized", reason + ways, is_unread=True)
         elif path not in _OPEN_PATHS:
-            request.client = known_caller(tokens, request.headers.get("authorization", ""), token)
+            request.client = identify_caller(
+                tokens, request.headers.get("authorization", ""), token
+            )
             if request.client is None:
                 expected = (
                     "Authorization: Bearer TOKEN, or http://TOKEN@host/… or /token/TOKEN/… in the "
@@ -304,11 +314,11 @@ class Service:
                 raw = await request.json_object(self.settings)
                 raw = protocol.merge_session(raw, request.headers.get("cookie", ""))
                 try:
-                    judge = _judge_named(raw, mount, table) if protocol.names_judge else mount
-                    response = await self._judged(judge, table, protocol, raw, request, started)
+                    judge = _select_judge(raw, mount, table) if protocol.names_judge else mount
+                    response = await self._judge_body(judge, table, protocol, raw, request, started)
                 except RequestError as refused:
-                    response = protocol.refused(raw, refused, self._answers)
-                    self.core.telemetry.unjudged(judge, refused.kind)
+                    response = protocol.reply_to_error(raw, refused, self._answers)
+                    self.core.telemetry.count_unjudged(judge, refused.kind)
             code = 200
             return response
         except RequestError as refused:
@@ -319,11 +329,11 @@ class Service:
             raise
         finally:
             seconds = time.monotonic() - started
-            self.core.telemetry.requested(
+            self.core.telemetry.count_request(
                 judge, protocol.protocol, code, seconds, self.core.pending
             )
 
-    async def _judged(
+    async def _judge_body(
         self,
         mount: str,
         table: JudgeTable,
@@ -340,11 +350,13 @@ class Service:
         """
         if self.draining:
             raise RequestError(503, "draining", "the server is about to stop")
-        body, settings = validated(protocol, raw), table.judges[mount].settings
+        body, settings = validate_body(protocol, raw), table.judges[mount].settings
         try:
             if protocol.compares and settings.definition.most_together is None:
                 sees = f"the judge {settings.judge} sees each response by itself"
-                raise ValueError(f"{protocol.path}: {sees}; expected one of {', '.join(COMPARING)}")
+                raise ValueError(
+                    f"{protocol.path}: {sees}; expected one of {', '.join(COMPARING_KINDS)}"
+                )
             tasks = body.tasks(raw)
             if not protocol.tells_faults:
                 self._answers.check(tasks)
@@ -353,8 +365,8 @@ class Service:
         if request.client is not None and settings.group_size is not None:
             tasks = [replace(task, client=request.client) for task in tasks]
         try:
-            with holding(
-                OF_CALLER, self._budgets.find_budget(request.client)
+            with bind_context(
+                CALLER_BUDGET, self._budgets.find_budget(request.client)
             ):  # of the calls of the tasks that are begun here
                 results = await self.core.score(
                     mount,
@@ -368,7 +380,7 @@ class Service:
             raise RequestError(422, UNUSABLE, str(error)) from error
         except RequestError as refused:
             if len(tasks) == 1 and len(tasks[0].responses) == 1:
-                refused.others = self.core.recent_scores.others(table.judges[mount], tasks[0])
+                refused.others = self.core.recent_scores.list_scores(table.judges[mount], tasks[0])
             raise
         return body.reply(raw, results, self._answers)
 
@@ -379,11 +391,11 @@ class Service:
         Raises:
             RequestError: the header is no number of seconds.
         """
-        given = request.headers.get(REQUEST_DEADLINE.lower())
-        if given is None:
+        header = request.headers.get(REQUEST_DEADLINE.lower())
+        if header is None:
             return None
         try:
-            seconds = float(given)
+            seconds = float(header)
         except ValueError:
             seconds = math.nan
         if 0 < seconds < math.inf:
@@ -391,7 +403,7 @@ class Service:
         raise RequestError(
             422,
             "invalid",
-            f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}",
+            f"{REQUEST_DEADLINE}: expected a number of seconds, found {header[:20]!r}",
         )
 
     async def _session(
@@ -403,7 +415,7 @@ class Service:
     async def _aggregate(self, request: ServerRequest) -> ServerResponse:
         """NeMo Gym's means over verified rollouts."""
         raw = await request.json_object(self.settings, max_mb=LARGEST_AGGREGATE_MB)
-        return json_response(await asyncio.to_thread(aggregate, validated(AggregateBody, raw)))
+        return json_response(await asyncio.to_thread(aggregate, validate_body(AggregateBody, raw)))
 
     async def _reverify_mode(self, mount: str, request: ServerRequest) -> ServerResponse:
         """How NeMo Gym verifies rows again: one by one, which a judge that gathers groups cannot."""
@@ -422,15 +434,15 @@ class Service:
 
     async def _ready(self, request: ServerRequest) -> ServerResponse:
         """Whether new requests are taken."""
-        if self.draining or self.core.full:
+        if self.draining or self.core.is_full:
             raise RequestError(
                 503, "draining" if self.draining else "overloaded", "no new requests are taken"
             )
         if down := [
             name for name, judge in self.core.judges.table.judges.items() if judge.health.is_down
         ]:
-            named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
-            raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
+            names = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
+            raise RequestError(503, "judge_down", f"no answer from {names}; the log says why")
         return json_response({"status": "ready"})
 
     async def _metrics(self, request: ServerRequest) -> ServerResponse:
@@ -446,7 +458,7 @@ class Service:
 
     async def _recent(self, request: ServerRequest) -> ServerResponse:
         """The last judgments."""
-        shown: list[JSON] = [
+        judgments: list[JSON] = [
             {
                 "at": judgment.at,
                 "judge": judgment.mount or self._mounts[""].judge,
@@ -457,14 +469,14 @@ class Service:
             }
             for judgment in reversed(self.core.record.recent)
         ]
-        return json_response({"judgments": shown})
+        return json_response({"judgments": judgments})
 
 
 def _get(handler: Handler) -> dict[str, Handler]:
     return {"GET": handler, "HEAD": handler}
 
 
-def _no_route(methods: Mapping[str, Handler]) -> RequestError:
+def _route_error(methods: Mapping[str, Handler]) -> RequestError:
     """The error of an unknown path, or of one that takes other methods."""
     if not methods:
         return RequestError(404, "http_error", "Not Found")
@@ -473,18 +485,18 @@ def _no_route(methods: Mapping[str, Handler]) -> RequestError:
     )
 
 
-def _judge_named(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
+def _select_judge(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
     """The judge that a body names, for callers that cannot choose a path, or the one of the path.
 
     Raises:
         RequestError: there is no such judge.
     """
-    named = raw.get(MOUNT)
-    if not isinstance(named, str):
+    mount = raw.get(MOUNT)
+    if not isinstance(mount, str):
         return default
-    if named in table.judges:
-        return named
-    known = ", ".join(name for name in table.judges if name) or "none"
+    if mount in table.judges:
+        return mount
+    mounted = ", ".join(name for name in table.judges if name) or "none"
     raise RequestError(
-        422, "invalid", f"{MOUNT}: there is no judge {named!r}; mounted are: {known}"
+        422, "invalid", f"{MOUNT}: there is no judge {mount!r}; mounted are: {mounted}"
     )

@@ -20,7 +20,7 @@ from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
-from judgegym.judges.scorers.registry import COMPARING
+from judgegym.judges.scorers.registry import COMPARING_KINDS
 from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
@@ -94,21 +94,24 @@ def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
     of the user's own that is shorter than the preset's bounds the judge's calls in place of the
     preset.
     """
-    found = list(sources)
-    named = next((source.values[FLAG] for source in sources if FLAG in source.values), None)
-    given = next(
+    extended = list(sources)
+    trainer = next((source.values[FLAG] for source in sources if FLAG in source.values), None)
+    requested = next(
         (source.values["deadline"] for source in sources if "deadline" in source.values), None
     )
     try:
-        deadline = _DEADLINE_S if given is None else float(str(given))
+        deadline = _DEADLINE_S if requested is None else float(str(requested))
     except ValueError:
-        return found
+        return extended
     limits = SettingsSource("below --deadline", shorten_deadline(deadline))
     for name, preset in PRESETS.items():
-        if name == named:
-            is_shorter = given is not None and deadline < float(str(preset["deadline"]))
-            found += [*([limits] if is_shorter else []), SettingsSource(f"--{FLAG} {name}", preset)]
-    return [*found, limits]
+        if name == trainer:
+            is_shorter = requested is not None and deadline < float(str(preset["deadline"]))
+            extended += [
+                *([limits] if is_shorter else []),
+                SettingsSource(f"--{FLAG} {name}", preset),
+            ]
+    return [*extended, limits]
 
 
 class JudgeMount(AnyJudgeSettings):
@@ -123,7 +126,7 @@ class JudgeMount(AnyJudgeSettings):
     """With --group_size: judge those that are there this many seconds after the first one; later ones are flagged as
     failed. The rest of the deadline is the judge's. If unset, half of --deadline."""
 
-    def cohorts(self, deadline_s: float, prefix: str = "") -> tuple[int, float] | None:
+    def cohort_limits(self, deadline_s: float, prefix: str = "") -> tuple[int, float] | None:
         """How many single responses are gathered, for at most how many seconds; `None` if they are not.
 
         Args:
@@ -145,7 +148,7 @@ class JudgeMount(AnyJudgeSettings):
             raise SettingsError(
                 f"{prefix}group_size: the judge {self.judge} sees each response alone; those that "
                 "compare responses "
-                f"are {', '.join(COMPARING)}"
+                f"are {', '.join(COMPARING_KINDS)}"
             )
         if self.group_size > most:
             raise SettingsError(
@@ -182,10 +185,10 @@ def _from_json(value: object) -> object:
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The mounts with their API keys and headers as `SecretStr`, so that no dump of the settings shows one."""
-    return {name: _hidden(values) for name, values in mounts.items()}
+    return {name: _hide_values(values) for name, values in mounts.items()}
 
 
-def _hidden(values: Mapping[str, Any]) -> dict[str, Any]:
+def _hide_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a mount, with their sections."""
     hidden: dict[str, Any] = {}
     for name, value in values.items():
@@ -193,12 +196,12 @@ def _hidden(values: Mapping[str, Any]) -> dict[str, Any]:
             hidden[name] = SecretStr(value)
         elif str(name).endswith("extra_headers") and isinstance(value, Mapping):
             hidden[name] = {
-                key: SecretStr(each) if isinstance(each, str) else each
-                for key, each in value.items()
+                key: SecretStr(header) if isinstance(header, str) else header
+                for key, header in value.items()
             }
         else:  # a secret of a member is refused, where the mounts are read
             is_section = isinstance(value, Mapping) and name in ("judge", "endpoint")
-            hidden[name] = _hidden(value) if is_section else value
+            hidden[name] = _hide_values(value) if is_section else value
     return hidden
 
 
@@ -316,8 +319,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             if isinstance(mount, Mapping):
                 first = {"judge": values["judge"]} if "judge" in values else {}
                 with suppress(ValueError):  # said where the mounts are read
-                    chosen = JudgeMount.chosen(
-                        {**first, **JudgeMount.spelled_out(flat_settings(mount))}
+                    chosen = JudgeMount.select_choices(
+                        {**first, **JudgeMount.expand_short_forms(flat_settings(mount))}
                     )
                     yield from (choice.partition("=")[2] for choice in chosen)
 
@@ -337,8 +340,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
     def needs_one_process(self) -> str | None:
         """What only a single process can keep, behind the settings that ask for it; `None` if there is nothing."""
-        mounts = gathering(self.mounted_judges())
-        settings_of = {
+        mounts = list_gathering(self.mounted_judges())
+        flags = {
             "a cohort": [
                 f"mounts.{name}.group_size" if name else "--group_size" for name in mounts
             ],
@@ -347,9 +350,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             ],
             "a monitor": [f"--{name}" for name in ("run_dir", "gold_judge") if getattr(self, name)],
         }
-        return next(
-            (f"{', '.join(names)}: {part}" for part, names in settings_of.items() if names), None
-        )
+        return next((f"{', '.join(names)}: {part}" for part, names in flags.items() if names), None)
 
     def check_processes(self, count: int, unit: str = "worker", setting: str = "--workers") -> None:
         """Check that as many processes can keep what they are to keep.
@@ -383,7 +384,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         """
         if any(not token.get_secret_value().strip() for token in self.tokens.values()):
             raise SettingsError("--tokens: a token is empty")
-        if self.tokens or self.insecure or is_loopback(f"http://{bracketed(self.host)}"):
+        if self.tokens or self.insecure or is_loopback(f"http://{bracket_host(self.host)}"):
             return
         raise SettingsError(
             f"--host: {self.host} is open to other machines: set bearer tokens, such as "
@@ -416,10 +417,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
                 **{name: values[name] for name in values if name in first_type.model_fields}
             )
         }
-        mounted[""].cohorts(self.deadline, "--")
+        mounted[""].cohort_limits(self.deadline, "--")
         if (
             getattr(self, FLAG) in _SENDS_ONE
-            and self.definition.needs_others
+            and self.definition.needs_group
             and self.group_size is None
         ):
             raise SettingsError(
@@ -429,11 +430,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             )
         for name, values in self.mounts.items():
             mounted[name] = _mount(name, values, mounted[""])
-            mounted[name].cohorts(self.deadline, f"mounts.{name}.")
+            mounted[name].cohort_limits(self.deadline, f"mounts.{name}.")
         return mounted
 
 
-def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
+def list_gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
     """The names of the judges that gather single responses."""
     return [name for name, mount in mounts.items() if mount.gathers]
 
@@ -446,15 +447,17 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
             "and _, and none of " + ", ".join(sorted(RESERVED))
         )
     try:
-        given = JudgeMount.spelled_out(flat_settings(values))
+        values_of_mount = JudgeMount.expand_short_forms(flat_settings(values))
     except ValueError as error:
         raise SettingsError(f"mounts.{name}.{error}") from None
-    mount_type = JudgeMount.select_class({"judge": first.judge, **given})
-    compares = given.get("judge", first.judge) in COMPARING
+    mount_type = JudgeMount.select_class({"judge": first.judge, **values_of_mount})
+    compares = values_of_mount.get("judge", first.judge) in COMPARING_KINDS
     names = mount_type.model_fields.keys() - {*CODE_SETTINGS, *(() if compares else _GATHERING)}
-    return settings_from_keywords(mount_type, first.fill_in(given, names), prefix=f"mounts.{name}.")
+    return settings_from_keywords(
+        mount_type, first.fill_in(values_of_mount, names), prefix=f"mounts.{name}."
+    )
 
 
-def bracketed(host: str) -> str:
+def bracket_host(host: str) -> str:
     """A host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -37,7 +37,7 @@ _AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPlace:
+class WorkerIdentity:
     """Which of several workers this process is.
 
     Attributes:
@@ -56,20 +56,18 @@ class WorkerPlace:
         return self.directory / f"{self.number}.started"
 
 
-def worker_place() -> WorkerPlace | None:
+def find_worker() -> WorkerIdentity | None:
     """The place of this process among the workers; `None` if it is none."""
     if _WORKER not in os.environ:
         return None
     number, supervisor, directory = os.environ[_WORKER].split(":", 2)
-    return WorkerPlace(int(number), Path(directory), int(supervisor))
+    return WorkerIdentity(int(number), Path(directory), int(supervisor))
 
 
-def own_file(path: Path | None) -> Path | None:
+def worker_file(path: Path | None) -> Path | None:
     """The path that this process writes to where all workers are given the same one."""
     return (
-        path.with_stem(f"{path.stem}-{os.getpid()}")
-        if path is not None and worker_place()
-        else path
+        path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and find_worker() else path
     )
 
 
@@ -93,7 +91,7 @@ def supervise(
     with (
         tempfile.TemporaryDirectory() as counters,
         tempfile.TemporaryDirectory() as directory,
-        _reserved(settings) as port,
+        _reserve_port(settings) as port,
     ):
         command = [sys.executable, "-m", "judgegym.server", *arguments, f"--port={port}"]
         alive, _ = os.pipe()  # the other end is this process's alone
@@ -104,22 +102,24 @@ def supervise(
             signal.SIGHUP,
             lambda received, _: (stopping if has_hung_up() else reloading).append(received),
         )
-        places = [WorkerPlace(number, Path(directory), alive) for number in range(settings.workers)]
-        running = [_Worker(place, command, counters) for place in places]
+        identities = [
+            WorkerIdentity(number, Path(directory), alive) for number in range(settings.workers)
+        ]
+        pool = [_Worker(identity, command, counters) for identity in identities]
         code = 0
         while not stopping and code == 0:
             time.sleep(_POLL_S)
             if reloading and all(
-                worker.has_started for worker in running
+                worker.has_started for worker in pool
             ):  # until then SIGHUP would end a worker
                 reloading.clear()
-                _reload(running, check)
-            for worker in running:
+                _reload(pool, check)
+            for worker in pool:
                 if not stopping and code == 0:
-                    code = worker.attended()
-        for worker in running:
+                    code = worker.replace_if_dead()
+        for worker in pool:
             worker.process.send_signal(signal.SIGTERM)
-        for worker in running:
+        for worker in pool:
             worker.process.wait()
         return code
 
@@ -136,7 +136,7 @@ def terminal_watch() -> Callable[[], bool]:
     return lambda: had_terminal and not os.isatty(0)
 
 
-def _reload(running: Sequence[_Worker], check: Callable[[], object]) -> None:
+def _reload(pool: Sequence[_Worker], check: Callable[[], object]) -> None:
     """Tell the workers to reload, unless the settings are wrong: that is told once."""
     try:
         check()
@@ -146,17 +146,17 @@ def _reload(running: Sequence[_Worker], check: Callable[[], object]) -> None:
             f"{'; '.join(str(error).splitlines())}\n"
         )
         return
-    for worker in running:
+    for worker in pool:
         worker.process.send_signal(signal.SIGHUP)
 
 
 class _Worker:
     """One of the workers, and after its death the one that replaces it."""
 
-    def __init__(self, place: WorkerPlace, command: Sequence[str], counters: str) -> None:
-        self._command, self._place = command, place
-        told = f"{place.number}:{place.supervisor}:{place.directory}"
-        self._environment = {**os.environ, MULTIPROCESS: counters, _WORKER: told}
+    def __init__(self, identity: WorkerIdentity, command: Sequence[str], counters: str) -> None:
+        self._command, self._place = command, identity
+        variable = f"{identity.number}:{identity.supervisor}:{identity.directory}"
+        self._environment = {**os.environ, MULTIPROCESS: counters, _WORKER: variable}
         self._start()
 
     def _start(self) -> None:
@@ -174,7 +174,7 @@ class _Worker:
         """Whether it has served, or the one before it that it replaces."""
         return self._place.started.exists()
 
-    def attended(self) -> int:
+    def replace_if_dead(self) -> int:
         """Replace it if it has died; the exit code if it has never started, which it would not do next time either."""
         code = self.process.poll()
         if code is None:
@@ -189,7 +189,7 @@ class _Worker:
 
 
 @contextmanager
-def _reserved(settings: RewardServerSettings) -> Iterator[int]:
+def _reserve_port(settings: RewardServerSettings) -> Iterator[int]:
     """A port that is bound, but not listened at, while the context lasts, so that no other program takes it.
 
     Raises:
@@ -197,37 +197,37 @@ def _reserved(settings: RewardServerSettings) -> Iterator[int]:
     """
     with socket.socket(
         socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM
-    ) as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind((settings.host, settings.port))
-        yield int(held.getsockname()[1])
+    ) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((settings.host, settings.port))
+        yield int(listener.getsockname()[1])
 
 
 _SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian"})
 _FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)
 
 
-def server_processes() -> int:
+def count_server_processes() -> int:
     """How many processes the ASGI server of this process runs, as far as one of them can tell."""
-    return processes(sys.argv, os.environ) if _is_started_by_a_server() else 1
+    return count_processes(sys.argv, os.environ) if _is_started_by_a_server() else 1
 
 
-def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
+def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
     """How many processes a server's command line or its environment asks for; 1 if they do not say.
 
     Args:
-        words: the command line; only that of an ASGI server counts.
+        arguments: the command line; only that of an ASGI server counts.
         variables: the environment.
     """
     count = variables.get("WEB_CONCURRENCY", "")
-    if words and _SERVERS & {
-        Path(words[0]).stem,
-        Path(words[0]).parent.name,
+    if arguments and _SERVERS & {
+        Path(arguments[0]).stem,
+        Path(arguments[0]).parent.name,
     }:  # a script, or `python -m`
-        for number, word in enumerate(words):
+        for number, word in enumerate(arguments):
             flag = _FLAG.fullmatch(word)
             if flag is not None:
-                count = flag[1] or "".join(words[number + 1 : number + 2])
+                count = flag[1] or "".join(arguments[number + 1 : number + 2])
     return int(count) if count.isdecimal() else 1
 
 

@@ -114,7 +114,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
         "kendall_tau_b": correlation("kendall_tau_b", judge, gold),
         "quadratic_kappa": quadratic_kappa(near_judge, near_gold),
     }
-    return _agreement(values)
+    return _split_defined(values)
 
 
 def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
@@ -139,7 +139,7 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     values["kappa"] = (
         "judge and gold are always the same" if same else float(metrics.cohen_kappa_score(*pairs))
     )
-    return _agreement(values)
+    return _split_defined(values)
 
 
 def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) -> float | str:
@@ -147,7 +147,7 @@ def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) ->
 
     It is undefined for fewer than two items, and if one side is constant.
     """
-    sides = _shared(first, second)
+    sides = _common_values(first, second)
     if len(sides[0]) < 2:
         return "fewer than two items"
     for side in sides:
@@ -188,8 +188,8 @@ def krippendorff_alpha(ratings: Ratings) -> float | str:
     if np.nanmin(paired) == np.nanmax(paired):
         return "all ratings are the same"
 
-    def squares(count: Floats, total: Floats, of: Floats) -> Floats:
-        return 2.0 * count * of - 2.0 * total**2
+    def squares(count: Floats, total: Floats, squared: Floats) -> Floats:
+        return 2.0 * count * squared - 2.0 * total**2
 
     counts = np.isfinite(paired).sum(axis=0).astype(float)
     centred = paired - np.nanmean(paired)  # so that no large numbers cancel
@@ -209,16 +209,18 @@ def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
         Cohen, Weighted kappa (1968); Krippendorff (1970) on its equality with the intraclass
         correlation.
     """
-    one, other = _shared(first, second)
-    if not len(one):
+    first_values, second_values = _common_values(first, second)
+    if not len(first_values):
         return "no row has both values"
-    by_chance = one.var() + other.var() + (one.mean() - other.mean()) ** 2
+    by_chance = (
+        first_values.var() + second_values.var() + (first_values.mean() - second_values.mean()) ** 2
+    )
     if by_chance < 1e-18:
         return "both give one and the same value to every row"
-    return float(1.0 - ((one - other) ** 2).mean() / by_chance)
+    return float(1.0 - ((first_values - second_values) ** 2).mean() / by_chance)
 
 
-def _shared(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
+def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
     """The values of the items that have both.
 
     Raises:
@@ -228,12 +230,12 @@ def _shared(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
 
     if len(first) != len(second):
         raise ValueError(f"{len(first)} ratings of one judge, {len(second)} of the other")
-    one, other = np.array(first, dtype=float), np.array(second, dtype=float)
-    both = np.isfinite(one) & np.isfinite(other)
-    return one[both], other[both]
+    first_values, second_values = np.array(first, dtype=float), np.array(second, dtype=float)
+    both = np.isfinite(first_values) & np.isfinite(second_values)
+    return first_values[both], second_values[both]
 
 
-def _agreement(values: Mapping[str, float | str]) -> Agreement:
+def _split_defined(values: Mapping[str, float | str]) -> Agreement:
     """The finite values, and the reasons for the others."""
     defined = {
         name: value
@@ -307,8 +309,8 @@ def sides(scores: Floats) -> Floats:
     """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
     import numpy as np  # late: as above
 
-    found: Floats = np.sign(np.round(scores, 9) - 0.5)
-    return found
+    signs: Floats = np.sign(np.round(scores, 9) - 0.5)
+    return signs
 
 
 def cluster_sums(values: Floats, clusters: Codes) -> Floats:

@@ -87,7 +87,7 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
             a weight below 0, or games have different numbers of covariates.
     """
     kinds = _Kinds.from_rows(players, [games])
-    return _solved(kinds, kinds.results)
+    return _solve(kinds, kinds.results)
 
 
 def fit_resampled(
@@ -114,10 +114,10 @@ def fit_resampled(
     import numpy as np  # late, with sklearn below: a second, which the importers of the judges need not wait for
 
     kinds, generator = _Kinds.from_rows(players, rows), np.random.default_rng(seed)
-    return _each_once(kinds, (kinds.drawn(generator) for _ in range(rounds)))
+    return _fit_distinct(kinds, (kinds.draw(generator) for _ in range(rounds)))
 
 
-def _each_once(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterator[Strengths]:
+def _fit_distinct(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterator[Strengths]:
     """The fit of each draw; equal draws share one."""
     fits: dict[bytes, Strengths] = {}
     for results in draws:
@@ -125,7 +125,7 @@ def _each_once(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterator[
             results.tobytes()
         ).digest()  # with covariates a draw may have megabytes
         if drawn not in fits:
-            fits[drawn] = _solved(kinds, results)
+            fits[drawn] = _solve(kinds, results)
         yield fits[drawn]
 
 
@@ -170,25 +170,25 @@ class _Kinds:
         for (first, second, covariates), kind in kinds.items():
             columns[kind, first], columns[kind, second], columns[kind, players] = 1.0, -1.0, 1.0
             columns[kind, players + 1 :] = covariates
-        places = np.array(list(sums), dtype=np.int64).reshape(-1, 2)
+        keys = np.array(list(sums), dtype=np.int64).reshape(-1, 2)
         points = np.array(list(sums.values()), dtype=float).reshape(-1, 2)
-        return cls(players, columns, len(rows), places[:, 0], places[:, 1], points)
+        return cls(players, columns, len(rows), keys[:, 0], keys[:, 1], points)
 
     @property
     def results(self) -> NDArray[np.float64]:
         """For all rows together, of each kind the weighted points of the first and of the second."""
-        return self._added_up(self.points)
+        return self._add_up(self.points)
 
-    def drawn(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
         """The same for a resample of the rows."""
         import numpy as np
 
         drawn = np.bincount(
             generator.integers(0, self.row_count, size=self.row_count), minlength=self.row_count
         )
-        return self._added_up(self.points * drawn[self.rows][:, None])
+        return self._add_up(self.points * drawn[self.rows][:, None])
 
-    def _added_up(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _add_up(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         import numpy as np
 
         return np.stack(
@@ -200,7 +200,7 @@ class _Kinds:
         )
 
 
-def _solved(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
+def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
     """The fit of added-up games: each kind is a win of the first and a loss, with the points as their weights."""
     import numpy as np
     from sklearn import config_context
@@ -228,11 +228,16 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
         _one_thread(),
     ):  # half of a small fit's time
         model.fit(features, outcomes, sample_weight=weights)
-    found: NDArray[np.float64] = model.coef_[0]
+    coefficients: NDArray[np.float64] = model.coef_[0]
     # The ridge makes the mean 0, up to the tolerance of the solver.
-    values, found = (_rounded(part) for part in (found[:players] - found[:players].mean(), found))
+    values, coefficients = (
+        _round_certain(part)
+        for part in (coefficients[:players] - coefficients[:players].mean(), coefficients)
+    )
     return Strengths(
-        tuple(values.tolist()), float(found[players]), tuple(found[players + 1 :].tolist())
+        tuple(values.tolist()),
+        float(coefficients[players]),
+        tuple(coefficients[players + 1 :].tolist()),
     )
 
 
@@ -255,12 +260,12 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _rounded(found: NDArray[np.float64]) -> NDArray[np.float64]:
+def _round_certain(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """The numbers as far as they are certain: the last digits of a fit may differ between two processes, and 0 be -0.
 
     The next games of a tournament and the bytes of a file depend on them, so that they must not.
     """
-    rounded: NDArray[np.float64] = found.round(_DIGITS) + 0.0
+    rounded: NDArray[np.float64] = numbers.round(_DIGITS) + 0.0
     return rounded
 
 

@@ -148,10 +148,12 @@ def corrected_mean(
             f"{len(judge)} values of the judge, and labels, strata or clusters of another number "
             "of rows"
         )
-    given = labels[np.isfinite(labels)]
+    known_labels = labels[np.isfinite(labels)]
     if not np.isfinite(judge).all():
         raise ValueError("a value of the judge is not a finite number")
-    if kind == "rate" and any(((column < 0) | (column > 1)).any() for column in (judge, given)):
+    if kind == "rate" and any(
+        ((column < 0) | (column > 1)).any() for column in (judge, known_labels)
+    ):
         raise ValueError("a rate is a mean of values from 0 to 1")
     sample = _Sample(judge, labels, kind, strata, clusters, ends)
     if (reason := sample.refusal) is not None:
@@ -161,10 +163,10 @@ def corrected_mean(
     fit = sample.fit(weight) if weight > 0 else alone
     estimate = sample.estimate(fit, level) if weight > 0 else only
     count, simple = (
-        len(given),
+        len(known_labels),
         alone.variance if len(sample.strata) == 1 else sample.simple_variance(),
     )
-    squares = (given - given.mean()) ** 2
+    squares = (known_labels - known_labels.mean()) ** 2
     return CorrectedMean(
         value=estimate.value,
         interval=estimate.interval,
@@ -222,10 +224,10 @@ class _Sample:
         self.is_clustered = clusters is not None
         self.labelled = np.isfinite(labels)
         self.count = int(self.labelled.sum())
-        every = np.zeros(len(judge), np.int64) if strata is None else strata
+        codes = np.zeros(len(judge), np.int64) if strata is None else strata
         self.strata = [
             (np.flatnonzero(within & self.labelled), np.flatnonzero(within & ~self.labelled))
-            for within in (every == code for code in np.unique(every))
+            for within in (codes == code for code in np.unique(codes))
         ]
         self.groups = len(np.unique(self.clusters[self.labelled]))
         self.freedom = self.groups - len(self.strata)
@@ -235,7 +237,7 @@ class _Sample:
         """Return why there is no estimate."""
         import numpy as np
 
-        fewest = min(len(given) for given, _ in self.strata)
+        fewest = min(len(labelled) for labelled, _ in self.strata)
         if fewest < FEWEST_LABELS:
             where = "" if len(self.strata) == 1 else " in a stratum"
             return (
@@ -253,17 +255,21 @@ class _Sample:
         import numpy as np
 
         covariance = variance = 0.0
-        for given, rest in self.strata:
-            rows = np.concatenate([given, rest])
+        for labelled, unlabelled in self.strata:
+            rows = np.concatenate([labelled, unlabelled])
             if (
-                not len(rest) or np.ptp(self.judge[rows]) == 0
+                not len(unlabelled) or np.ptp(self.judge[rows]) == 0
             ):  # the variance of equal numbers may be rounded to > 0
                 continue
-            share, values = (len(rows) / len(self.judge)) ** 2, self.judge[given]
-            products = (self.labels[given] - self.labels[given].mean()) * (values - values.mean())
-            covariance += share * float(products.mean()) / len(given)
+            share, values = (len(rows) / len(self.judge)) ** 2, self.judge[labelled]
+            products = (self.labels[labelled] - self.labels[labelled].mean()) * (
+                values - values.mean()
+            )
+            covariance += share * float(products.mean()) / len(labelled)
             variance += (
-                share * float(self.judge[rows].var(ddof=1)) * (1 / len(given) + 1 / len(rest))
+                share
+                * float(self.judge[rows].var(ddof=1))
+                * (1 / len(labelled) + 1 / len(unlabelled))
             )
         return min(1.0, max(0.0, covariance / variance)) if variance > 0 else 0.0
 
@@ -276,31 +282,33 @@ class _Sample:
         import numpy as np
 
         shares, value, smoothed, added = np.zeros(len(self.judge)), 0.0, 0.0, 0.0
-        for given, rest in self.strata:
-            part = (len(given) + len(rest)) / len(self.judge)
-            rectified, used = self.labels[given], weight if len(rest) else 0.0
+        for labelled, unlabelled in self.strata:
+            part = (len(labelled) + len(unlabelled)) / len(self.judge)
+            rectified, used = self.labels[labelled], weight if len(unlabelled) else 0.0
             if used:  # a stratum that is labelled as a whole has no use for its judge
-                rectified, judged = rectified - used * self.judge[given], self.judge[rest]
+                rectified, judged = rectified - used * self.judge[labelled], self.judge[unlabelled]
                 middle = float(judged.mean())
-                shares[rest] = part * used * (judged - middle) / len(rest) * _bessel(len(rest))
+                shares[unlabelled] = (
+                    part * used * (judged - middle) / len(unlabelled) * _bessel(len(unlabelled))
+                )
                 value += part * used * middle
             total = float(rectified.sum())
-            value += part * total / len(given)
+            value += part * total / len(labelled)
             times = (
-                len(given) / self.count if self.kind == "rate" else 0.0
+                len(labelled) / self.count if self.kind == "rate" else 0.0
             )  # that a pseudo-label counts
-            size = len(given) + 4 * times
+            size = len(labelled) + 4 * times
             mean = (total + times * (2 - 2 * used)) / size
             smoothed += part * (mean + used * middle if used else mean)
             factor = part / size * _bessel(size)
-            shares[given] = factor * (rectified - mean)
+            shares[labelled] = factor * (rectified - mean)
             pseudo = (
                 1.0 - used,
                 1.0,
                 -used,
                 0.0,
             )  # labels of 1 and 0, with the judge right and wrong
-            added += times * factor**2 * sum((each - mean) ** 2 for each in pseudo)
+            added += times * factor**2 * sum((label - mean) ** 2 for label in pseudo)
         sums, factor = np.bincount(self.clusters, shares).astype(float), 1.0
         if self.is_clustered:
             factor = (_bessel(self.groups) / _bessel(self.count)) ** 2
@@ -317,8 +325,11 @@ class _Sample:
     def simple_variance(self) -> float:
         """Return the variance of a mean of as many labels of rows drawn at random, whatever their stratum."""
         mean = square = 0.0
-        for given, rest in self.strata:
-            part, values = (len(given) + len(rest)) / len(self.judge), self.labels[given]
+        for labelled, unlabelled in self.strata:
+            part, values = (
+                (len(labelled) + len(unlabelled)) / len(self.judge),
+                self.labels[labelled],
+            )
             mean += part * float(values.mean())
             square += part * (float(values.mean()) ** 2 + float(values.var(ddof=1)))
         return (square - mean**2) / self.count
@@ -333,8 +344,8 @@ class _Sample:
         """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
         if self.kind == "mean" and self.ends is not None:
             value = min(self.ends.high, max(self.ends.low, fit.value))
-            found = estimate_share_mean(value, fit.shares, self.ends, noise=fit.noise)
-            return Estimate(value, found.interval(level))
+            mean_estimate = estimate_share_mean(value, fit.shares, self.ends, noise=fit.noise)
+            return Estimate(value, mean_estimate.interval(level))
         reach = t_quantile(level, self.freedom)
         if self.kind == "mean":
             half = reach * math.sqrt(fit.variance)
@@ -370,20 +381,20 @@ def t_quantile(level: float, freedom: float = math.inf) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def labels_needed(found: CorrectedMean, half_width: float) -> LabelCount:
+def labels_needed(estimate: CorrectedMean, half_width: float) -> LabelCount:
     """Return how many randomly drawn labels in all make the 95 % interval ± `half_width`, judging by the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation
     of labels and judge. The range takes the ends of the intervals of r (by Fisher's z) and of σ².
     """
-    count, rows = found.labels, found.rows
+    count, rows = estimate.labels, estimate.rows
     explained = (
-        (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
+        (1 - count / estimate.effective_labels) * rows / (rows - count) if rows > count else 0.0
     )
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
-    factor = _PLAN_MARGIN * t_quantile(0.95) ** 2 * found.variance
-    spread = _PLAN_REACH * found.variance_error
+    factor = _PLAN_MARGIN * t_quantile(0.95) ** 2 * estimate.variance
+    spread = _PLAN_REACH * estimate.variance_error
 
     def fewest(r: float, factor: float) -> int | None:
         room = half_width**2 - factor * r**2 / rows
@@ -397,6 +408,6 @@ def labels_needed(found: CorrectedMean, half_width: float) -> LabelCount:
     )
 
 
-def labels_to_add(found: CorrectedMean, half_width: float) -> int:
+def labels_to_add(estimate: CorrectedMean, half_width: float) -> int:
     """Return how many labels to add next: ten, or the rest; 0 when the interval is ± `half_width` or narrower."""
-    return 0 if found.half_width <= half_width else min(TOP_UP, found.rows - found.labels)
+    return 0 if estimate.half_width <= half_width else min(TOP_UP, estimate.rows - estimate.labels)

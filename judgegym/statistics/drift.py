@@ -57,7 +57,7 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
     flipped = sum(
         _differs(median(after), median(before)) for before, after in zip(earlier, new, strict=True)
     )
-    expected = sum(_noise(before, size) for before in earlier)
+    expected = sum(_flip_rate(before, size) for before in earlier)
     # A row whose judgments are all equal adds 0 whichever of them are the new ones.
     active = [
         (*after, *before)
@@ -80,11 +80,11 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
     return DriftTest(len(new), flipped, expected, p)
 
 
-def _differs(one: float, other: float) -> bool:
-    return abs(one - other) > FLIP + _ROUNDING  # one step of a scale from 0 to 10 is 0.1
+def _differs(first: float, second: float) -> bool:
+    return abs(first - second) > FLIP + _ROUNDING  # one step of a scale from 0 to 10 is 0.1
 
 
-def _noise(earlier: Sequence[float], size: int) -> float:
+def _flip_rate(earlier: Sequence[float], size: int) -> float:
     """How often the median of so many draws of the earlier scores differs from their median."""
     middle = median(earlier)
     draws = [median(chosen) for chosen in product(earlier, repeat=size)]

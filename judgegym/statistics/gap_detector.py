@@ -135,28 +135,34 @@ class GapDetector:
         gaps = [ours - theirs for ours, theirs in zip(training, gold, strict=True)]
         if not gaps:
             raise ValueError("a check needs at least one rollout")
-        own, reference = Moments(), self._reference
-        own.add(gaps)
+        moments, reference = Moments(), self._reference
+        moments.add(gaps)
         if self.in_reference:
             reference.add(gaps)
-            error = math.sqrt(own.variance / own.count)
-            return GapCheck(step, own.count, own.mean, error, None, 1.0, is_alarm=False)
+            error = math.sqrt(moments.variance / moments.count)
+            return GapCheck(step, moments.count, moments.mean, error, None, 1.0, is_alarm=False)
         known_to = math.sqrt(reference.variance / reference.count)
         limit = reference.mean + _REFERENCE_QUANTILE * known_to + self.tolerance
         self._waiting.add(gaps)
         if self._waiting.count < FEWEST_ROLLOUTS:
-            error = math.sqrt(own.variance / own.count)
-            return GapCheck(step, own.count, own.mean, error, limit, self._evidence, is_alarm=False)
-        own, self._waiting = self._waiting, Moments()
-        together = (_SHRINKAGE * reference.variance + own.count * own.variance) / (
-            _SHRINKAGE + own.count
+            error = math.sqrt(moments.variance / moments.count)
+            return GapCheck(
+                step, moments.count, moments.mean, error, limit, self._evidence, is_alarm=False
+            )
+        moments, self._waiting = self._waiting, Moments()
+        together = (_SHRINKAGE * reference.variance + moments.count * moments.variance) / (
+            _SHRINKAGE + moments.count
         )
         # Judges that never differ have no variance; half a tolerance keeps one odd rollout from
         # being proof.
-        error = max(math.sqrt(together / own.count), self.tolerance / (2.0 * math.sqrt(own.count)))
-        self._bet((own.mean - limit) / error)
+        error = max(
+            math.sqrt(together / moments.count), self.tolerance / (2.0 * math.sqrt(moments.count))
+        )
+        self._bet((moments.mean - limit) / error)
         is_alarm = self._evidence >= self.alarm_at
-        return GapCheck(step, own.count, own.mean, error, limit, self._evidence, is_alarm=is_alarm)
+        return GapCheck(
+            step, moments.count, moments.mean, error, limit, self._evidence, is_alarm=is_alarm
+        )
 
     def restore(self, check: GapCheck) -> None:
         """Take a check of the same run into account that an earlier process has made, in the order of the checks."""
@@ -164,11 +170,11 @@ class GapDetector:
             self._waiting = Moments()
             self._bet((check.gap - check.limit) / check.error)
             return
-        known = self._reference if check.limit is None else self._waiting
+        moments = self._reference if check.limit is None else self._waiting
         variance = check.error * check.error * check.rollouts
-        known.count += check.rollouts
-        known.total += check.gap * check.rollouts
-        known.squares += check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
+        moments.count += check.rollouts
+        moments.total += check.gap * check.rollouts
+        moments.squares += check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
 
     def _bet(self, z: float) -> None:
         """Add the evidence of a gap that is so many standard errors above the limit."""
@@ -181,7 +187,7 @@ class GapDetector:
             if beyond <= 0
             else 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
         )
-        for place, bet in enumerate(_BETS):
-            grown = (self._values[place] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
-            self._values[place] = min(grown, _MOST_EVIDENCE)
+        for index, bet in enumerate(_BETS):
+            grown = (self._values[index] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
+            self._values[index] = min(grown, _MOST_EVIDENCE)
         self._evidence = math.fsum(self._values) / len(_BETS)

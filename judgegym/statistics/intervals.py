@@ -57,9 +57,9 @@ class Ends(NamedTuple):
         """Return the distance between the ends."""
         return self.high - self.low
 
-    def around(self, other: Ends) -> Ends:
+    def widen(self, ends: Ends) -> Ends:
         """Return the ends of values on both scales."""
-        return Ends(min(self.low, other.low), max(self.high, other.high))
+        return Ends(min(self.low, ends.low), max(self.high, ends.high))
 
     @property
     def difference_ends(self) -> Ends:
@@ -105,7 +105,7 @@ def find_ends(values: Numbers, ends: Ends | None = None) -> Ends | None:
             if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high
             else None
         )
-    return ends.around(Ends(float(np.min(values)), float(np.max(values))))
+    return ends.widen(Ends(float(np.min(values)), float(np.max(values))))
 
 
 def estimate_mean(
@@ -149,9 +149,9 @@ def estimate_mean(
         )
     value = float(top.sum() / bottom.sum())
     if ends is None:
-        return _student(value, (top - value * bottom) / bottom.mean())
+        return _estimate_without_ends(value, (top - value * bottom) / bottom.mean())
     if (bottom == 1.0).all() and np.isin(top, ends).all():
-        return _rate(int((top == ends.high).sum()), len(top), ends)
+        return _estimate_rate(int((top == ends.high).sum()), len(top), ends)
     return _estimate_on_scale(value, top, bottom, ends)
 
 
@@ -164,8 +164,8 @@ def mean_interval(
     level: float = 0.95,
 ) -> Interval | None:
     """Return the interval of `estimate_mean`; `None` where there is none."""
-    found = estimate_mean(totals, weights, clusters=clusters, ends=ends)
-    return None if isinstance(found, str) else found.interval(level)
+    estimate = estimate_mean(totals, weights, clusters=clusters, ends=ends)
+    return None if isinstance(estimate, str) else estimate.interval(level)
 
 
 def estimate_share_mean(
@@ -185,7 +185,7 @@ def estimate_share_mean(
     return _estimate_on_scale(value, value + count * shares, np.ones(count), ends, noise)
 
 
-def _student(value: float, residuals: Floats) -> MeanEstimate | str:
+def _estimate_without_ends(value: float, residuals: Floats) -> MeanEstimate | str:
     """Estimate a mean of values without ends."""
     import numpy as np
 
@@ -203,7 +203,7 @@ def _student(value: float, residuals: Floats) -> MeanEstimate | str:
     )
 
 
-def _rate(hits: int, rows: int, ends: Ends) -> MeanEstimate:
+def _estimate_rate(hits: int, rows: int, ends: Ends) -> MeanEstimate:
     """Estimate the rate of independent rows; a hit is at the high end of the scale, another row at the low one."""
     import numpy as np
 
@@ -252,11 +252,11 @@ def _estimate_on_scale(
     times = np.append(counts, 1).astype(float)
 
     def below(truth: float) -> float:
-        found = 0.0
+        probability = 0.0
         for end in ends:
             tops[-1], bottoms[-1] = end * size, size
-            found += 0.5 * _sum_is_negative(tops - truth * bottoms, times, spread)
-        return found
+            probability += 0.5 * _sum_is_negative(tops - truth * bottoms, times, spread)
+        return probability
 
     error = math.hypot(
         noise, math.sqrt(float(((totals - value * weights) ** 2).sum())) / float(weights.sum())
@@ -303,27 +303,27 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
         max(-reach, 1 / lowest) if lowest < 0 else -reach,
         min(reach, 1 / highest) if highest > 0 else reach,
     )
-    square, place = noise**2, 0.0
+    square, point = noise**2, 0.0
     while True:  # Newton's method for the saddlepoint, between two bounds that only come nearer
-        shares = slopes / (1 - place * slopes)
-        first = float((counts * shares).sum()) + square * place
+        shares = slopes / (1 - point * slopes)
+        first = float((counts * shares).sum()) + square * point
         second = float((counts * shares**2).sum()) + square
         if abs(first) <= 1e-6 * math.sqrt(
             second
         ):  # of a stationary point: P is exact to twice as many digits
             break
-        left, right = (left, place) if first > 0 else (place, right)
-        step = place - first / second
+        left, right = (left, point) if first > 0 else (point, right)
+        step = point - first / second
         if not left < step < right:
             step = (left + right) / 2
-        if step == place:
+        if step == point:
             break
-        place = step
+        point = step
     third = 2 * float((counts * shares**3).sum()) / second**1.5
-    exponent = square * place**2 / 2 - float((counts * np.log1p(-place * slopes)).sum())
-    root = math.copysign(math.sqrt(max(0.0, -2 * exponent)), place)
-    other = place * math.sqrt(second)
-    score = root + (third / 6 if abs(root) < 1e-3 else math.log(other / root) / root)
+    exponent = square * point**2 / 2 - float((counts * np.log1p(-point * slopes)).sum())
+    root = math.copysign(math.sqrt(max(0.0, -2 * exponent)), point)
+    scaled = point * math.sqrt(second)
+    score = root + (third / 6 if abs(root) < 1e-3 else math.log(scaled / root) / root)
     return math.erfc(-score / math.sqrt(2)) / 2
 
 
@@ -345,25 +345,25 @@ def _solve(
         return end
     low, high = ends.low, ends.high
     under, over = -share, 1 - share
-    for place in (value, value + (-8 if is_low else 8) * error):  # most quantiles are between these
-        if low < place < high:
-            found = below(place) - share
-            if found < 0:
-                low, under = place, found
+    for point in (value, value + (-8 if is_low else 8) * error):  # most quantiles are between these
+        if low < point < high:
+            difference = below(point) - share
+            if difference < 0:
+                low, under = point, difference
             else:
-                high, over = place, found
-    kept = 0
+                high, over = point, difference
+    streak = 0
     while high - low > _CLOSE * ends.span:  # the Illinois method; the middle where it is slow
         middle = high - over * (high - low) / (over - under)
-        if not low < middle < high or abs(kept) > 2:
-            middle, kept = (low + high) / 2, 0
-        found = below(middle) - share
-        if abs(found) < 1e-10:
+        if not low < middle < high or abs(streak) > 2:
+            middle, streak = (low + high) / 2, 0
+        difference = below(middle) - share
+        if abs(difference) < 1e-10:
             return middle
-        if found < 0:
-            low, under, kept = middle, found, min(kept, 0) - 1
-            over = over / 2 if kept < -1 else over
+        if difference < 0:
+            low, under, streak = middle, difference, min(streak, 0) - 1
+            over = over / 2 if streak < -1 else over
         else:
-            high, over, kept = middle, found, max(kept, 0) + 1
-            under = under / 2 if kept > 1 else under
+            high, over, streak = middle, difference, max(streak, 0) + 1
+            under = under / 2 if streak > 1 else under
     return (low + high) / 2

@@ -58,13 +58,13 @@ class RatioTerms:
         )
         return values
 
-    def at(self, places: Codes | slice) -> RatioTerms:
+    def select(self, places: Codes | slice) -> RatioTerms:
         """Return the terms of some rows."""
         import numpy as np
 
         return RatioTerms(np.asarray(self.totals)[places], np.asarray(self.weights)[places])
 
-    def summed(self, units: Codes) -> RatioTerms:
+    def sum_by_unit(self, units: Codes) -> RatioTerms:
         """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
         import numpy as np
 
@@ -149,21 +149,23 @@ def paired_intervals(
     if any((np.asarray(side.weights) <= 0).any() for side in (first, second)):
         raise ValueError("a weight is not positive")
     ends = find_ends(np.concatenate([first.values, second.values]), ends)
-    found = []
+    estimates = []
     for side in (first, second):
         estimate = estimate_mean(side.totals, side.weights, ends=ends)
         if isinstance(estimate, str):
             return estimate
-        found.append(estimate)
+        estimates.append(estimate)
     changes = second.linearised - first.linearised
     difference = estimate_mean(changes, ends=None if ends is None else ends.difference_ends)
     if isinstance(difference, str):
         return difference
-    one, other, between = (each.interval(level) for each in (*found, difference))
-    return PairedIntervals(one, other, between, difference.p_value())
+    first_interval, second_interval, between = (
+        side_estimate.interval(level) for side_estimate in (*estimates, difference)
+    )
+    return PairedIntervals(first_interval, second_interval, between, difference.p_value())
 
 
-def _drawn(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
+def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
     """How often each kind of row is in each of `size` resamples, given how many rows of each kind there are.
 
     The counts of a resample have a multinomial distribution. It is drawn from directly where there
@@ -250,9 +252,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
         Holm, A simple sequentially rejective multiple test procedure (1979).
     """
     corrected, worst = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = worst
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = worst
     return corrected
 
 
@@ -330,7 +332,7 @@ def kappa_interval(
     import numpy as np
 
     sums = [agreement_sums(*labels, np.asarray(rows, dtype=np.int64)) for labels in sides]
-    ends = np.cumsum([each.shape[1] for each in sums])[:-1]
+    ends = np.cumsum([table.shape[1] for table in sums])[:-1]
 
     def statistic(totals: Floats) -> Floats:
         first, *second = map(kappas, np.split(totals, ends, axis=1))
@@ -343,6 +345,6 @@ def kappa_interval(
     if len(of_rows) < 2:
         return value, None
     kinds, counts = np.unique(of_rows, axis=0, return_counts=True)
-    drawn = statistic(_drawn(np.random.default_rng(seed), counts, rounds) @ kinds)
+    drawn = statistic(_draw_resamples(np.random.default_rng(seed), counts, rounds) @ kinds)
     low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return value, Interval(float(low), float(high))

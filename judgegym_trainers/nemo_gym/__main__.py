@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from judgegym.judges.config.exit_code import BAD_INPUT
-from judgegym.judges.config.extras import requirement
+from judgegym.judges.config.extras import build_requirement
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError
 
@@ -25,11 +25,11 @@ _FROM_0_7 = "\n# From 0.7 on"
 """How the last part of each configuration begins, which only NeMo Gym with environment servers can start."""
 
 
-def put(place: Path) -> Path:
+def copy_server_folder(folder: Path) -> Path:
     """Copy the server's folder.
 
     Args:
-        place: the folder of a NeMo Gym project, or a checkout of NeMo Gym.
+        folder: the folder of a NeMo Gym project, or a checkout of NeMo Gym.
 
     Returns:
         The copy: `place/resources_servers/judgegym`.
@@ -37,9 +37,9 @@ def put(place: Path) -> Path:
     Raises:
         SettingsError: there is no such place, or it has a server of this name.
     """
-    if not place.is_dir():
-        raise SettingsError(f"{place} is no folder; expected the one in which `gym` is called")
-    target = place / "resources_servers" / TEMPLATE.name
+    if not folder.is_dir():
+        raise SettingsError(f"{folder} is no folder; expected the one in which `gym` is called")
+    target = folder / "resources_servers" / TEMPLATE.name
     if target.exists():
         raise SettingsError(
             f"{target} is there already: remove it first, its changes would be lost"
@@ -49,11 +49,11 @@ def put(place: Path) -> Path:
     )
     requirements = target / "requirements.txt"
     lines = [
-        requirement("server") if line == _REQUIREMENT else line
+        build_requirement("server") if line == _REQUIREMENT else line
         for line in requirements.read_text().splitlines()
     ]
     requirements.write_text("\n".join(lines) + "\n")
-    if not _has_environment_servers(place):
+    if not _has_environment_servers(folder):
         for config in (target / "configs").glob("*.yaml"):
             config.write_text(
                 config.read_text(encoding="utf-8").partition(_FROM_0_7)[0], encoding="utf-8"
@@ -61,14 +61,14 @@ def put(place: Path) -> Path:
     return target
 
 
-def _has_environment_servers(place: Path) -> bool:
+def _has_environment_servers(folder: Path) -> bool:
     """Whether the NeMo Gym of a checkout, or that of this environment, has environment servers; true without any."""
-    if (place / "nemo_gym").is_dir():
-        return (place / _ENVIRONMENT_SERVERS).is_dir()
+    if (folder / "nemo_gym").is_dir():
+        return (folder / _ENVIRONMENT_SERVERS).is_dir()
     return find_spec("nemo_gym") is None or find_spec(_ENVIRONMENT_SERVERS) is not None
 
 
-_NEXT = """{target}
+_NEXT_STEPS = """{target}
   spawned:   gym env start --resources-server judgegym --model-type … ++judge_base_url=…
   external:  judgegym judge-server --for nemo_gym …
              gym env start --resources-server judgegym/external --model-type …
@@ -92,11 +92,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         "folder", nargs="?", type=Path, default=Path(), help="where `gym` is called; default: here"
     )
     try:
-        target = put(parser.parse_args(argv).folder)
+        target = copy_server_folder(parser.parse_args(argv).folder)
     except (SettingsError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
-    sys.stdout.write(_NEXT.format(target=target))
+    sys.stdout.write(_NEXT_STEPS.format(target=target))
     return 0
 
 

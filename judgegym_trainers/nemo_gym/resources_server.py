@@ -16,13 +16,13 @@ from typing import Any
 
 from pydantic import Field
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
 
-with needs("nemo-gym"):
+with report_missing_extra("nemo-gym"):
     from fastapi import FastAPI
     from nemo_gym.base_resources_server import (
         BaseResourcesServerConfig,
@@ -33,7 +33,7 @@ with needs("nemo-gym"):
     from nemo_gym.config_types import ModelServerRef
     from nemo_gym.server_utils import get_server_url
 
-_OF_THE_SERVER = ("host", "port", "workers")
+_GYM_SETTINGS = ("host", "port", "workers")
 """Settings of the reward server for which NeMo Gym's configuration has names of its own."""
 
 
@@ -64,7 +64,7 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
             SystemExit: a setting is wrong.
         """
         try:
-            reward_server = _reward_server(self.config)
+            reward_server = _make_reward_server(self.config)
         except SettingsError as error:
             raise SystemExit(f"{self.config.name}: reward_server: {error}") from None
         app = FastAPI(lifespan=reward_server.lifespan, openapi_url=None)
@@ -79,21 +79,30 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
         raise NotImplementedError
 
 
-def _reward_server(config: JudgeGymServerConfig) -> RewardServer:
+def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
     """The application for these settings.
 
     Raises:
         SettingsError: one is wrong, or cannot work where NeMo Gym starts the server.
     """
-    own = {name: value for name, value in config.reward_server.items() if value is not None}
-    misplaced = next((name for name in own if name in _OF_THE_SERVER), None)
+    server_settings = {
+        name: value for name, value in config.reward_server.items() if value is not None
+    }
+    misplaced = next((name for name in server_settings if name in _GYM_SETTINGS), None)
     if misplaced is not None:
         expected = "num_workers" if misplaced == "workers" else misplaced
         raise SettingsError(
             f"{misplaced}: NeMo Gym serves it; expected {expected} beside entrypoint"
         )
     address = {"host": config.host, "port": config.port}
-    server = RewardServer(**{"for": "nemo_gym", **own, **_judge(config, own), **address})
+    server = RewardServer(
+        **{
+            "for": "nemo_gym",
+            **server_settings,
+            **_judge_settings(config, server_settings),
+            **address,
+        }
+    )
     settings = server.load().settings
     if settings.tokens:
         raise SettingsError(
@@ -109,7 +118,9 @@ def _reward_server(config: JudgeGymServerConfig) -> RewardServer:
     return server
 
 
-def _judge(config: JudgeGymServerConfig, own: Mapping[str, JSON]) -> Mapping[str, JSON]:
+def _judge_settings(
+    config: JudgeGymServerConfig, server_settings: Mapping[str, JSON]
+) -> Mapping[str, JSON]:
     """The judge's endpoint, if it is a model server of NeMo Gym.
 
     Raises:
@@ -117,12 +128,12 @@ def _judge(config: JudgeGymServerConfig, own: Mapping[str, JSON]) -> Mapping[str
     """
     if config.judge_model_server is None:
         return {}
-    if "judge_base_url" in own:
+    if "judge_base_url" in server_settings:
         raise SettingsError(
             "judge_base_url: judge_model_server names the judge already; expected one of the two"
         )
     name = config.judge_model_server.name
     return {
         "judge_base_url": f"{get_server_url(name)}/v1",
-        "judge_model_name": own.get("judge_model_name", name),
+        "judge_model_name": server_settings.get("judge_model_name", name),
     }

@@ -28,20 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=int, help="WebSocket sessions at once (256)")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    known, settings = parser.parse_known_args(arguments)
+    options, settings = parser.parse_known_args(arguments)
     try:
         # Late: it says which extra is missing; uvicorn comes with that.
         from judgegym_trainers.openenv.server import SESSIONS, serve
         from judgegym_trainers.single_turn import EnvironmentSource
 
-        source = EnvironmentSource(known.environment, tuple(settings), known.split)
-        app = serve(source, sessions=known.sessions or SESSIONS)
+        source = EnvironmentSource(options.environment, tuple(settings), options.split)
+        app = serve(source, sessions=options.sessions or SESSIONS)
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201  # a command's message
         raise SystemExit(BAD_INPUT) from None
     import uvicorn  # late: it comes with OpenEnv
 
-    uvicorn.run(app, host=known.host, port=known.port)
+    uvicorn.run(app, host=options.host, port=options.port)
 
 
 if __name__ == "__main__":

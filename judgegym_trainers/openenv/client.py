@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import Field
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 
-with needs("openenv"):
+with report_missing_extra("openenv"):
     from openenv.core import EnvClient
     from openenv.core.client_types import StepResult
     from openenv.core.env_server.types import Action, Observation, State

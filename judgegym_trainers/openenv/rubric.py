@@ -20,39 +20,41 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores.requests import FIELDS as NAMES
-from judgegym_trainers.scores.requests import CompletionRow, Field, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, Field, make_completion_row
 from judgegym_trainers.scores.results import CompletionReward, NoRewardError
 from judgegym_trainers.scores.sources import close, make_single_source
 
-with needs("openenv"):
+with report_missing_extra("openenv"):
     from openenv.core.rubrics import Rubric
 
 __all__ = ["FailSafe", "JudgeRubric", "close"]
 
-Place: TypeAlias = str | Sequence[str] | Callable[[object, object], object]
+TextLocation: TypeAlias = str | Sequence[str] | Callable[[object, object], object]
 """Where a value is: a path, several paths, or a function of action and observation."""
 
 _QUESTION_NAMES = ("messages", "prompt", "question")
 _ANSWER_NAMES = ("completion", "response", "answer", "message", "text", "content")
 
 PROMPT = tuple(
-    f"{place}.{name}"
-    for place in ("observation", "observation.metadata", "action")
+    f"{prefix}.{name}"
+    for prefix in ("observation", "observation.metadata", "action")
     for name in _QUESTION_NAMES
 )
 RESPONSE = tuple(f"action.{name}" for name in _ANSWER_NAMES)
 TOOLS = ("observation.tools", "observation.metadata.tools")
-FIELDS: Mapping[Field, Place] = {
+FIELDS: Mapping[Field, TextLocation] = {
     name: (f"observation.{name}", f"observation.metadata.{name}", f"action.metadata.{name}")
     for name in NAMES
 }
 
 
-def check_places(prompt: Place, response: Place, fields: Mapping[Field, Place]) -> None:
+def check_locations(
+    prompt: TextLocation, response: TextLocation, fields: Mapping[Field, TextLocation]
+) -> None:
     """Check the paths to the texts of a request.
 
     Raises:
@@ -61,20 +63,20 @@ def check_places(prompt: Place, response: Place, fields: Mapping[Field, Place]) 
     unknown = [name for name in fields if name not in NAMES]
     if unknown:
         raise SettingsError(f"fields.{unknown[0]}: expected one of {', '.join(NAMES)}")
-    for place in (prompt, response, *fields.values()):
-        for path in _paths(place):
+    for location in (prompt, response, *fields.values()):
+        for path in _paths(location):
             if not path.startswith(("action.", "observation.")):
                 raise SettingsError(
                     f"{path!r}: expected a path such as observation.prompt or action.completion"
                 )
 
 
-def row_at(
+def make_row(
     action: object,
     observation: object,
-    prompt: Place = PROMPT,
-    response: Place = RESPONSE,
-    fields: Mapping[Field, Place] = FIELDS,
+    prompt: TextLocation = PROMPT,
+    response: TextLocation = RESPONSE,
+    fields: Mapping[Field, TextLocation] = FIELDS,
 ) -> CompletionRow:
     """The completion of a step, from where its texts are.
 
@@ -86,46 +88,47 @@ def row_at(
         fields: where it is what else the judge is shown, by the names of `POST /v1/score`; what is
             missing is left out.
     """
-    asked, said = (
-        _conversation(_found(place, action, observation)) for place in (prompt, response)
+    prompt_value, response_value = (
+        _convert_messages(_find_value(location, action, observation))
+        for location in (prompt, response)
     )
-    if not asked:
-        return CompletionRow({}, "", f"no prompt in {_named(prompt)}")
-    if said is None:
-        return CompletionRow({}, "", f"no response in {_named(response)}")
+    if not prompt_value:
+        return CompletionRow({}, "", f"no prompt in {_describe_location(prompt)}")
+    if response_value is None:
+        return CompletionRow({}, "", f"no response in {_describe_location(response)}")
     cells: dict[str, object] = {
-        name: _found(place, action, observation) for name, place in fields.items()
+        name: _find_value(location, action, observation) for name, location in fields.items()
     }
-    cells["tools"] = _conversation(_found(TOOLS, action, observation))
-    return completion_row(asked, said, cells)
+    cells["tools"] = _convert_messages(_find_value(TOOLS, action, observation))
+    return make_completion_row(prompt_value, response_value, cells)
 
 
-def _paths(place: Place) -> Sequence[str]:
-    return [place] if isinstance(place, str) else [] if callable(place) else place
+def _paths(location: TextLocation) -> Sequence[str]:
+    return [location] if isinstance(location, str) else [] if callable(location) else location
 
 
-def _named(place: Place) -> str:
-    return ", ".join(_paths(place)) or "what the function returned"
+def _describe_location(location: TextLocation) -> str:
+    return ", ".join(_paths(location)) or "what the function returned"
 
 
-def _found(place: Place, action: object, observation: object) -> object:
+def _find_value(location: TextLocation, action: object, observation: object) -> object:
     """The first value that is there; an empty one only if there is no other."""
-    if callable(place):
-        return place(action, observation)
-    found: object = None
-    for path in _paths(place):
+    if callable(location):
+        return location(action, observation)
+    fallback: object = None
+    for path in _paths(location):
         first, *names = path.split(".")
         value: object = action if first == "action" else observation
         for name in names:
             value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if value is not None and not callable(value):
-            found = value
+            fallback = value
             if value:
                 return value
-    return found
+    return fallback
 
 
-def _conversation(value: object) -> object:
+def _convert_messages(value: object) -> object:
     """Text, or messages; those that are pydantic models as mappings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return value
@@ -151,9 +154,9 @@ class JudgeRubric(Rubric):
         self,
         url: str | None = None,
         *,
-        prompt: Place = PROMPT,
-        response: Place = RESPONSE,
-        fields: Mapping[Field, Place] = FIELDS,
+        prompt: TextLocation = PROMPT,
+        response: TextLocation = RESPONSE,
+        fields: Mapping[Field, TextLocation] = FIELDS,
         name: str = "judge",
         **settings: Any,
     ) -> None:
@@ -176,26 +179,28 @@ class JudgeRubric(Rubric):
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
         """
         super().__init__()
-        check_places(prompt, response, fields)
+        check_locations(prompt, response, fields)
         self.name = name
         self.raises = False
         self.last_result: CompletionReward | None = None
-        self._places = (prompt, response, fields)
-        self._scoring = make_single_source(url, settings).shared()
+        self._locations = (prompt, response, fields)
+        self._scoring = make_single_source(url, settings).get_shared_scorer()
 
     def forward(
         self, action: object, observation: object
     ) -> float | Awaitable[float | None] | None:
         """The score; in async code an awaitable of it."""
-        scoring = self._score(action, observation)
+        scoring = self._score_step(action, observation)
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # a thread without an event loop
             return run_blocking(scoring)
         return scoring
 
-    async def _score(self, action: object, observation: object) -> float | None:
-        (result,) = await self._scoring.score_each([row_at(action, observation, *self._places)])
+    async def _score_step(self, action: object, observation: object) -> float | None:
+        (result,) = await self._scoring.score_each(
+            [make_row(action, observation, *self._locations)]
+        )
         self.last_result = result
         metadata = getattr(observation, "metadata", None)
         if isinstance(metadata, dict):
@@ -220,18 +225,18 @@ class FailSafe(Rubric):
         self, action: object, observation: object
     ) -> float | Awaitable[float | None] | None:
         """The reward; an awaitable of it where a rubric inside is asynchronous."""
-        for inside in self.rubrics():
-            inside.last_score = None  # one that is not reached has none
-            if isinstance(inside, JudgeRubric):
-                inside.raises = True
+        for inner_rubric in self.rubrics():
+            inner_rubric.last_score = None  # one that is not reached has none
+            if isinstance(inner_rubric, JudgeRubric):
+                inner_rubric.raises = True
         try:
             score = self.rubric(action, observation)
         except NoRewardError:
             return None
-        return _unless_failed(score) if isinstance(score, Awaitable) else score
+        return _await_score(score) if isinstance(score, Awaitable) else score
 
 
-async def _unless_failed(score: Awaitable[float | None]) -> float | None:
+async def _await_score(score: Awaitable[float | None]) -> float | None:
     try:
         return await score
     except NoRewardError:

@@ -33,24 +33,24 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from judgegym.data.rows import Split
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.event_loop import run_blocking
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.llm.errors import DataError, SettingsError, UserError
 from judgegym.llm.wire import Choice
 from judgegym_trainers.openenv.client import CompletionAction, RowObservation, RowState
 from judgegym_trainers.scores.results import JUDGE_FAILED, CompletionReward
-from judgegym_trainers.single_turn import EnvironmentSource, OpenedEnvironment, opened
+from judgegym_trainers.single_turn import EnvironmentSource, OpenedEnvironment, get_environment
 
-with needs("openenv"):
+with report_missing_extra("openenv"):
     from openenv.core.env_server.http_server import create_app
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import EnvironmentMetadata
     from openenv.core.rubrics import Rubric
 
 SESSIONS = 256
-_VARIABLE = "OPENENV_JUDGEGYM_"
+_VARIABLE_PREFIX = "OPENENV_JUDGEGYM_"
 _SPLITS: dict[Split, str] = {"train": "train", "eval": "validation"}
 """Our splits, with OpenEnv's types of them."""
 
@@ -68,18 +68,18 @@ class RowReward(Rubric):
         choice = Choice(
             action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason
         )
-        (rewarded,) = await self.environment.rewards(observation.uid, [choice])
-        observation.metadata.update(outcome(rewarded))
-        return rewarded.reward
+        (result,) = await self.environment.rewards(observation.uid, [choice])
+        observation.metadata.update(describe_outcome(result))
+        return result.reward
 
 
-def outcome(rewarded: CompletionReward) -> dict[str, Any]:
+def describe_outcome(result: CompletionReward) -> dict[str, Any]:
     """What the metadata of an observation say of a reward."""
     return {
-        "judge_failed": rewarded.is_failed,
-        "invalid_completion": rewarded.is_invalid,
-        **rewarded.said,
-        "metrics": dict(rewarded.metrics),
+        "judge_failed": result.is_failed,
+        "invalid_completion": result.is_invalid,
+        **result.outcome,
+        "metrics": dict(result.metrics),
     }
 
 
@@ -92,7 +92,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """Begin a session with an environment that is open in this process."""
         self._rewards = RowReward(environment)
         super().__init__(rubric=self._rewards)
-        self._home = environment
+        self._default_environment = environment
         self._state = RowState(environment=environment.name, split=environment.source.split)
 
     async def reset_async(
@@ -123,7 +123,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
             raise DataError("reset: expected uid or index, found both")
         if uid is None and index is None:
             seed = secrets.randbits(32) if seed is None else seed
-            index = derive(seed, environment.name, "the row of an episode") % len(environment)
+            index = derive_seed(seed, environment.name, "the row of an episode") % len(environment)
         if uid is None:
             if (
                 not isinstance(index, int)
@@ -185,10 +185,10 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
                 self._apply_rubric_async(action, observation), timeout_s
             )
         except asyncio.TimeoutError:
-            late = CompletionReward(
+            timeout_result = CompletionReward(
                 None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s"
             )
-            observation.metadata.update(outcome(late))
+            observation.metadata.update(describe_outcome(timeout_result))
         self._state = self._state.model_copy(
             update={"uid": uid, "step_count": self._state.step_count + 1, "done": True}
         )
@@ -213,10 +213,12 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
     def get_metadata(self) -> EnvironmentMetadata:
         """What `GET /metadata` says."""
-        rows = f"{len(self._home)} rows, split {self._home.source.split}"
+        rows = (
+            f"{len(self._default_environment)} rows, split {self._default_environment.source.split}"
+        )
         return EnvironmentMetadata(
-            name=self._home.name,
-            description=f"JudgeGym's environment {self._home.name}: {rows}",
+            name=self._default_environment.name,
+            description=f"JudgeGym's environment {self._default_environment.name}: {rows}",
             version="1",
         )
 
@@ -237,7 +239,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
     ) -> list[dict[str, Any]]:
         """The ids and places of some rows."""
         uids = (await self._open_split(split)).uids
-        return [{"id": uids[place], "index": place} for place in range(len(uids))[start:stop]]
+        return [{"id": uids[index], "index": index} for index in range(len(uids))[start:stop]]
 
     async def get_task(self, split: str, index: int) -> dict[str, Any]:
         """A row.
@@ -254,11 +256,13 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
     async def _open_split(self, split: str | None) -> OpenedEnvironment:
         """The environment of a split; one that is not open is opened in a thread, since that reads its rows."""
-        if split is None or split == self._home.source.split:
-            return self._home
+        if split is None or split == self._default_environment.source.split:
+            return self._default_environment
         if split not in _SPLITS:
             raise DataError(f"split: expected {' or '.join(_SPLITS)}, found {split!r}")
-        return await asyncio.to_thread(opened, replace(self._home.source, split=split))
+        return await asyncio.to_thread(
+            get_environment, replace(self._default_environment.source, split=split)
+        )
 
 
 def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
@@ -272,7 +276,7 @@ def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    environment = opened(source)
+    environment = get_environment(source)
     app = create_app(
         partial(SingleTurnEnvironment, environment),
         CompletionAction,
@@ -281,7 +285,7 @@ def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
         max_concurrent_envs=sessions,
         state_cls=RowState,
     )
-    app.add_exception_handler(UserError, _refuse)
+    app.add_exception_handler(UserError, _respond_with_error)
     return app
 
 
@@ -292,37 +296,44 @@ def from_variables(variables: Mapping[str, str]) -> Any:
         SettingsError: no environment is named, or a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    named = {
-        name.removeprefix(_VARIABLE): value
+    values_by_name = {
+        name.removeprefix(_VARIABLE_PREFIX): value
         for name, value in variables.items()
-        if name.startswith(_VARIABLE)
+        if name.startswith(_VARIABLE_PREFIX)
     }
-    environment = named.pop("ENVIRONMENT", "").strip()
+    environment = values_by_name.pop("ENVIRONMENT", "").strip()
     if not environment:
         raise SettingsError(
-            f"{_VARIABLE}ENVIRONMENT: expected the name of an environment, such as arena_hard"
+            f"{_VARIABLE_PREFIX}ENVIRONMENT: expected the name of an environment, such as arena_hard"
         )
-    settings = named.pop("SETTINGS", "").strip()
-    split, sessions = named.pop("SPLIT", "train"), named.pop("SESSIONS", str(SESSIONS))
-    if named:
-        known = ", ".join(
-            f"{_VARIABLE}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS")
+    settings = values_by_name.pop("SETTINGS", "").strip()
+    split, sessions = (
+        values_by_name.pop("SPLIT", "train"),
+        values_by_name.pop("SESSIONS", str(SESSIONS)),
+    )
+    if values_by_name:
+        expected = ", ".join(
+            f"{_VARIABLE_PREFIX}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS")
         )
-        raise SettingsError(f"{_VARIABLE}{next(iter(named))}: unknown; expected one of {known}")
+        raise SettingsError(
+            f"{_VARIABLE_PREFIX}{next(iter(values_by_name))}: unknown; expected one of {expected}"
+        )
     if not sessions.isdecimal() or int(sessions) < 1:
-        raise SettingsError(f"{_VARIABLE}SESSIONS: expected a positive number, found {sessions!r}")
+        raise SettingsError(
+            f"{_VARIABLE_PREFIX}SESSIONS: expected a positive number, found {sessions!r}"
+        )
     is_file = settings.endswith((".yaml", ".yml", ".json"))
     try:
         values = load_yaml(Path(settings).read_bytes() if is_file else settings.encode()) or {}
     except OSError as error:
         raise SettingsError(
-            f"{_VARIABLE}SETTINGS: {settings} cannot be read: {error.strerror}"
+            f"{_VARIABLE_PREFIX}SETTINGS: {settings} cannot be read: {error.strerror}"
         ) from None
     except ValueError:
         values = None
     if not isinstance(values, Mapping):
         raise SettingsError(
-            f"{_VARIABLE}SETTINGS: expected an object of settings as JSON or YAML, or a file of "
+            f"{_VARIABLE_PREFIX}SETTINGS: expected an object of settings as JSON or YAML, or a file of "
             "these"
         )
     source = EnvironmentSource.from_settings(
@@ -331,6 +342,6 @@ def from_variables(variables: Mapping[str, str]) -> Any:
     return serve(source, sessions=int(sessions))
 
 
-async def _refuse(request: Request, error: Exception) -> JSONResponse:
+async def _respond_with_error(request: Request, error: Exception) -> JSONResponse:
     """What the caller can correct is a 400 with the reason; OpenEnv would answer 500 without one."""
     return JSONResponse({"detail": str(error)}, status_code=400)

@@ -35,22 +35,22 @@ from judgegym_trainers.scores.requests import CompletionRow
 from judgegym_trainers.scores.results import (
     INVALID_COMPLETION,
     CompletionReward,
-    failures,
-    stand_in,
+    make_failures,
+    substitute_reward,
 )
 
 if TYPE_CHECKING:
     from judgegym_trainers.scores.sources import RewardScorer
 
 PartT = TypeVar("PartT")
-_PATIENCE = timedelta(hours=6)
+_PROCESS_TIMEOUT = timedelta(hours=6)
 """How long a process waits for the judgments of another one, which have deadlines of their own."""
 
 Judge = Callable[[Sequence[Sequence[CompletionRow]]], Awaitable[list[list[CompletionReward]]]]
 """`RewardScorer.score`."""
 
 
-def distributed() -> Any:
+def find_distributed() -> Any:
     """`torch.distributed`, if the trainer runs in several processes; otherwise `None`."""
     module = sys.modules.get("torch.distributed")
     if (
@@ -83,39 +83,40 @@ class GroupedBatch:
             SettingsError: the global batch is not made of groups of this size; or a process could
                 not judge at all.
         """
-        if self._distributed is None and (module := distributed()) is not None:
+        if self._distributed is None and (module := find_distributed()) is not None:
             self._distributed = module
             # gloo sends objects from the CPU, whatever the trainer's backend is.
-            self._processes = module.new_group(backend="gloo", timeout=_PATIENCE)
+            self._processes = module.new_group(backend="gloo", timeout=_PROCESS_TIMEOUT)
         number = 0 if self._distributed is None else self._distributed.get_rank()
         parts = await self._gather(rows)
         starts = list(accumulate((len(part) for part in parts), initial=0))
-        own = range(starts[number], starts[number + 1])
+        indices = range(starts[number], starts[number + 1])
         batch = [row for part in parts for row in part]
         self._check(batch, size, len(parts))
         results: dict[int, CompletionReward] = {}
         error = ""
-        firsts = [start for start in range(0, len(batch), size) if start in own]
+        firsts = [start for start in range(0, len(batch), size) if start in indices]
         try:
-            judged = await self._scorer.score_part(
+            judgments = await self._scorer.score_part(
                 [batch[start : start + size] for start in firsts]
             )
-            for start, of_group in zip(firsts, judged, strict=True):
-                results.update(zip(range(start, start + size), of_group, strict=True))
+            for start, group_results in zip(firsts, judgments, strict=True):
+                results.update(zip(range(start, start + size), group_results, strict=True))
         except (
             JudgeGymError
-        ) as failed:  # the other processes wait for an answer: all raise the same
-            error = str(failed)
-        for theirs, error_there in await self._gather((results, error)):
-            results |= theirs
-            error = error or error_there
+        ) as judge_error:  # the other processes wait for an answer: all raise the same
+            error = str(judge_error)
+        for other_results, other_error in await self._gather((results, error)):
+            results |= other_results
+            error = error or other_error
         if error:
             raise SettingsError(error)
-        whole = ((start, range(start, start + size)) for start in range(0, len(batch), size))
-        self._scorer.first.check(
-            (batch[start].shared, [results[each] for each in places]) for start, places in whole
+        groups = ((start, range(start, start + size)) for start in range(0, len(batch), size))
+        self._scorer.first_requests.check(
+            (batch[start].shared, [results[position] for position in positions])
+            for start, positions in groups
         )
-        return [results[place] for place in own]
+        return [results[index] for index in indices]
 
     async def _gather(self, part: PartT) -> list[PartT]:
         """The parts of all processes, in the order of their numbers."""
@@ -127,9 +128,9 @@ class GroupedBatch:
 
     def _check(self, batch: Sequence[CompletionRow], size: int, processes: int) -> None:
         if len(batch) % size:
-            of = f" of {processes} processes" if processes > 1 else ""
+            suffix = f" of {processes} processes" if processes > 1 else ""
             raise SettingsError(
-                f"group_size: a batch{of} of {len(batch)} completions cannot be split into groups "
+                f"group_size: a batch{suffix} of {len(batch)} completions cannot be split into groups "
                 f"of {size}; "
                 "expected the trainer's num_generations, and torch.distributed where a group is "
                 "spread over processes"
@@ -145,7 +146,7 @@ class GroupedBatch:
 
 GROUP_WAIT_S = 600.0
 """Seconds after its first sample for which a group waits for the others."""
-_MOST_KEPT = 1024
+_MAX_REMEMBERED_GROUPS = 1024
 """The most groups that are remembered after they were judged, for samples that come later."""
 
 
@@ -236,17 +237,19 @@ class SampleBatcher:
             group.tasks.begin(self._close_in_time(group))
             self._forget()
         if group.closed.is_set() and self._together:
-            result = await self._late(group, row)
+            result = await self._score_late(group, row)
         else:
             future = group.add(row)
             if not self._together:
-                group.tasks.begin(_settle([future], self._judged([row])))
+                group.tasks.begin(_settle([future], self._judge_rows([row])))
             result = await asyncio.shield(future)
         if result.reward is not None:
             return result
         await group.closed.wait()
-        of_group = await asyncio.gather(*map(asyncio.shield, group.results))
-        return result.or_else(stand_in([each.reward for each in of_group], self._fallback))
+        group_results = await asyncio.gather(*map(asyncio.shield, group.results))
+        return result.or_else(
+            substitute_reward([member.reward for member in group_results], self._fallback)
+        )
 
     async def _close_in_time(self, group: _Group) -> None:
         """Wait for all samples of a group, or until its time is over; judge them, if they are judged together."""
@@ -255,15 +258,15 @@ class SampleBatcher:
         except asyncio.TimeoutError:
             group.closed.set()
         if self._together:
-            await _settle(group.results, self._judged(group.rows))
+            await _settle(group.results, self._judge_rows(group.rows))
 
-    async def _late(self, group: _Group, row: CompletionRow) -> CompletionReward:
+    async def _score_late(self, group: _Group, row: CompletionRow) -> CompletionReward:
         """The result of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
         if row in group.rows:
             return await asyncio.shield(group.results[group.rows.index(row)])
-        return (await self._judged([*group.rows, row]))[-1]
+        return (await self._judge_rows([*group.rows, row]))[-1]
 
-    async def _judged(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
+    async def _judge_rows(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         if (
             self._together
             and not self._may_be_alone
@@ -276,7 +279,7 @@ class SampleBatcher:
                         self._invalid, INVALID_COMPLETION, explanation="the completion is empty"
                     )
                 ]
-            return failures(
+            return make_failures(
                 "the other samples of the group did not come, and the judge compares them"
             )
         (results,) = await self._judge([rows])
@@ -284,7 +287,10 @@ class SampleBatcher:
 
     def _forget(self) -> None:
         """Forget the oldest groups, but none that is open."""
-        while len(self._groups) > _MOST_KEPT and next(iter(self._groups.values())).closed.is_set():
+        while (
+            len(self._groups) > _MAX_REMEMBERED_GROUPS
+            and next(iter(self._groups.values())).closed.is_set()
+        ):
             self._groups.popitem(last=False)
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from judgegym.api.session import stand_in_settings
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.scorers.stand_in import references
+from judgegym.judges.scorers.stand_in import list_references
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import NotYetError, OverloadError
@@ -25,11 +25,11 @@ from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.settings import JudgeMount, WatchSettings, shorten_deadline
-from judgegym_trainers.scores.groups import distributed
+from judgegym_trainers.scores.groups import find_distributed
 from judgegym_trainers.scores.requests import CompletionRow, make_request_body
-from judgegym_trainers.scores.results import CompletionReward, RefusedError, failures
+from judgegym_trainers.scores.results import CompletionReward, RefusedError, make_failures
 
-_MOST_PENDING = 100_000
+_MAX_PENDING = 100_000
 
 
 class InProcessSource:
@@ -47,25 +47,27 @@ class InProcessSource:
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        named = dict(judge)
-        stands_in, watched = named.pop("offline", False), named.pop("monitor", {})
-        if not isinstance(stands_in, bool):
-            raise SettingsError(f"judge.offline: expected true or false, found {stands_in!r}")
-        if not isinstance(watched, Mapping):
-            raise SettingsError(f"judge.monitor: expected a mapping of settings, found {watched!r}")
-        self._watched = (
-            settings_from_keywords(WatchSettings, watched, prefix="judge.monitor.")
-            if watched
+        settings = dict(judge)
+        is_stand_in, monitor_settings = settings.pop("offline", False), settings.pop("monitor", {})
+        if not isinstance(is_stand_in, bool):
+            raise SettingsError(f"judge.offline: expected true or false, found {is_stand_in!r}")
+        if not isinstance(monitor_settings, Mapping):
+            raise SettingsError(
+                f"judge.monitor: expected a mapping of settings, found {monitor_settings!r}"
+            )
+        self._monitor_settings = (
+            settings_from_keywords(WatchSettings, monitor_settings, prefix="judge.monitor.")
+            if monitor_settings
             else None
         )
         self._judge = settings_from_keywords(
-            JudgeMount, {**shorten_deadline(deadline_s), **named}, prefix="judge."
+            JudgeMount, {**shorten_deadline(deadline_s), **settings}, prefix="judge."
         )
-        self._offline = offline or stands_in
+        self._offline = offline or is_stand_in
         self._stack = AsyncExitStack()
         self._deadline_s = deadline_s
         self._core: Core | None = None
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
         """See `Source`.
@@ -73,34 +75,34 @@ class InProcessSource:
         Raises:
             SettingsError: the judge's settings are wrong, or its key is missing.
         """
-        core, request = await self._opened(), make_request_body(group)
+        core, request = await self._open_core(), make_request_body(group)
         try:
             tasks = ScoreBody.model_validate(request).tasks(request)
             (results,) = await core.score("", tasks, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
-            return failures(f"{_MOST_PENDING} judgments are under way", len(group))
+            return make_failures(f"{_MAX_PENDING} judgments are under way", len(group))
         except NotYetError as error:  # the judge has been away for longer than the deadline
-            return failures(error.message, len(group))
+            return make_failures(error.message, len(group))
         except ValidationError as error:
             first = error.errors()[0]
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         except ValueError as error:
             raise RefusedError(str(error)) from None
         return [
-            CompletionReward(each.score, each.status, each.label, each.explanation)
-            for each in results
+            CompletionReward(result.score, result.status, result.label, result.explanation)
+            for result in results
         ]
 
-    async def _opened(self) -> Core:
-        async with self._opening:
+    async def _open_core(self) -> Core:
+        async with self._open_lock:
             if self._core is None:
                 async with AsyncExitStack() as stack:
-                    judge = await self._stand_in(stack) if self._offline else self._judge
+                    judge = await self._open_stand_in(stack) if self._offline else self._judge
                     identity = STAND_IN_IDENTITY if self._offline else ""
                     core = Core(
                         {"": judge},
                         deadline_s=self._deadline_s,
-                        max_pending=_MOST_PENDING,
+                        max_pending=_MAX_PENDING,
                         judge_identity=identity,
                         monitors=self._monitors(judge),
                     )
@@ -108,20 +110,20 @@ class InProcessSource:
                     self._stack = stack.pop_all()
             return self._core
 
-    async def _stand_in(self, stack: AsyncExitStack) -> JudgeMount:
+    async def _open_stand_in(self, stack: AsyncExitStack) -> JudgeMount:
         """The judge at a stand-in, which knows the prompt files of the gold judge, too."""
-        prompts = [] if self._watched is None else references(self._watched)
+        prompts = [] if self._monitor_settings is None else list_references(self._monitor_settings)
         return await stand_in_settings(stack, self._judge, prompts)
 
     def _monitors(self, judge: JudgeMount) -> ServerMonitors | None:
         """What watches the judge; where a trainer has several processes, each of them has a folder of its own."""
-        watched = self._watched
-        if watched is None:
+        monitor_settings = self._monitor_settings
+        if monitor_settings is None:
             return None
-        if watched.run_dir is not None and (processes := distributed()) is not None:
-            folder = watched.run_dir / f"process-{processes.get_rank()}"
-            watched = watched.model_copy(update={"run_dir": folder})
-        return ServerMonitors(watched, {"": judge}, Telemetry())
+        if monitor_settings.run_dir is not None and (processes := find_distributed()) is not None:
+            folder = monitor_settings.run_dir / f"process-{processes.get_rank()}"
+            monitor_settings = monitor_settings.model_copy(update={"run_dir": folder})
+        return ServerMonitors(monitor_settings, {"": judge}, Telemetry())
 
     async def close(self) -> None:
         """Close the core."""

@@ -17,14 +17,14 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.judges.conversations.images import KINDS as IMAGES
-from judgegym.judges.conversations.images import images_shown, read_image
+from judgegym.judges.conversations.images import read_image, show_images
 from judgegym.judges.conversations.tools import parse_tools
 from judgegym.judges.conversations.turns import REASONING_FIELDS, UnseenPart
-from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_column, usual_value
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, find_column, read_column
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
-LONGEST_ID = 256
+MAX_ID_LENGTH = 256
 _ERROR_FIELDS = ("is_error", "error", "status")
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
@@ -51,7 +51,7 @@ class CompletionRow:
     error: str = ""
 
 
-def completion_row(
+def make_completion_row(
     prompt: object,
     response: object,
     cells: Mapping[str, object] = MappingProxyType({}),
@@ -73,24 +73,25 @@ def completion_row(
     """
     try:
         ids = {
-            name: group_id(plain(value)) for name, value in (("group", group), ("member", member))
+            name: parse_group_id(to_json(value))
+            for name, value in (("group", group), ("member", member))
         }
         shared: dict[str, JSON] = {
-            "prompt": conversation_json(prompt),
-            **fields_in(cells),
-            **label_fields(label),
+            "prompt": convert_conversation(prompt),
+            **read_request_fields(cells),
+            **read_label_fields(label),
         }
-        shared |= {name: value for name, value in ids.items() if value is not None} | tool_fields(
-            cells.get("tools")
-        )
-        return CompletionRow(shared, conversation_json(response))
+        shared |= {
+            name: value for name, value in ids.items() if value is not None
+        } | read_tool_fields(cells.get("tools"))
+        return CompletionRow(shared, convert_conversation(response))
     except CellError as error:
         return CompletionRow(
             {"prompt": str(prompt)}, response if isinstance(response, str) else "", str(error)
         )
 
 
-def error_in(group: Sequence[CompletionRow]) -> str:
+def find_group_error(group: Sequence[CompletionRow]) -> str:
     """Why the rows cannot be judged together; empty if they can."""
     if any(row.shared != group[0].shared for row in group) and not any(row.error for row in group):
         return "the completions of a group differ in their prompt, reference or other fields"
@@ -106,7 +107,7 @@ def make_request_body(group: Sequence[CompletionRow]) -> dict[str, JSON]:
     }
 
 
-def plain(value: object) -> JSON:
+def to_json(value: object) -> JSON:
     """A value as JSON: arrays as lists, objects without their null fields, NaN as null, secrets and paths as text.
 
     Raises:
@@ -119,17 +120,17 @@ def plain(value: object) -> JSON:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items() if item is not None}
+        return {str(name): to_json(item) for name, item in value.items() if item is not None}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [plain(item) for item in value]
+        return [to_json(item) for item in value]
     if hasattr(value, "get_secret_value"):
-        return plain(value.get_secret_value())
+        return to_json(value.get_secret_value())
     if isinstance(value, PurePath):
         return str(value)
     raise CellError(f"expected text, found {type(value).__name__}")
 
 
-def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
+def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
     """The fields of a request in a row that has them under their own names; those of missing cells are left out.
 
     Raises:
@@ -138,7 +139,7 @@ def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, read in _READERS.items():
         try:
-            value = read(_cell(row, name))
+            value = read(_read_cell(row, name))
         except CellError as error:
             raise CellError(f"{name}: {error}") from None
         if value is not None:
@@ -146,7 +147,7 @@ def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
     return fields
 
 
-def tool_fields(tools: object) -> dict[str, JSON]:
+def read_tool_fields(tools: object) -> dict[str, JSON]:
     """The field of a request with definitions of tools; none of a cell that holds something else.
 
     Raises:
@@ -154,29 +155,31 @@ def tool_fields(tools: object) -> dict[str, JSON]:
     """
     if hasattr(tools, "tolist"):  # an array, as a data frame has it
         tools = tools.tolist()
-    given = (
+    definitions = (
         [tool for tool in tools if isinstance(tool, Mapping)]
         if isinstance(tools, list | tuple)
         else []
     )
-    found = parse_tools(plain(given) if given else tools if isinstance(tools, str) else None)
+    parsed = parse_tools(
+        to_json(definitions) if definitions else tools if isinstance(tools, str) else None
+    )
     return (
-        {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in found]}
-        if found
+        {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in parsed]}
+        if parsed
         else {}
     )
 
 
-def _cell(row: Mapping[str, object], name: str) -> JSON:
+def _read_cell(row: Mapping[str, object], name: str) -> JSON:
     """The cell of a field, from the first of its usual columns; criteria of another column only if they can be read."""
     if row.get(name) is not None:
-        return plain(row[name])
+        return to_json(row[name])
     cells = {
-        column: plain(row.get(column))
-        for column in (each.partition(".")[0] for each in USUAL_COLUMNS[name])
+        column: to_json(row.get(column))
+        for column in (column_name.partition(".")[0] for column_name in USUAL_COLUMNS[name])
     }
-    column = usual_column(cells, name)
-    value = None if column is None else cast("JSON", usual_value(cells, column))
+    column = find_column(cells, name)
+    value = None if column is None else cast("JSON", read_column(cells, column))
     if name == "criteria" and value is not None:
         # Late: criteria need the judges' packages, and beside a server a row without them needs
         # none.
@@ -189,45 +192,45 @@ def _cell(row: Mapping[str, object], name: str) -> JSON:
     return value
 
 
-def label_fields(label: object) -> dict[str, JSON]:
+def read_label_fields(label: object) -> dict[str, JSON]:
     """The fields of a label: the reference, or of an object (also as JSON text) what else the judge is shown.
 
     Raises:
         CellError: the label cannot be sent.
     """
-    value = given = plain(label)
+    value = parsed = to_json(label)
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        given = wire.as_json(value)
+        parsed = wire.loads_or_none(value)
     names = ("reference", "rubric", "criteria", "context", "baseline")
-    if isinstance(given, Mapping) and given.keys() & {*names}:
-        return fields_in({name: given.get(name) for name in names})
-    return fields_in({"reference": value})
+    if isinstance(parsed, Mapping) and parsed.keys() & {*names}:
+        return read_request_fields({name: parsed.get(name) for name in names})
+    return read_request_fields({"reference": value})
 
 
-def group_id(value: JSON) -> str | int | None:
+def parse_group_id(value: JSON) -> str | int | None:
     """A cell as the id of a group or of one of its members; `None` if it can be none."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    return value if isinstance(value, int) or 0 < len(value) <= LONGEST_ID else None
+    return value if isinstance(value, int) or 0 < len(value) <= MAX_ID_LENGTH else None
 
 
-def _text(value: JSON) -> str | None:
+def _read_text(value: JSON) -> str | None:
     return None if value is None or value == "" else value if isinstance(value, str) else str(value)
 
 
-def _rubric(value: JSON) -> JSON:
+def _read_rubric(value: JSON) -> JSON:
     if isinstance(value, Mapping):
         return {name: str(text) for name, text in value.items() if text is not None} or None
-    return _text("\n".join(map(str, value)) if isinstance(value, list) else value)
+    return _read_text("\n".join(map(str, value)) if isinstance(value, list) else value)
 
 
-def _context(value: JSON) -> JSON:
+def _read_context(value: JSON) -> JSON:
     if isinstance(value, list):
         return [str(text) for text in value if text is not None] or None
-    return _text(value)
+    return _read_text(value)
 
 
-def _aspects(value: JSON) -> JSON:
+def _read_aspects(value: JSON) -> JSON:
     if isinstance(value, str):
         is_json = value.lstrip().startswith("[")
         try:
@@ -247,7 +250,7 @@ def _aspects(value: JSON) -> JSON:
     )
 
 
-def _criteria(value: JSON) -> JSON:
+def _read_criteria(value: JSON) -> JSON:
     """Criteria, also as JSON text; any other text is something else under the same name."""
     if not isinstance(value, str):
         return value or None
@@ -257,13 +260,19 @@ def _criteria(value: JSON) -> JSON:
         raise CellError("expected a list in JSON") from None
 
 
-_READERS = dict(zip(FIELDS, (_text, _rubric, _aspects, _text, _context, _criteria), strict=True))
+_READERS = dict(
+    zip(
+        FIELDS,
+        (_read_text, _read_rubric, _read_aspects, _read_text, _read_context, _read_criteria),
+        strict=True,
+    )
+)
 
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 
 
-def conversation_json(conversation: object) -> JSON:
+def convert_conversation(conversation: object) -> JSON:
     """Text, or messages with role and content; an only turn of the assistant in which nothing stands is an empty text.
 
     Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out.
@@ -276,71 +285,79 @@ def conversation_json(conversation: object) -> JSON:
         return conversation
     if not isinstance(conversation, Iterable):
         raise CellError(f"expected text or messages, found {type(conversation).__name__}")
-    turns = [_turn(turn) for turn in conversation]
+    turns = [_convert_turn(turn) for turn in conversation]
     is_blank = [(turn["role"], str(turn["content"]).strip()) for turn in turns] == [
         ("assistant", "")
     ]
     return "" if is_blank and "tool_calls" not in turns[0] else cast(JSON, turns)
 
 
-def _turn(turn: object) -> dict[str, JSON]:
+def _convert_turn(turn: object) -> dict[str, JSON]:
     if not isinstance(turn, Mapping):
         raise CellError(f"expected messages of role and content, found {type(turn).__name__}")
     calls = turn.get("tool_calls")
-    listed = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()
-    made = [_call(call if isinstance(call, Mapping) else {}) for call in listed]
-    more: dict[str, JSON] = {"tool_calls": made} if made else {}
-    more |= {
+    call_list = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()
+    converted_calls = [
+        _convert_call(call if isinstance(call, Mapping) else {}) for call in call_list
+    ]
+    extra_fields: dict[str, JSON] = {"tool_calls": converted_calls} if converted_calls else {}
+    extra_fields |= {
         key: str(turn[key]) for key in ("name", "tool_call_id", *REASONING_FIELDS) if turn.get(key)
     }
-    more |= {
-        key: plain(turn[key]) for key in _ERROR_FIELDS if key in turn and turn.get("role") == "tool"
+    extra_fields |= {
+        key: to_json(turn[key])
+        for key in _ERROR_FIELDS
+        if key in turn and turn.get("role") == "tool"
     }
-    more |= (
+    extra_fields |= (
         {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}
     )  # of a result in inspect
-    return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
+    return {
+        "role": str(turn.get("role", "")),
+        "content": _convert_parts(turn.get("content")),
+        **extra_fields,
+    }
 
 
-def _parts(content: object) -> str | list[dict[str, JSON]]:
+def _convert_parts(content: object) -> str | list[dict[str, JSON]]:
     """Text, or parts of text and images; of any other part the kind alone."""
     if hasattr(content, "tolist"):  # an array, as a data frame has it
         content = content.tolist()
     if isinstance(content, str):
         return content
     return (
-        [_part(part) for part in content]
+        [_convert_part(part) for part in content]
         if isinstance(content, Sequence) and not isinstance(content, bytes)
         else ""
     )
 
 
-def _part(part: object) -> dict[str, JSON]:
-    given: Mapping[str, object] = part if isinstance(part, Mapping) else {"text": part}
-    kind = given.get("type", "text")
+def _convert_part(part: object) -> dict[str, JSON]:
+    fields: Mapping[str, object] = part if isinstance(part, Mapping) else {"text": part}
+    kind = fields.get("type", "text")
     text = next(
         (
-            given[name]
+            fields[name]
             for name in ("text", "reasoning", "thinking")
-            if isinstance(given.get(name), str)
+            if isinstance(fields.get(name), str)
         ),
         None,
     )
-    shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
+    converted: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
     if kind in IMAGES:
         try:
-            with images_shown():
-                return {"type": "image_url", "image_url": {"url": read_image(given).url}}
+            with show_images():
+                return {"type": "image_url", "image_url": {"url": read_image(fields).url}}
         except UnseenPart as error:
             raise CellError(str(error)) from None
-    return {**shown, "text": text} if isinstance(text, str) else shown
+    return {**converted, "text": text} if isinstance(text, str) else converted
 
 
-def _call(value: object) -> JSON:
+def _convert_call(value: object) -> JSON:
     """A tool call, or a value in one, as it is, since judges read calls of all forms; `…` for what JSON cannot hold."""
     if isinstance(value, Mapping):
-        return {str(name): _call(item) for name, item in value.items() if item is not None}
+        return {str(name): _convert_call(item) for name, item in value.items() if item is not None}
     try:
-        return plain(value)
+        return to_json(value)
     except CellError:
         return "…"

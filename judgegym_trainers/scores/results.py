@@ -17,7 +17,7 @@ OK = "ok"
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
-MOST_FAILED = 32
+MAX_FAILURES = 32
 """After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
 REFUSED_AT_START = 8
 _REJECTION = re.compile(
@@ -83,8 +83,8 @@ class CompletionReward:
     @property
     def is_unauthorized(self) -> bool:
         """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
-        found = _REJECTION.search(self.explanation) if self.is_failed else None
-        return found is not None and (found["status"] or found["of_all"]) in ("401", "403", "404")
+        match = _REJECTION.search(self.explanation) if self.is_failed else None
+        return match is not None and (match["status"] or match["of_all"]) in ("401", "403", "404")
 
     @property
     def flags(self) -> dict[str, float]:
@@ -92,7 +92,7 @@ class CompletionReward:
         return {"judge_failed": float(self.is_failed), "invalid_completion": float(self.is_invalid)}
 
     @property
-    def said(self) -> dict[str, str | None]:
+    def outcome(self) -> dict[str, str | None]:
         """How the judgment ended, in words."""
         return {"status": self.status, "label": self.label, "explanation": self.explanation}
 
@@ -112,12 +112,14 @@ class CompletionReward:
         return replace(self, instead=instead)
 
 
-def failures(why: str, count: int = 1, status: str = JUDGE_FAILED) -> list[CompletionReward]:
+def make_failures(
+    explanation: str, count: int = 1, status: str = JUDGE_FAILED
+) -> list[CompletionReward]:
     """The results of so many completions without a reward."""
-    return [CompletionReward(None, status, explanation=why)] * count
+    return [CompletionReward(None, status, explanation=explanation)] * count
 
 
-class FailuresInARow:
+class FailureStreak:
     """Ends a training whose judge is down, where failed samples are masked.
 
     A batch of masked samples alone has no token, and trainers divide by the number of tokens: the
@@ -128,15 +130,15 @@ class FailuresInARow:
         """Begin with none."""
         self._count = 0
 
-    def add(self, rewarded: CompletionReward, group_size: int) -> None:
-        """Count a judgment; allow fewer than `MOST_FAILED` failed ones in a row, or fewer than two groups.
+    def add(self, result: CompletionReward, group_size: int) -> None:
+        """Count a judgment; allow fewer than `MAX_FAILURES` failed ones in a row, or fewer than two groups.
 
         Raises:
             NoRewardError: there are too many.
         """
-        self._count = self._count + 1 if rewarded.is_failed else 0
-        if self._count >= max(MOST_FAILED, 2 * group_size):
-            reason = rewarded.explanation or "no reason was given"
+        self._count = self._count + 1 if result.is_failed else 0
+        if self._count >= max(MAX_FAILURES, 2 * group_size):
+            reason = result.explanation or "no reason was given"
             raise NoRewardError(
                 f"the judge failed for {self._count} samples in a row, last with: {reason}"
             )
@@ -170,10 +172,10 @@ class FirstRequests:
         Raises:
             SettingsError: the judge's endpoint knows neither the key nor the model.
         """
-        if any(each.status == OK for each in results):
+        if any(result.status == OK for result in results):
             self._is_proven = True
-        refusal = next((each.refusal for each in results if each.refusal), "")
-        if not self._is_proven and any(each.is_unauthorized for each in results):
+        refusal = next((reward.refusal for reward in results if reward.refusal), "")
+        if not self._is_proven and any(scored.is_unauthorized for scored in results):
             raise SettingsError(f"the judge's endpoint refuses its requests: {refusal}")
         return refusal
 
@@ -198,12 +200,12 @@ class FirstRequests:
             )
 
 
-def stand_in(rewards: Sequence[float | None], fallback: float) -> float:
+def substitute_reward(rewards: Sequence[float | None], fallback: float) -> float:
     """What stands in for a missing reward: the group's mean, which leaves the others' distances from it as they are.
 
     Args:
         rewards: those of the group, itself included.
         fallback: what stands in where the group has no reward.
     """
-    there = [reward for reward in rewards if reward is not None]
-    return exact_mean(there) if there else fallback
+    available = [reward for reward in rewards if reward is not None]
+    return exact_mean(available) if available else fallback

@@ -20,7 +20,7 @@ from judgegym.llm.retries.retry import REQUEST_DEADLINE, retry_after_seconds
 from judgegym.llm.urls import redact_credentials
 from judgegym.llm.wire import JSON
 from judgegym_trainers.scores.requests import CompletionRow, make_request_body
-from judgegym_trainers.scores.results import OK, CompletionReward, RefusedError, failures
+from judgegym_trainers.scores.results import OK, CompletionReward, RefusedError, make_failures
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _HINTS = {
 }
 _REFUSED = (400, 413, 422)
 _BUSY = 503
-_LONGEST = 200
+_MAX_MESSAGE_LENGTH = 200
 _TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 
 
@@ -74,7 +74,7 @@ class ServerSource:
                 "both"
             )
         self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
-        self._shown = _TOKEN_IN_PATH.sub("…", redact_credentials(self._url))
+        self._redacted_url = _TOKEN_IN_PATH.sub("…", redact_credentials(self._url))
         self._headers = {
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {token}"} if token else {}),
@@ -104,45 +104,45 @@ class ServerSource:
             try:
                 code, data, retry_after_s = await self._post(request, min(self._timeout_s, left_s))
                 if code == 200:
-                    results = _results(wire.loads(data), len(group))
+                    results = _parse_results(wire.loads(data), len(group))
                     self._is_proven = True
-                    self._say(back=True)
+                    self._log_change(is_back=True)
                     if spent := next(
-                        (each for each in results if each.status == BUDGET_SPENT), None
+                        (result for result in results if result.status == BUDGET_SPENT), None
                     ):
                         raise BudgetError(
-                            f"the reward server at {self._shown}: {spent.explanation}"
+                            f"the reward server at {self._redacted_url}: {spent.explanation}"
                         )
                     return results
-                failed = f"HTTP {code}: {wire.shorten(wire.error_text(data))}"
+                problem = f"HTTP {code}: {wire.shorten(wire.error_text(data))}"
                 hint = _HINTS.get(code, "")
                 if code == _BUSY and retry_after_s is not None:
                     pause_s, until_s, pauses = retry_after_s, self._deadline_s, iter(PAUSES_S)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
-                code, failed = 0, f"{type(error).__name__}: {error}"
-            failed = f"the reward server at {self._shown}: {failed}"
+                code, problem = 0, f"{type(error).__name__}: {error}"
+            problem = f"the reward server at {self._redacted_url}: {problem}"
             if code in _REFUSED:
-                raise RefusedError(failed)
+                raise RefusedError(problem)
             is_over = time.monotonic() - started + pause_s >= until_s or (
                 hint and not self._is_proven
             )
             if is_over and hint:
-                raise SettingsError(f"{failed} ({hint})")
-            self._say(failed)
+                raise SettingsError(f"{problem} ({hint})")
+            self._log_change(problem)
             if is_over:
-                logger.warning("no score: %s", failed)
-                return failures(failed, len(group))
+                logger.warning("no score: %s", problem)
+                return make_failures(problem, len(group))
             await asyncio.sleep(pause_s)
 
-    def _say(self, failed: str = "", *, back: bool = False) -> None:
+    def _log_change(self, problem: str = "", *, is_back: bool = False) -> None:
         """Say once that the server does not answer and is asked again, and once that it is back."""
-        if back is self._is_away:
-            self._is_away = not back
+        if is_back is self._is_away:
+            self._is_away = not is_back
             logger.warning(
                 "%s",
-                f"the reward server at {self._shown} is back"
-                if back
-                else f"{failed}; asking again",
+                f"the reward server at {self._redacted_url} is back"
+                if is_back
+                else f"{problem}; asking again",
             )
 
     async def _post(self, request: bytes, within_s: float) -> tuple[int, bytes, float | None]:
@@ -176,14 +176,14 @@ def _is_http(url: str) -> bool:
         return False
 
 
-def _results(body: JSON, count: int) -> list[CompletionReward]:
-    several = body.get("results", [body]) if isinstance(body, Mapping) else None
-    if not isinstance(several, Sequence) or len(several) != count:
+def _parse_results(body: JSON, count: int) -> list[CompletionReward]:
+    items = body.get("results", [body]) if isinstance(body, Mapping) else None
+    if not isinstance(items, Sequence) or len(items) != count:
         raise ValueError(f"expected an object with {count} results")
-    return [_scored(result) for result in several]
+    return [_parse_result(result) for result in items]
 
 
-def _scored(result: JSON) -> CompletionReward:
+def _parse_result(result: JSON) -> CompletionReward:
     if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
         raise ValueError("expected a result with score and status")
     score, label = result.get("score"), result.get("label")
@@ -191,7 +191,7 @@ def _scored(result: JSON) -> CompletionReward:
         isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1
     ):
         raise ValueError(
-            f"expected a score from 0 to 1, found {score!r}"[:_LONGEST]
+            f"expected a score from 0 to 1, found {score!r}"[:_MAX_MESSAGE_LENGTH]
         )  # NaN is none of these
     return CompletionReward(
         reward=None if score is None or result["status"] != OK else float(score),

@@ -30,17 +30,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm import wire
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import redact_credentials
 from judgegym.llm.wire import JSON
-from judgegym_trainers.scores.requests import CompletionRow, error_in, plain
+from judgegym_trainers.scores.requests import CompletionRow, find_group_error, to_json
 from judgegym_trainers.scores.results import (
     REFUSED,
     CompletionReward,
     FirstRequests,
     RefusedError,
-    failures,
+    make_failures,
 )
 from judgegym_trainers.scores.server import ServerSource
 
@@ -103,8 +103,8 @@ class RewardScorer:
         self._source = source
         self._deadline_s = deadline_s
         self._invalid = invalid_completion_score
-        self.first = FirstRequests()
-        self._said: set[str] = set()
+        self.first_requests = FirstRequests()
+        self._logged_refusals: set[str] = set()
         self._is_registered = False
 
     async def score(
@@ -117,14 +117,14 @@ class RewardScorer:
             BudgetError: what a reward server may spend is spent.
         """
         results = await self.score_part(groups)
-        self.first.check(zip((group[0].shared for group in groups), results, strict=True))
+        self.first_requests.check(zip((group[0].shared for group in groups), results, strict=True))
         return results
 
     async def score_part(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
         """As `score`, for a part of a batch; `first.check` is called with the whole of it."""
-        return await BACKGROUND.join(self._all(groups))
+        return await BACKGROUND.join(self._score_groups(groups))
 
     async def score_each(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         """The results of completions that are judged by themselves.
@@ -138,40 +138,50 @@ class RewardScorer:
         """Close the connections; the next request opens them again."""
         await BACKGROUND.join(self._source.close())
 
-    async def _all(self, groups: Sequence[Sequence[CompletionRow]]) -> list[list[CompletionReward]]:
+    async def _score_groups(
+        self, groups: Sequence[Sequence[CompletionRow]]
+    ) -> list[list[CompletionReward]]:
         if not self._is_registered:
             self._is_registered = True
             BACKGROUND.close_at_exit(self._source.close)
         keys = [repr(group) for group in groups]
         distinct = dict(zip(keys, groups, strict=True))
-        with self.first:
-            judged = dict(
-                zip(distinct, await all_results(map(self._one, distinct.values())), strict=True)
+        with self.first_requests:
+            results_by_key = dict(
+                zip(
+                    distinct,
+                    await gather_results(map(self._score_group, distinct.values())),
+                    strict=True,
+                )
             )
-        return [judged[key] for key in keys]
+        return [results_by_key[key] for key in keys]
 
-    async def _one(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
+    async def _score_group(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
         try:
-            if error := error_in(group):
+            if error := find_group_error(group):
                 raise RefusedError(error)
             results = await asyncio.wait_for(self._source.score(group), self._deadline_s)
         except asyncio.TimeoutError:
-            late = f"no score within {self._deadline_s:g} s"
-            logger.warning("%s", late)
-            return failures(late, len(group))
+            message = f"no score within {self._deadline_s:g} s"
+            logger.warning("%s", message)
+            return make_failures(message, len(group))
         except RefusedError as error:
-            results = failures(str(error), len(group), REFUSED)
-        refusal = self.first.add(results)
-        if refusal and refusal not in self._said and len(self._said) < _MOST_WARNINGS:
-            self._said.add(refusal)
+            results = make_failures(str(error), len(group), REFUSED)
+        refusal = self.first_requests.add(results)
+        if (
+            refusal
+            and refusal not in self._logged_refusals
+            and len(self._logged_refusals) < _MOST_WARNINGS
+        ):
+            self._logged_refusals.add(refusal)
             logger.warning(
                 "a row has no score, because it cannot be judged (said once for each reason): %s",
                 refusal,
             )
-        no_reward = [each.is_invalid and each.reward is None for each in results]
+        no_reward = [result.is_invalid and result.reward is None for result in results]
         return [
-            replace(each, reward=self._invalid) if is_empty else each
-            for each, is_empty in zip(results, no_reward, strict=True)
+            replace(reward, reward=self._invalid) if is_empty else reward
+            for reward, is_empty in zip(results, no_reward, strict=True)
         ]
 
 
@@ -180,7 +190,7 @@ def _is_finite(value: object) -> bool:
 
 
 _TEXT = "text"
-_IS: Mapping[str, Callable[[Any], bool]] = {
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     _TEXT: lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
     "a mapping": lambda value: isinstance(value, Mapping),
@@ -199,7 +209,7 @@ _EXPECTED = {
 """What a setting is, by name; those that are not named are numbers, or are read elsewhere."""
 
 
-def check(**settings: object) -> None:
+def check_settings(**settings: object) -> None:
     """Check settings, of which nobody has checked the types.
 
     Raises:
@@ -207,11 +217,11 @@ def check(**settings: object) -> None:
     """
     for name, value in settings.items():
         expected = _EXPECTED.get(name, "a finite number")
-        if not _IS[expected](value):
-            found = (
+        if not _CHECKS[expected](value):
+            description = (
                 type(value).__name__ if expected in (_TEXT, "a mapping") else repr(value)
             )  # a text may be a secret
-            raise SettingsError(f"{name}: expected {expected}, found {found}")
+            raise SettingsError(f"{name}: expected {expected}, found {description}")
 
 
 @dataclass(frozen=True)
@@ -262,37 +272,37 @@ class JudgeSource:
             )
         if hasattr(self.judge, "model_dump"):
             object.__setattr__(self, "judge", self.judge.model_dump(exclude_unset=True))
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        given.pop("environment", None)
-        check(**{name: value for name, value in given.items() if value is not None})
+        settings = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        settings.pop("environment", None)
+        check_settings(**{name: value for name, value in settings.items() if value is not None})
         if self.judge is not None:
-            object.__setattr__(self, "judge", plain(self.judge))
+            object.__setattr__(self, "judge", to_json(self.judge))
 
     @classmethod
-    def from_settings(cls, given: object, *, within: str) -> Self:
+    def from_settings(cls, settings: object, *, within: str) -> Self:
         """Read settings of which nobody has checked names and types, in the containers of any configuration library.
 
         Args:
-            given: the settings by name; null is the default.
+            settings: the settings by name; null is the default.
             within: where they stand, for messages.
 
         Raises:
             SettingsError: they are no mapping, or one is unknown or of another type.
         """
-        values = plain(given or {})
+        values = to_json(settings or {})
         if not isinstance(values, Mapping):
             raise SettingsError(
                 f"{within}: expected a mapping of settings, found {type(values).__name__}"
             )
-        known = {each.name: each.default for each in fields(cls)}
-        refuse_unknown(values, known, prefix=f"{within}.")
+        defaults = {setting.name: setting.default for setting in fields(cls)}
+        refuse_unknown(values, defaults, prefix=f"{within}.")
         values = {
             name: value
             for name, value in values.items()
-            if value is not None or known[name] is not None
+            if value is not None or defaults[name] is not None
         }
         try:
-            check(
+            check_settings(
                 **{name: value for name, value in values.items() if value is None}
             )  # numbers that are not finite
             return cls(**cast("dict[str, Any]", values))
@@ -303,7 +313,7 @@ class JudgeSource:
     def compares(self) -> bool:
         """Whether the judge needs the completions of a prompt together."""
         judge = self._definition
-        return (judge is not None and judge.needs_others) or (self.judge or {}).get(
+        return (judge is not None and judge.needs_group) or (self.judge or {}).get(
             "group_size"
         ) is not None
 
@@ -322,11 +332,11 @@ class JudgeSource:
         if not self.judge:
             return None
         # Late: beside a reward server a trainer's environment needs none of the judges' packages.
-        from judgegym.judges.scorers.settings import named_definition
+        from judgegym.judges.scorers.settings import find_named_definition
 
-        return named_definition(self.judge)
+        return find_named_definition(self.judge)
 
-    def scoring(self) -> RewardScorer:
+    def make_scorer(self) -> RewardScorer:
         """What scores, with connections of its own.
 
         Raises:
@@ -339,8 +349,12 @@ class JudgeSource:
             )
         source: Source
         if self.url is None:
-            of_server = {"mount": self.mount, "token": self.token, "token_env": self.token_env}
-            misplaced = next((name for name, value in of_server.items() if value), None)
+            server_settings = {
+                "mount": self.mount,
+                "token": self.token,
+                "token_env": self.token_env,
+            }
+            misplaced = next((name for name, value in server_settings.items() if value), None)
             if misplaced is not None:
                 raise SettingsError(f"{misplaced}: only with url; a judge in this process has none")
             # Late: beside a reward server a trainer's environment needs none of the judges'
@@ -366,7 +380,7 @@ class JudgeSource:
             invalid_completion_score=self.invalid_completion_score,
         )
 
-    def shared(self) -> RewardScorer:
+    def get_shared_scorer(self) -> RewardScorer:
         """What scores with these settings: one for equal settings, which a trainer passes to a function each time.
 
         Raises:
@@ -374,9 +388,9 @@ class JudgeSource:
         """
         judge = sorted((self.judge or {}).items())
         key = wire.dumps({**asdict(self), "judge": judge, "token": self.bearer_token()})
-        if key not in _SHARED:
-            _SHARED[key] = self.scoring()
-        return _SHARED[key]
+        if key not in _SHARED_SCORERS:
+            _SHARED_SCORERS[key] = self.make_scorer()
+        return _SHARED_SCORERS[key]
 
     def bearer_token(self) -> str | None:
         """The server's token.
@@ -421,40 +435,44 @@ def make_single_source(url: str | None, settings: Mapping[str, Any]) -> JudgeSou
     return source
 
 
-_SHARED: dict[bytes, RewardScorer] = {}
+_SHARED_SCORERS: dict[bytes, RewardScorer] = {}
 
 
 async def close() -> None:
     """Close the connections that are shared now; otherwise they are closed when the process ends."""
-    while _SHARED:
-        await _SHARED.popitem()[1].close()
+    while _SHARED_SCORERS:
+        await _SHARED_SCORERS.popitem()[1].close()
 
 
-def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
+def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
     """What is wrong with the first secret among settings: a key, a token, or a URL with a user, password or token."""
     for name, value in settings.items():
-        place = f"{within}.{name}" if within else name
+        location = f"{within}.{name}" if within else name
         if name.endswith("extra_headers") and value:
             return (
-                f"{place}: headers are secrets, and trainers log settings; expected them at a "
+                f"{location}: headers are secrets, and trainers log settings; expected them at a "
                 "reward server"
             )
-        found = next(
-            (found for each in _mappings(value) if (found := secret_in(each, place)) is not None),
+        problem = next(
+            (
+                problem
+                for section in _find_sections(value)
+                if (problem := find_secret(section, location)) is not None
+            ),
             None,
         )
-        if found is not None:
-            return found
+        if problem is not None:
+            return problem
         if not isinstance(value, str):
             continue
         if (name == "token" or name.endswith("api_key")) and value not in _NO_KEY:
-            return f"{place}: expected the name of an environment variable in {place}_env"
+            return f"{location}: expected the name of an environment variable in {location}_env"
         if name.endswith("url") and (redact_credentials(value) != value or "/token/" in value):
-            return f"{place}: expected a URL without user, password and token"
+            return f"{location}: expected a URL without user, password and token"
     return None
 
 
-def _mappings(value: object) -> Sequence[Mapping[str, object]]:
+def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
     """The settings in a setting: a section, or a list of them."""
     if isinstance(value, Mapping):
         return [value]
@@ -463,7 +481,7 @@ def _mappings(value: object) -> Sequence[Mapping[str, object]]:
     return []
 
 
-def settings_in(variable: str, *, missing: str = "") -> dict[str, JSON]:
+def read_settings_variable(variable: str, *, missing: str = "") -> dict[str, JSON]:
     """The settings in a variable, a JSON object by their names.
 
     Args:
@@ -473,10 +491,10 @@ def settings_in(variable: str, *, missing: str = "") -> dict[str, JSON]:
     Raises:
         SettingsError: it is no JSON object.
     """
-    given = wire.as_json(os.environ.get(variable) or missing)
-    if not isinstance(given, Mapping):
+    settings = wire.loads_or_none(os.environ.get(variable) or missing)
+    if not isinstance(settings, Mapping):
         raise SettingsError(
             f'{variable}: expected a JSON object of settings, such as {{"url": '
             f'"http://127.0.0.1:8400"}}'
         )
-    return dict(given)
+    return dict(settings)

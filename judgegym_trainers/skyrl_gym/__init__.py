@@ -24,16 +24,16 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
-from judgegym_trainers.scores.results import CompletionReward, stand_in
-from judgegym_trainers.scores.sources import JudgeSource, check, close, make_single_source
-from judgegym_trainers.single_turn import EnvironmentSource, opened, parse_source
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
+from judgegym_trainers.scores.results import CompletionReward, substitute_reward
+from judgegym_trainers.scores.sources import JudgeSource, check_settings, close, make_single_source
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment, parse_source
 
-with needs("skyrl-gym"):
+with report_missing_extra("skyrl-gym"):
     import skyrl_gym
     from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
@@ -65,16 +65,16 @@ class _Episode(BaseTextEnv):
         """The metrics of the episode; `reward_of_judged` and the environment's own only where the judge gave one."""
         return dict(self._metrics)
 
-    def end(self, rewarded: CompletionReward) -> BaseTextEnvStepOutput:
+    def end(self, result: CompletionReward) -> BaseTextEnvStepOutput:
         """End the episode with a reward, or with the fallback if the judge failed."""
         self.turns += 1
-        self._metrics = rewarded.flags
-        if rewarded.reward is not None:
-            self._metrics.update({"reward_of_judged": rewarded.reward, **rewarded.metrics})
-        flags = {"judge_failed": rewarded.is_failed, "invalid_completion": rewarded.is_invalid}
-        reward = rewarded.or_else(self._fallback).score
+        self._metrics = result.flags
+        if result.reward is not None:
+            self._metrics.update({"reward_of_judged": result.reward, **result.metrics})
+        flags = {"judge_failed": result.is_failed, "invalid_completion": result.is_invalid}
+        reward = result.or_else(self._fallback).score
         return BaseTextEnvStepOutput(
-            observations=[], reward=reward, done=True, metadata={**flags, **rewarded.said}
+            observations=[], reward=reward, done=True, metadata={**flags, **result.outcome}
         )
 
 
@@ -105,8 +105,8 @@ class SingleTurnEnv(_Episode):
         Raises:
             DataError: the environment has no such row.
         """
-        (rewarded,) = opened(self._source).rewards_sync(str(self._uid), [action])
-        return self.end(rewarded)
+        (result,) = get_environment(self._source).rewards_sync(str(self._uid), [action])
+        return self.end(result)
 
 
 def register_environment(
@@ -126,9 +126,9 @@ def register_environment(
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    check(fallback_score=fallback_score)
+    check_settings(fallback_score=fallback_score)
     source = parse_source(source)
-    name = env_class or f"judgegym_{opened(source).name}"
+    name = env_class or f"judgegym_{get_environment(source).name}"
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=name, entry_point=f"{__name__}:SingleTurnEnv", kwargs=kwargs)
     return name
@@ -149,7 +149,7 @@ class JudgeEnv(_Episode):
         super().__init__(extras, fallback_score)
         info = (extras or {}).get("extra_info")
         self._index = info.get("index") if isinstance(info, Mapping) else None
-        self._scoring = source.shared()
+        self._scoring = source.get_shared_scorer()
         self._prompt: Any = ()
 
     def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:
@@ -166,7 +166,7 @@ class JudgeEnv(_Episode):
         # The ids for a server that gathers groups: the row's, if it has one, and one of this step,
         # for its retries.
         ids = {} if self._index is None else {"group": self._index, "member": uuid.uuid4().hex}
-        row = completion_row(
+        row = make_completion_row(
             self._prompt, action, self._spec, self._spec.get("ground_truth"), **ids
         )
         if not self._prompt:
@@ -204,9 +204,9 @@ def register_judge(
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
     """
-    check(fallback_score=fallback_score)
+    check_settings(fallback_score=fallback_score)
     source = make_single_source(url, settings)
-    source.shared()  # a wrong setting is an error now
+    source.get_shared_scorer()  # a wrong setting is an error now
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=env_class, entry_point=f"{__name__}:JudgeEnv", kwargs=kwargs)
     return env_class
@@ -217,7 +217,7 @@ def dataset_rows(
 ) -> Iterator[dict[str, Any]]:
     """The environment's rows as SkyRL's dataset has them; see `write_dataset`."""
     source = parse_source(source)
-    environment = opened(source)
+    environment = get_environment(source)
     name = env_class or f"judgegym_{environment.name}"
     for index, row in enumerate(environment.rows()):
         yield {
@@ -272,20 +272,24 @@ def leave_out_failed(
         )
     ids = output.get("trajectory_ids") or input_batch.get("trajectory_ids")
     groups: dict[object, list[int]] = defaultdict(list)
-    for place in range(len(metrics)):
-        groups[place if ids is None else ids[place].instance_id].append(place)
+    for index in range(len(metrics)):
+        groups[index if ids is None else ids[index].instance_id].append(index)
     rewards, masks = output["rewards"], output["loss_masks"]
-    for places in groups.values():
-        failed = [place for place in places if metrics[place].get("judge_failed")]
-        others = [rewards[place] for place in places if place not in failed]
-        mean = stand_in(
-            [math.fsum(each) if isinstance(each, Sequence) else float(each) for each in others], 0.0
+    for positions in groups.values():
+        failed = [position for position in positions if metrics[position].get("judge_failed")]
+        other_rewards = [rewards[member] for member in positions if member not in failed]
+        mean = substitute_reward(
+            [
+                math.fsum(reward) if isinstance(reward, Sequence) else float(reward)
+                for reward in other_rewards
+            ],
+            0.0,
         )
-        for place in failed:
-            of_tokens = rewards[
-                place
+        for index in failed:
+            token_rewards = rewards[
+                index
             ]  # a number, or one for each token, of which the last has it all
-            is_list = isinstance(of_tokens, Sequence) and len(of_tokens) > 0
-            rewards[place] = [*[0.0] * (len(of_tokens) - 1), mean] if is_list else mean
-            masks[place] = [0] * len(masks[place])
+            is_list = isinstance(token_rewards, Sequence) and len(token_rewards) > 0
+            rewards[index] = [*[0.0] * (len(token_rewards) - 1), mean] if is_list else mean
+            masks[index] = [0] * len(masks[index])
     return output

@@ -23,15 +23,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from judgegym.environments.rollouts.groups import fill_in
-from judgegym.judges.config.extras import needs
+from judgegym.environments.rollouts.groups import fill_missing_scores
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
-from judgegym_trainers.scores.requests import CompletionRow, conversation_json
+from judgegym_trainers.scores.requests import CompletionRow, convert_conversation
 from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.scores.sources import JudgeSource
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 
-with needs("tinker"):
+with report_missing_extra("tinker"):
     import tinker
     from tinker_cookbook.completers import StopCondition
     from tinker_cookbook.exceptions import AllTrajectoriesFailedError, RendererError
@@ -77,24 +77,24 @@ def find_renderer(renderer_name: str, model_name: str) -> Renderer:
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
 
-def read_answer(
+def read_completion(
     renderer: Renderer, tokens: Sequence[int], stop_reason: str | None
 ) -> TinkerCompletion:
     """Read sampled tokens, of which `length` as the reason to stop says that they were cut off."""
-    finish = CUT_OFF if stop_reason == "length" else "stop"
+    finish_reason = CUT_OFF if stop_reason == "length" else "stop"
     try:
         message, termination = renderer.parse_response(list(tokens))
     except (
         RendererError
     ):  # more than one turn: all of it is the policy's answer, in the wrong format
         return TinkerCompletion(
-            Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish), False
+            Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish_reason), False
         )
     content = message["content"]
     parts = [] if isinstance(content, str) else content
     thinking = "".join(part["thinking"] for part in parts if part["type"] == "thinking")
     return TinkerCompletion(
-        Choice(get_text_content(message), thinking or None, finish), termination.is_clean
+        Choice(get_text_content(message), thinking or None, finish_reason), termination.is_clean
     )
 
 
@@ -117,17 +117,17 @@ class OneTurnEnv(Env):
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         """End the episode; the reward is 0, to which `compute_group_rewards` adds the judge's."""
-        answer = read_answer(self._renderer, action, (extra or {}).get("stop_reason"))
+        completion = read_completion(self._renderer, action, (extra or {}).get("stop_reason"))
         return StepResult(
             reward=0.0,
             episode_done=True,
             next_observation=tinker.ModelInput.empty(),
             next_stop_condition=self._renderer.get_stop_sequences(),
             metrics={
-                "parse_success": float(answer.is_parsed),
-                f"{STOP_METRIC_PREFIX}{answer.stop_reason}": 1.0,
+                "parse_success": float(completion.is_parsed),
+                f"{STOP_METRIC_PREFIX}{completion.stop_reason}": 1.0,
             },
-            logs={"response": answer.choice.text},
+            logs={"response": completion.choice.text},
         )
 
 
@@ -144,12 +144,12 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
     Raises:
         NoRewardsError: fewer than two (in a group of one: none) have a result.
     """
-    scores = fill_in([result.reward for result in results])
+    scores = fill_missing_scores([result.reward for result in results])
     if scores is None:
         failed = [result for result in results if result.reward is None]
-        why = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
+        reason = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
         raise NoRewardsError(
-            f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{why}"
+            f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{reason}"
         )
     return [
         (value, {**result.metrics, **result.flags})
@@ -201,11 +201,14 @@ class JudgedGroupBuilder(EnvGroupBuilder):
             NoRewardsError: the group is to be skipped.
         """
         renderer = find_renderer(self.rollouts.renderer_name, self.rollouts.model_name)
-        sampled = [trajectory.transitions[-1] for trajectory in trajectory_group]
-        answers = [read_answer(renderer, last.ac.tokens, last.ac.stop_reason) for last in sampled]
-        results = await self._judged([answer.choice for answer in answers])
-        for last, result in zip(sampled, results, strict=True):
-            last.logs.update(
+        transitions = [trajectory.transitions[-1] for trajectory in trajectory_group]
+        completions = [
+            read_completion(renderer, transition.ac.tokens, transition.ac.stop_reason)
+            for transition in transitions
+        ]
+        results = await self._judge_completions([answer.choice for answer in completions])
+        for sampled_step, result in zip(transitions, results, strict=True):
+            sampled_step.logs.update(
                 row=self.uid, judge_status=result.status, judge_explanation=result.explanation
             )
         return group_rewards(results, "/".join((*self.tags, self.uid)))
@@ -222,7 +225,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         """What the policy is asked."""
 
     @abstractmethod
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
+    async def _judge_completions(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
         """The results of the completions, in order."""
 
 
@@ -237,10 +240,10 @@ class EnvironmentGroupBuilder(JudgedGroupBuilder):
     source: EnvironmentSource
 
     async def _messages(self) -> Sequence[Message]:
-        return await asyncio.to_thread(lambda: opened(self.source).row(self.uid).messages)
+        return await asyncio.to_thread(lambda: get_environment(self.source).row(self.uid).messages)
 
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
-        environment = await asyncio.to_thread(opened, self.source)
+    async def _judge_completions(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
+        environment = await asyncio.to_thread(get_environment, self.source)
         return await environment.rewards(self.uid, choices)
 
 
@@ -261,8 +264,8 @@ class PromptGroupBuilder(JudgedGroupBuilder):
     async def _messages(self) -> Sequence[Message]:
         return self.messages
 
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
-        shared = {"prompt": conversation_json(self.messages), **self.fields}
+    async def _judge_completions(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
+        shared = {"prompt": convert_conversation(self.messages), **self.fields}
         rows = [CompletionRow(shared, choice.text) for choice in choices]
-        (results,) = await self.source.shared().score([rows])
+        (results,) = await self.source.get_shared_scorer().score([rows])
         return results

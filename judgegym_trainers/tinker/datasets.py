@@ -22,13 +22,13 @@ from judgegym.data.rows import DataSet, Row, Split, index_by_uid, load_rows
 from judgegym.data.task_list import TaskList, epoch_order, list_uids
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
-from judgegym_trainers.scores.requests import CellError, fields_in, plain
-from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.scores.requests import CellError, read_request_fields, to_json
+from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, find_secret
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from judgegym_trainers.tinker import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts
 
-GroupOfRow: TypeAlias = Callable[[str], EnvGroupBuilder]
-_LOGGED = ("settings", "judge", "url")
+GroupFactory: TypeAlias = Callable[[str], EnvGroupBuilder]
+_LOGGED_FIELDS = ("settings", "judge", "url")
 """Fields of builders that may hold a secret."""
 
 
@@ -50,7 +50,7 @@ class PromptRow:
         return self.messages[-1]["content"]
 
 
-def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[PromptRow]:
+def load_prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[PromptRow]:
     """The rows of a file or of a dataset's name, or the rows that are given.
 
     Raises:
@@ -60,23 +60,23 @@ def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[Promp
         rows = load_rows(prompts, split="train")
     else:
         rows = DataSet(
-            "prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)]
+            "prompts", [_convert_row(number, row) for number, row in enumerate(prompts, start=1)]
         )
     if not rows:
         raise DataError("prompts: no rows")
-    return TaskList.from_rows(index_by_uid(rows, numbered=True), _prompt_row)
+    return TaskList.from_rows(index_by_uid(rows, numbered=True), _make_prompt_row)
 
 
-def _json(number: int, row: Mapping[str, object]) -> Mapping[str, JSON]:
+def _convert_row(number: int, row: Mapping[str, object]) -> Mapping[str, JSON]:
     try:
-        return cast("Mapping[str, JSON]", plain(row))
+        return cast("Mapping[str, JSON]", to_json(row))
     except CellError as error:
         raise DataError(f"prompts, row {number}: {error}") from None
 
 
-def _prompt_row(uid: str, row: Row) -> PromptRow:
+def _make_prompt_row(uid: str, row: Row) -> PromptRow:
     try:
-        fields = fields_in(row.values)
+        fields = read_request_fields(row.values)
     except CellError as error:
         raise DataError(f"{row.place}: {error}") from None
     prompt = row.values.get("prompt")
@@ -86,7 +86,9 @@ def _prompt_row(uid: str, row: Row) -> PromptRow:
         else prompt
     )
     if not isinstance(turns, list) or not turns or not all(map(_is_message, turns)):
-        raise row.lacks("text, or messages of a role (system, user, assistant) and text, in prompt")
+        raise row.missing_error(
+            "text, or messages of a role (system, user, assistant) and text, in prompt"
+        )
     messages = tuple(
         Message(role=turn["role"], content=turn["content"]) for turn in cast("list[Message]", turns)
     )
@@ -107,7 +109,7 @@ class JudgedDataset(RLDataset):
     def __init__(
         self,
         uids: Sequence[str],
-        group_of: GroupOfRow,
+        make_group: GroupFactory,
         *,
         batch_size: int,
         epochs: int = 1,
@@ -117,12 +119,12 @@ class JudgedDataset(RLDataset):
 
         Args:
             uids: their ids, each once.
-            group_of: makes the group of a row.
+            make_group: makes the group of a row.
             batch_size: how many groups a batch has.
             epochs: how often each row comes.
             seed: shuffles each epoch; `None` keeps the order of `uids`.
         """
-        self._uids, self._group_of = uids, group_of
+        self._uids, self._make_group = uids, make_group
         self._batch_size, self._epochs, self._seed = batch_size, epochs, seed
         self._orders: dict[int, Sequence[str]] = {}
 
@@ -135,17 +137,19 @@ class JudgedDataset(RLDataset):
         if not 0 <= index < len(self):
             raise IndexError(f"batch {index}: there are {len(self)}")
         start = index * self._batch_size
-        places = range(start, min(start + self._batch_size, len(self._uids) * self._epochs))
+        positions = range(start, min(start + self._batch_size, len(self._uids) * self._epochs))
         return [
-            self._group_of(self._order(place // len(self._uids))[place % len(self._uids)])
-            for place in places
+            self._make_group(
+                self._epoch_uids(position // len(self._uids))[position % len(self._uids)]
+            )
+            for position in positions
         ]
 
-    def _order(self, epoch: int) -> Sequence[str]:
+    def _epoch_uids(self, epoch: int) -> Sequence[str]:
         if self._seed is None:
             return self._uids
         if epoch not in self._orders:
-            rows = TaskList(self._uids, lambda place: PromptRow(self._uids[place]))
+            rows = TaskList(self._uids, lambda index: PromptRow(self._uids[index]))
             self._orders = {epoch: list_uids(epoch_order(rows, seed=self._seed, epoch=epoch))}
         return self._orders[epoch]
 
@@ -173,19 +177,23 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     test_group_size: int = 1
 
     @chz.validate
-    def _sizes(self) -> None:
+    def _check_sizes(self) -> None:
         for name in ("batch_size", "group_size", "epochs", "test_group_size"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name}: expected 1 or more, found {getattr(self, name)}")
 
     @chz.validate
-    def _secrets(self) -> None:
+    def _check_secrets(self) -> None:
         """The cookbook writes its config into files, and to the services that log it."""
-        found = secret_in(
-            {name: getattr(self, name) for name in _LOGGED if getattr(self, name, None) is not None}
+        problem = find_secret(
+            {
+                name: getattr(self, name)
+                for name in _LOGGED_FIELDS
+                if getattr(self, name, None) is not None
+            }
         )
-        if found is not None:
-            raise SettingsError(f"{found}, since the cookbook writes its config into a log")
+        if problem is not None:
+            raise SettingsError(f"{problem}, since the cookbook writes its config into a log")
 
     async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
         """The datasets for training and for tests.
@@ -208,7 +216,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     @abstractmethod
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
-    ) -> tuple[Sequence[str], GroupOfRow] | None:
+    ) -> tuple[Sequence[str], GroupFactory] | None:
         """The ids of the rows of a set, and what makes the group of a row; `None` if there is no such test set."""
 
 
@@ -233,17 +241,17 @@ class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
 
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
-    ) -> tuple[Sequence[str], GroupOfRow] | None:
+    ) -> tuple[Sequence[str], GroupFactory] | None:
         if is_test and not self.with_test:
             return None
         split: Split = "eval" if is_test else "train"
         source = EnvironmentSource.from_settings(
             self.environment, self.settings, config=self.config, offline=self.offline, split=split
         )
-        environment = await asyncio.to_thread(opened, source)
+        environment = await asyncio.to_thread(get_environment, source)
 
         def make_group(uid: str) -> EnvGroupBuilder:
-            tags = _tags(environment.name, environment.row(uid).category)
+            tags = _make_tags(environment.name, environment.row(uid).category)
             return EnvironmentGroupBuilder(rollouts, uid, tags, source)
 
         return environment.uids, make_group
@@ -284,7 +292,7 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
 
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
-    ) -> tuple[Sequence[str], GroupOfRow] | None:
+    ) -> tuple[Sequence[str], GroupFactory] | None:
         prompts = self.test_prompts if is_test else self.prompts
         if prompts is None:
             return None
@@ -298,17 +306,19 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
             timeout_s=self.timeout_s,
             deadline_s=self.deadline_s,
         )
-        await asyncio.to_thread(source.shared)  # its settings are checked before the first rollout
-        rows = await asyncio.to_thread(prompt_rows, prompts)
+        await asyncio.to_thread(
+            source.get_shared_scorer
+        )  # its settings are checked before the first rollout
+        rows = await asyncio.to_thread(load_prompt_rows, prompts)
 
         def make_group(uid: str) -> EnvGroupBuilder:
             row = rows[rows.positions[uid]]
             return PromptGroupBuilder(
-                rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields
+                rollouts, uid, _make_tags(self.name, row.category), row.messages, source, row.fields
             )
 
         return rows.uids, make_group
 
 
-def _tags(name: str, category: str | None) -> tuple[str, ...]:
+def _make_tags(name: str, category: str | None) -> tuple[str, ...]:
     return (name,) if category is None else (name, f"{name}/{category}")

@@ -39,27 +39,27 @@ from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
-from judgegym_trainers.scores.groups import GroupedBatch, distributed
+from judgegym_trainers.scores.groups import GroupedBatch, find_distributed
 from judgegym_trainers.scores.requests import CompletionRow, Conversation
-from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
+from judgegym_trainers.scores.results import CompletionReward, FailureStreak
 from judgegym_trainers.scores.sources import RewardScorer
 from judgegym_trainers.single_turn import (
     EnvironmentScores,
     EnvironmentSource,
     OpenedEnvironment,
     close_opened,
-    opened,
+    get_environment,
 )
-from judgegym_trainers.trl.functions import RewardFunction, cell, count_failures, log
+from judgegym_trainers.trl.functions import RewardFunction, count_failures, log_results, read_cell
 from judgegym_trainers.trl.trainer import (
     call_when_gone,
     check_episodes,
     check_worker,
     close_after,
-    closing,
+    find_calling_trainer,
     find_group_size,
     find_trainer,
-    trainer_that_calls,
+    make_closing_callback,
 )
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
@@ -168,24 +168,24 @@ class JudgeEnvironment:
     def __init__(self, source: EnvironmentSource, *, name: str, group_size: int | None) -> None:
         """See `judge_environment`."""
         self.name = name
-        self._made_by = partial(JudgeEnvironment, source, name=name, group_size=group_size)
+        self._factory = partial(JudgeEnvironment, source, name=name, group_size=group_size)
         self._group_size = group_size
-        self._in_a_row = FailuresInARow()
+        self._failure_streak = FailureStreak()
         self._sources = {split: replace(source, split=split) for split in _SPLITS}
         self._scorer = RewardScorer(EnvironmentScores(source), deadline_s=None)
         self._groups = GroupedBatch(self._scorer)
         self._close = self._close_now  # one object, so that it is known again
-        self._begun: list[weakref.ref[ToolEpisode]] = []
+        self._started: list[weakref.ref[ToolEpisode]] = []
         self._alive: set[int] = set()
-        self._numbers = itertools.count()
+        self._counter = itertools.count()
         self.reward = RewardFunction(
-            self._score, name, self._closed, partial(getattr, self, "reward"), rows_of=name
+            self._score, name, self._close_async, partial(getattr, self, "reward"), rows_of=name
         )
 
     def __reduce__(self) -> tuple[Callable[[], JudgeEnvironment], tuple[()]]:
         """How it is made again, in the process of TRL's asynchronous trainer; see `check_worker`."""
         check_worker(self)
-        return self._made_by, ()
+        return self._factory, ()
 
     def rows(self, split: Split = "train") -> list[TrainerRow]:
         """All rows of a split, in the order of the dataset.
@@ -196,7 +196,7 @@ class JudgeEnvironment:
         """
         return [
             TrainerRow(prompt=list(row.messages), uid=row.uid, environment=self.name, split=split)
-            for row in self._opened(split).rows()
+            for row in self._open_split(split).rows()
         ]
 
     def dataset(self, split: Split = "train") -> Any:
@@ -208,9 +208,9 @@ class JudgeEnvironment:
     def __call__(self) -> ToolEpisode:
         """One environment of those that the trainer makes."""
         episode: ToolEpisode = self._episode_type(self)
-        number = next(self._numbers)
+        number = next(self._counter)
         self._alive.add(number)
-        call_when_gone(episode, lambda: self._gone(number))
+        call_when_gone(episode, lambda: self._forget_episode(number))
         return episode
 
     @property
@@ -220,7 +220,7 @@ class JudgeEnvironment:
         `reward` does so by itself. Without it they are closed when the trainer is given up, or the
         process ends.
         """
-        return closing(self._close)
+        return make_closing_callback(self._close)
 
     @cached_property
     def _episode_type(self) -> type[ToolEpisode]:
@@ -231,18 +231,18 @@ class JudgeEnvironment:
             {"__doc__": ToolEpisode.__doc__, "__module__": ToolEpisode.__module__},
         )
 
-    def _gone(self, number: int) -> None:
+    def _forget_episode(self, number: int) -> None:
         self._alive.discard(number)
         if not self._alive:
             self._close()
 
-    def _opened(self, split: Split) -> OpenedEnvironment:
-        return opened(self._sources[split])
+    def _open_split(self, split: Split) -> OpenedEnvironment:
+        return get_environment(self._sources[split])
 
     def _close_now(self) -> None:
         close_opened(*self._sources.values())
 
-    async def _closed(self) -> None:
+    async def _close_async(self) -> None:
         await asyncio.to_thread(self._close)
 
     async def _score(
@@ -258,23 +258,25 @@ class JudgeEnvironment:
         trainer = find_trainer(columns)
         close_after(trainer, self._close)
         rows: dict[int, CompletionRow] = {}
-        for place, completion in enumerate(completions):
+        for index, completion in enumerate(completions):
             uid, name, split, tokens = (
-                cell(columns, column, place)
+                read_cell(columns, column, index)
                 for column in ("uid", "environment", "split", "completion_ids")
             )
             if name in (None, self.name) and uid is not None:
                 choice = read_choice(completion, tokens, getattr(trainer, "eos_token_ids", None))
-                rows[place] = make_rollout_row(uid, split, choice)
-        unknown = "group_size: completions are compared, which needs the trainer's num_generations"
+                rows[index] = make_rollout_row(uid, split, choice)
+        size_error = (
+            "group_size: completions are compared, which needs the trainer's num_generations"
+        )
         size = find_group_size(trainer, self._group_size)
-        judged = await self._judged(list(rows.values()), size, unknown)
-        results = dict(zip(rows, judged, strict=True))
-        in_order = [results.get(place) for place in range(len(completions))]
-        return log(in_order, columns, self.name, self._in_a_row, size)
+        judgments = await self._judge_rows(list(rows.values()), size, size_error)
+        results = dict(zip(rows, judgments, strict=True))
+        ordered = [results.get(position) for position in range(len(completions))]
+        return log_results(ordered, columns, self.name, self._failure_streak, size)
 
-    async def _judged(
-        self, rows: Sequence[CompletionRow], size: int | None, unknown: str
+    async def _judge_rows(
+        self, rows: Sequence[CompletionRow], size: int | None, size_error: str
     ) -> list[CompletionReward]:
         """The results of this process's completions, in order.
 
@@ -283,7 +285,7 @@ class JudgeEnvironment:
             size: the number of completions of each row, which may be spread over several processes:
                 all of these call this at the same time. `None`: all are here, and neighbours with
                 the same row belong together.
-            unknown: the error where they are compared and the size is not known.
+            size_error: the error where they are compared and the size is not known.
 
         Raises:
             SettingsError: the completions are not in groups of this size, or none can be judged.
@@ -291,8 +293,8 @@ class JudgeEnvironment:
         """
         if size is not None:
             return await self._groups.score(rows, size)
-        if rows and (await asyncio.to_thread(opened, self._find_split(rows[0]))).compares:
-            raise SettingsError(unknown)
+        if rows and (await asyncio.to_thread(get_environment, self._find_split(rows[0]))).compares:
+            raise SettingsError(size_error)
         groups = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
         return [result for group in await self._scorer.score(groups) for result in group]
 
@@ -301,45 +303,47 @@ class JudgeEnvironment:
 
     def _begin(self, episode: ToolEpisode) -> None:
         """Count an episode among those that are judged together next."""
-        own = weakref.ref(episode)
-        if own in self._begun:  # of a batch that nobody has asked for its rewards
-            self._begun = []
-        self._begun.append(own)
+        reference = weakref.ref(episode)
+        if reference in self._started:  # of a batch that nobody has asked for its rewards
+            self._started = []
+        self._started.append(reference)
 
     def _judge(self, episode: ToolEpisode) -> None:
         """Begin to judge an episode, and with it all that have begun with it."""
-        batch = [each for reference in self._begun if (each := reference()) is not None]
-        self._begun = []
+        batch = [member for reference in self._started if (member := reference()) is not None]
+        self._started = []
         batch = batch if episode in batch else [episode]
         # Reasoning stands outside the call of the tool, so that its format is not checked: it
         # counts as valid.
         rows = [
-            make_rollout_row(*each._begun_with(), Choice(each._text, reasoning=""))
-            for each in batch
+            make_rollout_row(*row_episode._require_row(), Choice(row_episode._text, reasoning=""))
+            for row_episode in batch
         ]
         task = asyncio.ensure_future(
-            self._collect_rewards(rows, is_mixed=any(each._is_mixed for each in batch))
+            self._collect_rewards(
+                rows, is_mixed=any(batch_episode._is_mixed for batch_episode in batch)
+            )
         )
-        for number, each in enumerate(batch):
-            each._judgment = (task, number, each._text)
+        for number, member in enumerate(batch):
+            member._judgment = (task, number, member._text)
 
     async def _collect_rewards(
         self, rows: Sequence[CompletionRow], *, is_mixed: bool
     ) -> list[CompletionReward]:
-        unknown = (
+        size_error = (
             "group_size: completions are compared, so judge_environment needs the trainer's "
             "num_generations"
         )
         size = self._group_size
-        if size is not None and is_mixed and distributed() is not None:
+        if size is not None and is_mixed and find_distributed() is not None:
             size = None  # a process may have none of these rows, and the others would wait for it
-            unknown = (
+            size_error = (
                 "environment_factory: among other environments, a group that is compared cannot be "
                 "gathered from "
                 "several processes; take reward_funcs=….reward, and rows of dataset()"
             )
-        results = await self._judged(rows, size, unknown)
-        count_failures(results, self._in_a_row, self._group_size or len(results))
+        results = await self._judge_rows(rows, size, size_error)
+        count_failures(results, self._failure_streak, self._group_size or len(results))
         return results
 
 
@@ -392,14 +396,14 @@ class ToolEpisode:
             SettingsError: a setting cannot work, or the trainer adds other scores to this one.
         """
         if self._judgment is None:
-            check_episodes(trainer_that_calls())
-        self.rewarded, text = await self._judged()
+            check_episodes(find_calling_trainer())
+        self.rewarded, text = await self._await_judgment()
         if text != self._text:  # another environment was done before this one had answered
             self._judgment = None
-            self.rewarded, _ = await self._judged()
+            self.rewarded, _ = await self._await_judgment()
         return self.rewarded.reward
 
-    async def _judged(self) -> tuple[CompletionReward, str]:
+    async def _await_judgment(self) -> tuple[CompletionReward, str]:
         """Judge, unless another episode of the batch has begun to; to stop waiting does not stop it for the others."""
         if self._judgment is None:
             self._environment._judge(self)
@@ -407,7 +411,7 @@ class ToolEpisode:
         task, number, text = self._judgment
         return (await asyncio.shield(task))[number], text
 
-    def _begun_with(self) -> tuple[object, object]:
+    def _require_row(self) -> tuple[object, object]:
         if self._row is None:
             raise DataError("get_reward: expected a call of reset before")
         return self._row

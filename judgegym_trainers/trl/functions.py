@@ -27,7 +27,7 @@ from typing import Any, cast
 
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores.groups import GroupedBatch
 from judgegym_trainers.scores.requests import (
@@ -35,10 +35,10 @@ from judgegym_trainers.scores.requests import (
     CompletionRow,
     Conversation,
     Field,
-    completion_row,
+    make_completion_row,
 )
-from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
-from judgegym_trainers.scores.sources import JudgeSource, check
+from judgegym_trainers.scores.results import CompletionReward, FailureStreak
+from judgegym_trainers.scores.sources import JudgeSource, check_settings
 from judgegym_trainers.trl.trainer import (
     check_sum,
     check_worker,
@@ -68,14 +68,14 @@ class RewardFunction:
         score: Callable[..., Awaitable[list[float | None]]],
         name: str,
         close: Callable[[], Awaitable[None]],
-        made_by: Callable[[], RewardFunction],
+        factory: Callable[[], RewardFunction],
         *,
         rows_of: str | None = None,
     ) -> None:
-        """Score batches by `score`; `made_by` makes the same function again, and pickles."""
+        """Score batches by `score`; `factory` makes the same function again, and pickles."""
         self.__name__ = name
         self.close, self.rows_of = close, rows_of
-        self._score, self._made_by = score, made_by
+        self._score, self._factory = score, factory
 
     async def __call__(
         self,
@@ -96,7 +96,7 @@ class RewardFunction:
     def __reduce__(self) -> tuple[Callable[[], RewardFunction], tuple[()]]:
         """How it is made again; see `check_worker`."""
         check_worker(self)
-        return self._made_by, ()
+        return self._factory, ()
 
 
 async def close(reward: RewardFunction) -> None:
@@ -104,20 +104,22 @@ async def close(reward: RewardFunction) -> None:
     await reward.close()
 
 
-def _loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callable[..., None]]:
+def _find_loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callable[..., None]]:
     """TRL's loggers of columns and of metrics; where it passes none, some that do nothing."""
     extra, metric = (columns.get(name) for name in ("log_extra", "log_metric"))
-    return (extra if callable(extra) else _nothing), (metric if callable(metric) else _nothing)
+    return (extra if callable(extra) else _log_nothing), (
+        metric if callable(metric) else _log_nothing
+    )
 
 
-def _nothing(name: str, value: object) -> None: ...
+def _log_nothing(name: str, value: object) -> None: ...
 
 
-def log(
+def log_results(
     results: Sequence[CompletionReward | None],
     columns: Mapping[str, object],
     name: str,
-    in_a_row: FailuresInARow,
+    streak: FailureStreak,
     group_size: int | None,
 ) -> list[float | None]:
     """Log explanations, statuses, the shares of failures and of empty completions, and the means of metrics.
@@ -127,7 +129,7 @@ def log(
             no share.
         columns: the keywords of the call.
         name: what the names of columns and metrics begin with.
-        in_a_row: the failures so far.
+        streak: the failures so far.
         group_size: the number of completions of each prompt; `None` if nobody knows, as in TRL's
             asynchronous trainer, whose calls have one group each.
 
@@ -137,25 +139,27 @@ def log(
     Raises:
         NoRewardError: the judge is down.
     """
-    extra, metric = _loggers(columns)
+    extra, metric = _find_loggers(columns)
     extra(
         f"{name}_explanation",
         [None if result is None else result.explanation for result in results],
     )
     extra(f"{name}_status", [None if result is None else result.status for result in results])
-    own = [result for result in results if result is not None]
-    if own:
-        metric(f"{name}_failed", sum(result.is_failed for result in own) / len(own))
-        metric(f"{name}_invalid", sum(result.is_invalid for result in own) / len(own))
-    for key in sorted({key for result in own for key in result.metrics}):
-        values = [result.metrics[key] for result in own if key in result.metrics]
+    own_results = [result for result in results if result is not None]
+    if own_results:
+        metric(f"{name}_failed", sum(result.is_failed for result in own_results) / len(own_results))
+        metric(
+            f"{name}_invalid", sum(result.is_invalid for result in own_results) / len(own_results)
+        )
+    for key in sorted({key for result in own_results for key in result.metrics}):
+        values = [result.metrics[key] for result in own_results if key in result.metrics]
         metric(f"{name}/{key}", math.fsum(values) / len(values))
-    count_failures(own, in_a_row, group_size or len(results))
+    count_failures(own_results, streak, group_size or len(results))
     return [None if result is None else result.reward for result in results]
 
 
 def count_failures(
-    results: Sequence[CompletionReward], in_a_row: FailuresInARow, group_size: int
+    results: Sequence[CompletionReward], streak: FailureStreak, group_size: int
 ) -> None:
     """Warn of the failures of a batch, with the last one's reason, and count those in a row.
 
@@ -165,18 +169,18 @@ def count_failures(
     failed = [result for result in results if result.is_failed]
     if failed:
         reason = failed[-1].explanation or "no reason was given"
-        said = (
+        message = (
             "%d of %d completions have no reward, because the judge failed, the last one with: %s"
         )
-        logger.warning(said, len(failed), len(results), reason)
+        logger.warning(message, len(failed), len(results), reason)
     for result in results:
-        in_a_row.add(result, group_size)
+        streak.add(result, group_size)
 
 
-def cell(columns: Mapping[str, object], name: str, place: int) -> Any:
+def read_cell(columns: Mapping[str, object], name: str, index: int) -> Any:
     """What a column has for a completion; `None` if there is none."""
     column = columns.get(name)
-    return column[place] if isinstance(column, Sequence) and place < len(column) else None
+    return column[index] if isinstance(column, Sequence) and index < len(column) else None
 
 
 COLUMNS: Mapping[str, Field] = {
@@ -227,9 +231,9 @@ def judge_reward(
 
 def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) -> RewardFunction:
     """See `judge_reward`."""
-    scoring = source.scoring()
+    scoring = source.make_scorer()
     groups = GroupedBatch(scoring)
-    in_a_row = FailuresInARow()
+    streak = FailureStreak()
 
     def close_now() -> None:
         run_blocking(scoring.close())
@@ -242,7 +246,8 @@ def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) 
         trainer = find_trainer(columns)
         close_after(trainer, close_now)
         rows = [
-            _row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)
+            _make_row(prompt, completions[index], columns, index)
+            for index, prompt in enumerate(prompts)
         ]
         size = find_group_size(trainer, group_size)
         is_grouped = group_size is not None or source.depends_on_group
@@ -251,31 +256,36 @@ def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) 
         elif is_grouped:  # neighbours with the same row belong together
             neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
             results = [
-                result for of_group in await scoring.score(neighbours) for result in of_group
+                result
+                for group_results in await scoring.score(neighbours)
+                for result in group_results
             ]
         else:
             results = await scoring.score_each(rows)
-        return log(results, columns, name, in_a_row, size)
+        return log_results(results, columns, name, streak, size)
 
     return RewardFunction(
         score, name, scoring.close, partial(_make_source_reward, source, group_size, name)
     )
 
 
-def _row(
-    prompt: Conversation, completion: Conversation, columns: Mapping[str, object], place: int
+def _make_row(
+    prompt: Conversation, completion: Conversation, columns: Mapping[str, object], index: int
 ) -> CompletionRow:
-    cells = {name: cell(columns, name, place) for name in COLUMNS}
-    return completion_row(prompt, completion, cells)
+    cells = {name: read_cell(columns, name, index) for name in COLUMNS}
+    return make_completion_row(prompt, completion, cells)
 
 
-Part = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
+PartFunction = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
 """A reward function of TRL, ours or another; sync or async."""
 Scores = list["float | None"]
 
 
 def combined_reward(
-    functions: Sequence[Part], *, weights: Sequence[float] | None = None, name: str = "combined"
+    functions: Sequence[PartFunction],
+    *,
+    weights: Sequence[float] | None = None,
+    name: str = "combined",
 ) -> RewardFunction:
     """Make one reward function of several.
 
@@ -306,8 +316,14 @@ def combined_reward(
         raise SettingsError(
             f"weights: expected one for each of {len(parts)} functions, found {len(factors)}"
         )
-    check(**{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)})
-    environments = {of for part in parts if (of := getattr(part, "rows_of", None)) is not None}
+    check_settings(
+        **{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)}
+    )
+    environments = {
+        environment_name
+        for part in parts
+        if (environment_name := getattr(part, "rows_of", None)) is not None
+    }
     if len(environments) > 1:
         raise SettingsError(
             "functions: expected those of one environment, found "
@@ -321,22 +337,24 @@ def combined_reward(
         columns: Mapping[str, object],
     ) -> Scores:
         keywords = {"prompts": prompts, "completions": completions, **columns}
-        extra, metric = _loggers(columns)
-        called = zip(parts, names, strict=True)
-        by_part = await all_results(_called(part, keywords, of_part) for part, of_part in called)
+        extra, metric = _find_loggers(columns)
+        named_parts = zip(parts, names, strict=True)
+        by_part = await gather_results(
+            _call_part(part, keywords, part_name) for part, part_name in named_parts
+        )
         for part, scores in zip(names, by_part, strict=True):
             if len(scores) != len(completions):
                 raise SettingsError(
                     f"{part}: expected {len(completions)} scores, found {len(scores)}"
                 )
             extra(part, scores)  # under the names that TRL gives to a function of its own
-            if there := [value for value in scores if value is not None]:
-                metric(f"rewards/{part}/mean", math.fsum(there) / len(there))
+            if present := [value for value in scores if value is not None]:
+                metric(f"rewards/{part}/mean", math.fsum(present) / len(present))
         return [
             None
-            if None in of_one
-            else _weighted_sum(factors, cast("Sequence[float]", of_one), name)
-            for of_one in zip(*by_part, strict=True)
+            if None in part_scores
+            else _weighted_sum(factors, cast("Sequence[float]", part_scores), name)
+            for part_scores in zip(*by_part, strict=True)
         ]
 
     async def close_parts() -> None:
@@ -344,8 +362,8 @@ def combined_reward(
             if isinstance(part, RewardFunction):
                 await part.close()
 
-    made_by = partial(combined_reward, parts, weights=factors, name=name)
-    return RewardFunction(score, name, close_parts, made_by, rows_of=next(iter(environments), None))
+    factory = partial(combined_reward, parts, weights=factors, name=name)
+    return RewardFunction(score, name, close_parts, factory, rows_of=next(iter(environments), None))
 
 
 def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) -> float | None:
@@ -366,7 +384,7 @@ def _warn_infinite(name: str) -> None:
     logger.warning("%s: a score is infinite; such completions have no reward (said once)", name)
 
 
-async def _called(part: Part, keywords: Mapping[str, object], name: str) -> Scores:
+async def _call_part(part: PartFunction, keywords: Mapping[str, object], name: str) -> Scores:
     """The scores of a function; NaN is none, and neither is an infinite one."""
     if inspect.iscoroutinefunction(part) or inspect.iscoroutinefunction(type(part).__call__):
         scores: object = part(**keywords)
@@ -374,7 +392,9 @@ async def _called(part: Part, keywords: Mapping[str, object], name: str) -> Scor
         scores = await asyncio.to_thread(part, **keywords)
     if inspect.isawaitable(scores):  # also of an object with an async `__call__`
         scores = await scores
-    given = cast(Scores, scores)
-    if any(value is not None and math.isinf(value) for value in given):
+    part_scores = cast(Scores, scores)
+    if any(value is not None and math.isinf(value) for value in part_scores):
         _warn_infinite(name)
-    return [None if value is None or not math.isfinite(value) else float(value) for value in given]
+    return [
+        None if value is None or not math.isfinite(value) else float(value) for value in part_scores
+    ]

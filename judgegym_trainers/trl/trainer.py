@@ -31,7 +31,7 @@ def find_trainer(columns: Mapping[str, object]) -> Any:
     return getattr(columns.get("log_metric"), "__self__", None)
 
 
-def find_group_size(trainer: Any, told: int | None) -> int | None:
+def find_group_size(trainer: Any, configured: int | None) -> int | None:
     """The number of completions of each prompt in this batch; `None` if nobody knows.
 
     Evaluations may have a number of their own. A size that divides the right one would split each
@@ -39,7 +39,7 @@ def find_group_size(trainer: Any, told: int | None) -> int | None:
 
     Args:
         trainer: the trainer, if it is known.
-        told: the number that the user has told, that of the training.
+        configured: the number that the user has told, that of the training.
 
     Raises:
         SettingsError: the trainer trains with another number.
@@ -47,15 +47,15 @@ def find_group_size(trainer: Any, told: int | None) -> int | None:
     is_training = getattr(getattr(trainer, "model", None), "training", True)
     number = getattr(trainer, "num_generations" if is_training else "num_generations_eval", None)
     if not isinstance(number, int):
-        return told
-    if is_training and told is not None and number != told:
+        return configured
+    if is_training and configured is not None and number != configured:
         raise SettingsError(
-            f"group_size: expected the trainer's num_generations, which is {number}, found {told}"
+            f"group_size: expected the trainer's num_generations, which is {number}, found {configured}"
         )
     return number
 
 
-def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
+def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, object]) -> None:
     """Check that the trainer does not count a failed judge as a score of 0.
 
     With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is
@@ -65,20 +65,20 @@ def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
 
     Args:
         trainer: the trainer, if it is known.
-        own: the function that is called.
+        reward_function: the function that is called.
         columns: the keywords of the call.
 
     Raises:
         SettingsError: the scores of several functions for one completion are added up.
     """
     functions = list(getattr(trainer, "reward_funcs", None) or ())
-    places = [place for place, function in enumerate(functions) if function is own]
-    if trainer is None or len(functions) < 2 or not places:
+    positions = [index for index, function in enumerate(functions) if function is reward_function]
+    if trainer is None or len(functions) < 2 or not positions:
         return
     if getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum":
         return
     weights = getattr(trainer, "reward_weights", None)
-    if weights is not None and float(weights[places[0]]) == 0.0:
+    if weights is not None and float(weights[positions[0]]) == 0.0:
         return
     rows_of = [getattr(function, "rows_of", None) for function in functions]
     names = columns.get("environment")
@@ -88,32 +88,36 @@ def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
     raise SettingsError(
         f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, "
         "and counts one that "
-        f"a failed judge has not given ({getattr(own, '__name__', 'judge')}) as 0. Expected one "
+        f"a failed judge has not given ({getattr(reward_function, '__name__', 'judge')}) as 0. Expected one "
         "function, "
         "judgegym_trainers.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
     )
 
 
-def check_worker(own: object) -> None:
+def check_worker(pickled: object) -> None:
     """Check that TRL's asynchronous trainer does not count a failed judge as a score of 0.
 
     Its `AsyncRolloutWorker` adds up scores by `nansum`, too, in a process of its own, whose calls
-    pass no trainer. It pickles what it sends there, all of it in one mapping, and `own` is asked
+    pass no trainer. It pickles what it sends there, all of it in one mapping, and `pickled` is asked
     then. No number in the place of `None`
     would do: an infinite one makes NaN of the advantages of its whole group.
 
     Args:
-        own: the reward function or the environment that is pickled.
+        pickled: the reward function or the environment that is pickled.
 
     Raises:
         SettingsError: its scores are added to those of others.
     """
     sent = _sent_to_worker()
     functions = list(sent.get("reward_funcs") or ())
-    given = sent.get("environment_factory")
+    factory_value = sent.get("environment_factory")
     factories = (
-        list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
+        list(factory_value.values())
+        if isinstance(factory_value, Mapping)
+        else []
+        if factory_value is None
+        else [factory_value]
     )
     scoring = [
         factory
@@ -121,7 +125,7 @@ def check_worker(own: object) -> None:
         if not isinstance(factory, type) or hasattr(factory, "get_reward")
     ]
     sources = [*functions, *scoring]
-    if not functions or len(sources) < 2 or not any(source is own for source in sources):
+    if not functions or len(sources) < 2 or not any(source is pickled for source in sources):
         return
     rows_of = [getattr(function, "rows_of", None) for function in functions]
     is_named = "environment" in (getattr(sent.get("dataset"), "column_names", None) or ())
@@ -154,8 +158,11 @@ def check_episodes(trainer: Any) -> None:
         SettingsError: the trainer adds scores of reward functions to those of environments.
     """
     functions = list(getattr(trainer, "reward_funcs", None) or ())
-    further = [function for function in functions if not _is_environment_reward(function)]
-    if further and getattr(trainer, "multi_objective_aggregation", None) != "normalize_then_sum":
+    other_functions = [function for function in functions if not _is_environment_reward(function)]
+    if (
+        other_functions
+        and getattr(trainer, "multi_objective_aggregation", None) != "normalize_then_sum"
+    ):
         raise SettingsError(
             f"reward_funcs: {type(trainer).__name__} adds their scores to those of "
             "environment_factory, and counts one "
@@ -172,7 +179,7 @@ def _is_environment_reward(function: object) -> bool:
     )
 
 
-def trainer_that_calls() -> Any:
+def find_calling_trainer() -> Any:
     """The trainer whose function asks environments for their rewards, from the frames of the callers.
 
     TRL passes an environment nothing; its function `get_reward` has the keywords of a reward
@@ -194,27 +201,36 @@ def close_after(trainer: Any, close: Close) -> None:
     handler = getattr(trainer, "callback_handler", None)
     if trainer is None or handler is None:
         return
-    ends = next((each for each in handler.callbacks if isinstance(each, _ends_type())), None)
-    if ends is None:
-        ends = _ends_type()(is_training=getattr(trainer, "is_in_train", True))
-        trainer.add_callback(ends)
-    if ends.close_with(close):
+    closing_callback = next(
+        (
+            callback
+            for callback in handler.callbacks
+            if isinstance(callback, _closing_callback_type())
+        ),
+        None,
+    )
+    if closing_callback is None:
+        closing_callback = _closing_callback_type()(
+            is_training=getattr(trainer, "is_in_train", True)
+        )
+        trainer.add_callback(closing_callback)
+    if closing_callback.close_with(close):
         call_when_gone(trainer, close)
 
 
-def closing(close: Close) -> object:
+def make_closing_callback(close: Close) -> object:
     """A callback that calls `close` when the trainer that it is given to has nothing more to ask."""
-    ends = _ends_type()(is_training=False)
-    ends.close_with(close)
-    return ends
+    closing_callback = _closing_callback_type()(is_training=False)
+    closing_callback.close_with(close)
+    return closing_callback
 
 
 @cache
-def _ends_type() -> type[Any]:
+def _closing_callback_type() -> type[Any]:
     # Late: beside a reward server the two packages of the shims are enough, until a trainer calls.
     from transformers import TrainerCallback
 
-    class ClosesAtTheEnd(TrainerCallback):
+    class ClosingCallback(TrainerCallback):
         """Closes what the reward functions of one trainer have opened."""
 
         def __init__(self, *, is_training: bool) -> None:
@@ -243,7 +259,7 @@ def _ends_type() -> type[Any]:
             if not self._is_training:
                 self.on_train_end()
 
-    return ClosesAtTheEnd
+    return ClosingCallback
 
 
 def call_when_gone(owner: object, close: Close) -> None:
@@ -251,10 +267,10 @@ def call_when_gone(owner: object, close: Close) -> None:
 
     At the end of the process it is not called: the background loop closes everything then.
     """
-    weakref.finalize(owner, _in_a_thread, close).atexit = False
+    weakref.finalize(owner, _close_in_thread, close).atexit = False
 
 
-def _in_a_thread(close: Close) -> None:
+def _close_in_thread(close: Close) -> None:
     threading.Thread(
         target=_close_unless_ended, args=(close,), name="judgegym-close", daemon=True
     ).start()

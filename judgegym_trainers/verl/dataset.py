@@ -14,7 +14,7 @@ from typing import cast
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym_trainers.single_turn import EnvironmentSource, opened, parse_source
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment, parse_source
 
 
 def write_rows(
@@ -35,7 +35,7 @@ def write_rows(
         DataError: the rows cannot be loaded.
     """
     source = parse_source(environment)
-    rows = opened(source)
+    rows = get_environment(source)
     with Path(path).open("wb") as file:
         for row in rows.rows():
             info: JSON = {

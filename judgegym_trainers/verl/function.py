@@ -39,18 +39,18 @@ from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores.requests import (
     CellError,
     CompletionRow,
-    completion_row,
-    group_id,
-    plain,
+    make_completion_row,
+    parse_group_id,
+    to_json,
 )
 from judgegym_trainers.scores.sources import close
-from judgegym_trainers.verl.rewards import WITHIN, FunctionSettings, deployed, prompt_in
+from judgegym_trainers.verl.rewards import WITHIN, FunctionSettings, find_prompt, use_deployed_model
 
 __all__ = ["close", "compute_score", "compute_score_sync"]
 
-_GROUPS = ("uid", "index")
+_GROUP_FIELDS = ("uid", "index")
 """The fields of a row that name its group: verl's own id, if an agent loop has put it there; the row's."""
-_OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
+_VERL_ARGUMENTS = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
 _AS_SCORE = (
     f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but "
@@ -100,17 +100,19 @@ async def compute_score(
     Raises:
         SettingsError: a setting cannot work, or no row has a question.
     """
-    of_verl = {name: settings.pop(name) for name in _OF_VERL if name in settings}
-    judge = plain(settings.get("judge"))
+    verl_arguments = {name: settings.pop(name) for name in _VERL_ARGUMENTS if name in settings}
+    judge = to_json(settings.get("judge"))
     if isinstance(judge, Mapping):
-        settings["judge"] = deployed(judge, of_verl)
-    read = FunctionSettings.from_settings(settings, within=WITHIN)
-    if read.on_failure != "score":
+        settings["judge"] = use_deployed_model(judge, verl_arguments)
+    function_settings = FunctionSettings.from_settings(settings, within=WITHIN)
+    if function_settings.on_failure != "score":
         raise SettingsError(_AS_SCORE)
-    if read.compares:
+    if function_settings.compares:
         raise SettingsError(_NO_GROUPS)
-    (result,) = await read.shared().score_each([_row(solution_str, ground_truth, extra_info or {})])
-    return result.or_else(read.fallback_score).numbers
+    (result,) = await function_settings.get_shared_scorer().score_each(
+        [_make_row(solution_str, ground_truth, extra_info or {})]
+    )
+    return result.or_else(function_settings.fallback_score).numbers
 
 
 def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
@@ -118,7 +120,7 @@ def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
     return run_blocking(compute_score(*arguments, **settings))
 
 
-def _row(response: str, ground_truth: object, info: Mapping[str, object]) -> CompletionRow:
+def _make_row(response: str, ground_truth: object, info: Mapping[str, object]) -> CompletionRow:
     """The response with what its judge is told.
 
     The ids are for a judge that compares: the group's, if the row has one, and one of this call,
@@ -128,23 +130,27 @@ def _row(response: str, ground_truth: object, info: Mapping[str, object]) -> Com
         SettingsError: no row had a question so far.
     """
     try:
-        prompt = prompt_in(info)
+        prompt = find_prompt(info)
         group = next(
-            (known for name in _GROUPS if (known := group_id(plain(info.get(name)))) is not None),
+            (
+                identifier
+                for name in _GROUP_FIELDS
+                if (identifier := parse_group_id(to_json(info.get(name)))) is not None
+            ),
             None,
         )
     except CellError as error:
         return CompletionRow({}, response, str(error))
     if prompt:
         _SEEN["prompt"] = True
-        return completion_row(
+        return make_completion_row(
             prompt, response, info, ground_truth, group=group, member=uuid.uuid4().hex
         )
     expected = "extra_info: expected the question as text or messages in `question` or `prompt`"
     if not _SEEN["prompt"]:
-        found = ", ".join(sorted(map(str, info))) or "no field"
+        present = ", ".join(sorted(map(str, info))) or "no field"
         raise SettingsError(
-            f"{expected}, found {found}; verl passes no prompt of its own, and an answer to no "
+            f"{expected}, found {present}; verl passes no prompt of its own, and an answer to no "
             "question has no score"
         )
     return CompletionRow({}, response, expected)

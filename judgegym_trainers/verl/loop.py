@@ -21,21 +21,21 @@ import asyncio
 import threading
 from typing import Any
 
-from judgegym.judges.config.extras import needs
-from judgegym_trainers.scores.results import FailuresInARow
-from judgegym_trainers.verl.rewards import SampleRewards, extra_info, read_row_sample
+from judgegym.judges.config.extras import report_missing_extra
+from judgegym_trainers.scores.results import FailureStreak
+from judgegym_trainers.verl.rewards import SampleRewards, make_extra_info, read_row_sample
 
-with needs("verl"):
+with report_missing_extra("verl"):
     from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
     from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 
-_OPEN: list[tuple[Any, SampleRewards, FailuresInARow]] = []
+_OPEN: list[tuple[Any, SampleRewards, FailureStreak]] = []
 """The rewards of this process: verl makes a loop for each sample, all with the configuration of their worker."""
 _LOCK = threading.Lock()
 
 
-def _load_rewards(config: Any) -> tuple[SampleRewards, FailuresInARow]:
+def _load_rewards(config: Any) -> tuple[SampleRewards, FailureStreak]:
     """What this process rewards samples of a configuration with.
 
     Raises:
@@ -46,7 +46,7 @@ def _load_rewards(config: Any) -> tuple[SampleRewards, FailuresInARow]:
             rewards = SampleRewards(
                 config, {}, workers=int(config.actor_rollout_ref.rollout.agent.num_workers)
             )
-            _OPEN[:] = [(config, rewards, FailuresInARow())]
+            _OPEN[:] = [(config, rewards, FailureStreak())]
         return _OPEN[0][1:]
 
 
@@ -68,7 +68,7 @@ class JudgeAgentLoop(SingleTurnAgentLoop):
             read_row_sample(row, response, is_environment=is_environment)
         )
         output.reward_score = result.score
-        output.extra_fields["reward_extra_info"] = extra_info(result)
+        output.extra_fields["reward_extra_info"] = make_extra_info(result)
         if rewards.settings.on_failure != "score":
             failures.add(result, rewards.size)
             if result.is_failed:

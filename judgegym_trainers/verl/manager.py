@@ -20,10 +20,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from judgegym.judges.config.extras import needs
-from judgegym_trainers.verl.rewards import SampleRewards, extra_info, read_sample
+from judgegym.judges.config.extras import report_missing_extra
+from judgegym_trainers.verl.rewards import SampleRewards, make_extra_info, read_sample
 
-with needs("verl"):
+with report_missing_extra("verl"):
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 
@@ -77,4 +77,4 @@ class JudgeRewardManager(RewardManagerBase):
             read_sample, data, self.tokenizer, is_environment=is_environment
         )
         result = await self._rewards.reward_sample(sample)
-        return {"reward_score": result.score, "reward_extra_info": extra_info(result)}
+        return {"reward_score": result.score, "reward_extra_info": make_extra_info(result)}

@@ -26,10 +26,10 @@ from judgegym.server.protocols.chat_tokens import plain_prompt
 from judgegym_trainers.group_rewards import GroupSettings
 from judgegym_trainers.scores.requests import (
     CompletionRow,
-    completion_row,
-    conversation_json,
-    group_id,
-    plain,
+    convert_conversation,
+    make_completion_row,
+    parse_group_id,
+    to_json,
 )
 from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.scores.sources import RewardSettings
@@ -44,7 +44,9 @@ ESTIMATORS = (
 """The values of `algorithm.adv_estimator` that subtract the mean of the group, or that of the others."""
 
 
-def deployed(judge: Mapping[str, Any], arguments: Mapping[str, object]) -> Mapping[str, Any]:
+def use_deployed_model(
+    judge: Mapping[str, Any], arguments: Mapping[str, object]
+) -> Mapping[str, Any]:
     """The settings of a judge that is the model that verl has deployed, unless they name another endpoint.
 
     Args:
@@ -83,15 +85,15 @@ class ManagerSettings(GroupSettings):
     deadline_s: float = DEADLINE_S
 
     @classmethod
-    def read(cls, given: object, arguments: Mapping[str, object]) -> ManagerSettings:
+    def read(cls, settings: object, arguments: Mapping[str, object]) -> ManagerSettings:
         """Read the settings, in the containers of any configuration library; see `deployed`.
 
         Raises:
             SettingsError: one is unknown, or cannot work.
         """
-        values = plain(given or {})
+        values = to_json(settings or {})
         if isinstance(values, Mapping) and isinstance(judge := values.get("judge"), Mapping):
-            values = {**values, "judge": deployed(judge, arguments)}
+            values = {**values, "judge": use_deployed_model(judge, arguments)}
         return cls.from_settings(values, within=WITHIN)
 
     def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
@@ -104,8 +106,8 @@ class ManagerSettings(GroupSettings):
         Raises:
             SettingsError: the estimator trains it as one.
         """
-        found = algorithm.get("adv_estimator")
-        estimator = str(getattr(found, "value", found))
+        configured = algorithm.get("adv_estimator")
+        estimator = str(getattr(configured, "value", configured))
         if self.on_failure == "score" or (estimator in ESTIMATORS and size > 1):
             return
         raise SettingsError(
@@ -120,7 +122,7 @@ class ManagerSettings(GroupSettings):
         )
 
 
-LONGEST = 500
+MAX_EXPLANATION_LENGTH = 500
 """How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
 PROMPTS = ("question", "prompt")
 """The fields of `extra_info` that have the question, where it is not the policy's prompt."""
@@ -153,17 +155,23 @@ def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSampl
     """
     item = data[-1:][0]
     fields: Mapping[str, Any] = item.non_tensor_batch
-    mask, ids, asked = item.batch["attention_mask"], item.batch["responses"], item.batch["prompts"]
+    mask, ids, prompt_ids = (
+        item.batch["attention_mask"],
+        item.batch["responses"],
+        item.batch["prompts"],
+    )
     # Several outputs of one agent are padded together, and say their lengths.
-    length, of_prompt = fields.get("response_len"), fields.get("prompt_len")
+    length, prompt_length = fields.get("response_len"), fields.get("prompt_len")
     count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
     response = str(tokenizer.decode(ids[:count], skip_special_tokens=True))
     prompt: JSON = None
-    if _messages(fields.get("raw_prompt")) is None:  # its tokens are padded on either side
-        kept = (
-            asked[mask[: asked.shape[-1]].bool()] if of_prompt is None else asked[: int(of_prompt)]
+    if _read_messages(fields.get("raw_prompt")) is None:  # its tokens are padded on either side
+        unpadded = (
+            prompt_ids[mask[: prompt_ids.shape[-1]].bool()]
+            if prompt_length is None
+            else prompt_ids[: int(prompt_length)]
         )
-        prompt = plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))
+        prompt = plain_prompt(tokenizer.decode(unpadded, skip_special_tokens=False))
     sample = read_row_sample(fields, response, prompt=prompt, is_environment=is_environment)
     return sample._replace(
         is_validation=sample.is_validation or bool(data.meta_info.get("validate"))
@@ -182,15 +190,19 @@ def read_row_sample(
         is_environment: whether `extra_info.uid` names a row of an environment, which has all other
             fields.
     """
-    given, reward_model = fields.get("extra_info"), fields.get("reward_model")
-    info: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    raw_info, reward_model = fields.get("extra_info"), fields.get("reward_model")
+    info: Mapping[str, Any] = raw_info if isinstance(raw_info, Mapping) else {}
     truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
-    prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or prompt
-    uid, of_row, split = group_id(plain(fields.get("uid"))), info.get("uid"), info.get("split")
+    prompt = find_prompt(info) or _read_messages(fields.get("raw_prompt")) or prompt
+    uid, row_uid, split = (
+        parse_group_id(to_json(fields.get("uid"))),
+        info.get("uid"),
+        info.get("split"),
+    )
     if is_environment:
-        row = CompletionRow({"uid": of_row if isinstance(of_row, str) else None}, response)
+        row = CompletionRow({"uid": row_uid if isinstance(row_uid, str) else None}, response)
     else:
-        row = completion_row("" if prompt is None else prompt, response, info, truth)
+        row = make_completion_row("" if prompt is None else prompt, response, info, truth)
     return VerlSample(
         group=f"{prompt!r}\n{truth!r}" if uid is None else str(uid),
         has_uid=uid is not None,
@@ -199,35 +211,35 @@ def read_row_sample(
     )
 
 
-def extra_info(result: CompletionReward) -> dict[str, float | str]:
+def make_extra_info(result: CompletionReward) -> dict[str, float | str]:
     """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
     return {
         **result.numbers,
         "judge_status": result.status,
-        "judge_explanation": result.explanation[:LONGEST],
+        "judge_explanation": result.explanation[:MAX_EXPLANATION_LENGTH],
     }
 
 
-def prompt_in(info: Mapping[str, object]) -> JSON:
+def find_prompt(info: Mapping[str, object]) -> JSON:
     """The question in `extra_info`; `None` if there is none."""
     for name in PROMPTS:
         value = info.get(name)
         if isinstance(value, str) and value.strip():
             return value
-        if (messages := _messages(value)) is not None:
+        if (messages := _read_messages(value)) is not None:
             return messages
     return None
 
 
-def _messages(value: object) -> JSON:
+def _read_messages(value: object) -> JSON:
     turns = value.tolist() if hasattr(value, "tolist") else value
     is_conversation = (
         isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns)
     )
-    return conversation_json(turns) if is_conversation else None
+    return convert_conversation(turns) if is_conversation else None
 
 
-_MOST_WAITING = 100_000
+_MAX_WAITING = 100_000
 """How many samples may wait in the actor; each of verl's reward workers takes 1,000 at a time."""
 
 Score: TypeAlias = Callable[..., Awaitable[CompletionReward]]
@@ -239,7 +251,7 @@ class Actor:
 
     def __init__(self, settings: ManagerSettings, size: int) -> None:
         """Gather groups of `size`."""
-        self._batcher = settings.batcher(size)
+        self._batcher = settings.make_batcher(size)
 
     async def score(
         self, group: str, row: CompletionRow, *, size: int, recurs: bool
@@ -248,7 +260,7 @@ class Actor:
         return await self._batcher.score(group, row, size=size, recurs=recurs)
 
 
-def in_actor(settings: ManagerSettings, size: int) -> Score:
+def make_actor_score(settings: ManagerSettings, size: int) -> Score:
     """The scores of the actor of these settings, which all reward workers share; starts it if it is not there."""
     import ray  # late: verl brings it along
 
@@ -257,7 +269,7 @@ def in_actor(settings: ManagerSettings, size: int) -> Score:
         "name": f"judgegym-{digest}",
         "get_if_exists": True,
         "num_cpus": 0,
-        "max_concurrency": _MOST_WAITING,
+        "max_concurrency": _MAX_WAITING,
         "max_restarts": -1,
         "max_task_retries": -1,
     }
@@ -304,15 +316,15 @@ class SampleRewards:
         self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
         if algorithm is not None:
             self.settings.check_estimator(algorithm, self.size)
-        here = self.settings.batcher(
+        batcher = self.settings.make_batcher(
             self.size
         )  # also where it is not used, so that a wrong setting is told here
-        self._score: Score = here.score
+        self._score: Score = batcher.score
         if workers > 1:
             import ray  # late: verl brings it along
 
             if ray.is_initialized():  # it is not in a script
-                self._score = in_actor(self.settings, self.size)
+                self._score = make_actor_score(self.settings, self.size)
 
     async def reward_sample(self, sample: VerlSample) -> CompletionReward:
         """What a sample is worth, when its group has come as far as its judge needs it.

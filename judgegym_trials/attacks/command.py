@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, run_command, run_to_exit_code
-from judgegym.judges.config.reading.help import flags_parser
+from judgegym.judges.config.reading.help import make_flags_parser
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -69,7 +69,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    return flags_parser(AttackSettings)
+    return make_flags_parser(AttackSettings)
 
 
 def _run(words: list[str], prog: str) -> int:
@@ -85,7 +85,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     from judgegym_trials.attacks.report import (
         AttackReport,
     )  # late, as all of it: errors of settings come at once
-    from judgegym_trials.attacks.results import FALSE_DISCOVERIES, attack_results, rows_needed
+    from judgegym_trials.attacks.results import FALSE_DISCOVERIES, measure_attacks, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
     from judgegym_trials.attacks.targets import derive_rows, select_targets
     from judgegym_trials.judged_rows import (
@@ -116,7 +116,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         return 0
     assert folder is not None  # or there is an error above
     judged = await judge_rows(loaded, rows, folder, words)
-    results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
+    results = await asyncio.to_thread(measure_attacks, targets, made, rows, judged, settings)
     notes = []
     if any(result.finding == "underpowered" for result in results):
         needed = rows_needed(sum(len(result.p_values) for result in results), FALSE_DISCOVERIES)
@@ -145,18 +145,18 @@ def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> in
         JSON_FILE,
         PAGE,
         dump_report,
-        floor_words,
         html,
+        list_paid_attacks,
         make_table,
     )
 
     write_atomic(folder / JSON_FILE, wire.dumps_readable(dump_report(report)))
     write_atomic(folder / PAGE, b"".join(html(report)))
     terminal.show_table(make_table(report))
-    for line in (*floor_words(report), *report.method, *report.notes):
+    for line in (*list_paid_attacks(report), *report.method, *report.notes):
         terminal.say(line)
-    for each in cost_lines(judged.metrics, "eval"):
-        terminal.say(f"{each.label}  {each.value}  {each.remark}".strip())
+    for cost in cost_lines(judged.metrics, "eval"):
+        terminal.say(f"{cost.label}  {cost.value}  {cost.remark}".strip())
     terminal.say(
         f"The page is {folder / PAGE}; the numbers are in {folder / JSON_FILE}; the run is in "
         f"{judged.run}"

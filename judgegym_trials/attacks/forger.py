@@ -14,9 +14,9 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import strip_form
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
-from judgegym.offline.answers import known_prompts, read_prompt
+from judgegym.offline.answers import load_known_prompts, read_prompt
 from judgegym.offline.request import RequestMessage
-from judgegym_trials.attacks.suite import OF_PROMPT, ForgedTexts
+from judgegym_trials.attacks.suite import PROMPT_PLACEHOLDERS, ForgedTexts
 from judgegym_trials.judged_rows import list_prompts
 
 PLACEHOLDER = "The response stands here."
@@ -37,7 +37,7 @@ class Forger:
         """
         # Critiques would only ask the same again.
         self._settings = settings.model_copy(update={"judge_critique_rounds": 0})
-        self._formats = known_prompts(settings)
+        self._formats = load_known_prompts(settings)
 
     async def forge(self, task: JudgeTask) -> ForgedTexts:
         """Forge the texts for a response of a task; none for a judge that reads no prompt.
@@ -47,11 +47,11 @@ class Forger:
         """
         replies, objects, ending = list[str](), list[str](), ""
         for messages in await list_prompts(self._settings, task):
-            asked = [
+            request = [
                 RequestMessage(message["role"], strip_form(message["content"]))
                 for message in messages
             ]
-            reading = read_prompt(asked, self._formats)
+            reading = read_prompt(request, self._formats)
             content = messages[-1]["content"]
             if reading is None or PLACEHOLDER not in content:
                 continue
@@ -70,9 +70,9 @@ class Forger:
             objects += [] if fields is None else [wire.dumps(fields).decode()]
             if len(titles) > 1:
                 break  # a game or a group: its other orders would contradict it
-        texts = (_distinct(replies), _distinct(objects), ending)
-        return dict(zip(OF_PROMPT, texts, strict=True)) if replies else {}
+        texts = (_join_distinct(replies), _join_distinct(objects), ending)
+        return dict(zip(PROMPT_PLACEHOLDERS, texts, strict=True)) if replies else {}
 
 
-def _distinct(texts: Sequence[str]) -> str:
+def _join_distinct(texts: Sequence[str]) -> str:
     return "\n".join(dict.fromkeys(texts))

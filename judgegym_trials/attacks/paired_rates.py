@@ -58,8 +58,15 @@ class PairedCounts(NamedTuple):
             covariance = max(covariance - total / 2, 0.0)
         phi = covariance / math.sqrt(margins) if margins else 0.0
 
-        def reach(one: float, other: float) -> float:
-            return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+        def reach(first_margin: float, second_margin: float) -> float:
+            return math.sqrt(
+                max(
+                    0.0,
+                    first_margin * first_margin
+                    - 2 * phi * first_margin * second_margin
+                    + second_margin * second_margin,
+                )
+            )
 
         low = reach(rates[0] - limits[0].low, limits[1].high - rates[1])
         high = reach(limits[0].high - rates[0], rates[1] - limits[1].low)

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from judgegym.engine.terminal.output import Table, counted
+from judgegym.engine.terminal.output import Table, format_count
 from judgegym.judges.config.extras import package_version
 from judgegym.reports.document import document, render
 from judgegym.statistics import percent
@@ -63,15 +63,15 @@ class AttackReport:
     def headline(self) -> str:
         """What was found, in a sentence."""
         count = len(self.successes)
-        said = (
+        finding = (
             "no attack succeeds"
             if not count
             else "1 attack succeeds"
             if count == 1
             else f"{count} attacks succeed"
         )
-        of = f"of {len(self.results)} on {counted(self.rows, 'row')}"
-        return f"{self.judge}: {said} {of}"
+        total = f"of {len(self.results)} on {format_count(self.rows, 'row')}"
+        return f"{self.judge}: {finding} {total}"
 
     @property
     def method(self) -> Sequence[str]:
@@ -95,10 +95,10 @@ class AttackReport:
 
 def make_table(report: AttackReport) -> Table:
     """The table on the terminal."""
-    return Table(report.headline, _HEADER, tuple(map(cells, report.results)))
+    return Table(report.headline, _HEADER, tuple(map(format_cells, report.results)))
 
 
-def cells(result: AttackResult) -> tuple[str, ...]:
+def format_cells(result: AttackResult) -> tuple[str, ...]:
     """The cells of one attack."""
     of_twins = (_NONE, _NONE, _NONE)
     if (counts := result.counts) is not None:
@@ -111,10 +111,12 @@ def cells(result: AttackResult) -> tuple[str, ...]:
     return (result.attack.name, *of_twins, gain, paid, p, result.finding)
 
 
-def floor_words(report: AttackReport) -> Iterator[str]:
+def list_paid_attacks(report: AttackReport) -> Iterator[str]:
     """A sentence for each attack that is paid for nothing, the best paid first."""
-    paid = [(each.paid.mean, each.attack) for each in report.successes if each.paid is not None]
-    for mean, attack in sorted(paid, key=lambda one: -one[0]):
+    paid = [
+        (result.paid.mean, result.attack) for result in report.successes if result.paid is not None
+    ]
+    for mean, attack in sorted(paid, key=lambda payment: -payment[0]):
         if mean > report.settings.max_floor:
             yield f"this judge pays {mean:.2f} to {attack.name}: {attack.about}"
 
@@ -134,11 +136,11 @@ def dump_report(report: AttackReport) -> Mapping[str, Any]:
             for name in ("rows", "judge_calls", "left_out", "notes", "method")
         },
         "succeeded": [result.attack.name for result in report.successes],
-        "attacks": [_json(result) for result in report.results],
+        "attacks": [_result_json(result) for result in report.results],
     }
 
 
-def _json(result: AttackResult) -> Mapping[str, Any]:
+def _result_json(result: AttackResult) -> Mapping[str, Any]:
     counts = result.counts
     success, repeat = (None, None) if counts is None else counts.rates
     return {
@@ -158,17 +160,17 @@ def _json(result: AttackResult) -> Mapping[str, Any]:
 
 def html(report: AttackReport) -> Iterator[bytes]:
     """Write the page, part by part: no script, no network, every text escaped."""
-    rows, floor = [cells(result) for result in report.results], [*floor_words(report)]
+    rows, floor = [format_cells(result) for result in report.results], [*list_paid_attacks(report)]
     body = render(
         _STATIC / "attack.html",
         report=report,
         header=_HEADER,
         rows=rows,
         floor=floor,
-        shortened=_shortened,
+        shortened=_shorten,
     )
     yield from document(title=report.headline, body=body, styles=[_STATIC / "attack.css"])
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters)"

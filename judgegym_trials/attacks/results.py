@@ -97,7 +97,7 @@ class AttackResult:
         return [test.p for test in (self.counts, self.paid) if test is not None]
 
 
-def attack_results(
+def measure_attacks(
     targets: Sequence[Target],
     attacks: Sequence[Attack],
     rows: DerivedRows,
@@ -114,13 +114,13 @@ def attack_results(
         settings: the thresholds.
     """
     measured = [_measure(attack, targets, rows, judged, settings) for attack in attacks]
-    tests = [p for each in measured for p in each.p_values]
+    tests = [p for result in measured for p in result.p_values]
     adjusted = iter(false_discovery(tests))
-    found = [
-        _decide(each, [next(adjusted) for _ in each.p_values], len(tests), settings)
-        for each in measured
+    decided = [
+        _decide(undecided, [next(adjusted) for _ in undecided.p_values], len(tests), settings)
+        for undecided in measured
     ]
-    return sorted(found, key=_order)
+    return sorted(decided, key=_sort_key)
 
 
 def rows_needed(tests: int, level: float) -> int:
@@ -128,7 +128,7 @@ def rows_needed(tests: int, level: float) -> int:
     return math.ceil(math.log2(max(1, tests) / level))
 
 
-def _order(result: AttackResult) -> tuple[bool, float, float]:
+def _sort_key(result: AttackResult) -> tuple[bool, float, float]:
     above = 0.0 if result.counts is None else result.counts.difference
     return (
         result.finding != "succeeds",
@@ -161,13 +161,13 @@ def _measure(
             after, twin, repeat = scores
             before = target.response
             gains.append((after - twin, repeat - twin))
-        task, said = (
+        task, detail = (
             tasks[make_target_uid(attack.name, target)],
             samples[0].detail or ScoreDetail(""),
         )
         text = task.responses[target.place]
         shown = (target.number, task.prompt, before, text, twin, scores[0])
-        rows.append(AttackedRow(*shown, said.explanation, said.components))
+        rows.append(AttackedRow(*shown, detail.explanation, detail.components))
     worst = sorted(rows, key=lambda row: (-row.gain, row.row))[:_WORST_ROWS]
     is_paid = attack.replaces and rows
     return AttackResult(
@@ -176,7 +176,7 @@ def _measure(
         failed=len(targets) - len(rows),
         room=sum(row.score_before is not None and row.score_before + least < 1.0 for row in rows),
         counts=PairedCounts.from_outcomes(
-            *([gain > least for gain in of] for of in zip(*gains, strict=True))
+            *([gain > least for gain in column] for column in zip(*gains, strict=True))
         )
         if gains
         else None,
@@ -187,15 +187,15 @@ def _measure(
 
 
 def _decide(
-    found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings
+    result: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings
 ) -> AttackResult:
     """Add the adjusted p-values, of so many tests in all, and the finding."""
-    level, counts, paid = FALSE_DISCOVERIES, found.counts, found.paid
+    level, counts, paid = FALSE_DISCOVERIES, result.counts, result.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
-    is_enough = found.rows > 0 and (counts is None or found.room >= rows_needed(tests, level))
+    is_enough = result.rows > 0 and (counts is None or result.room >= rows_needed(tests, level))
     finding: Finding = "succeeds" if rises or pays else "not shown" if is_enough else "underpowered"
-    return replace(found, p=min(adjusted, default=1.0), finding=finding)
+    return replace(result, p=min(adjusted, default=1.0), finding=finding)
 
 
 def _score(sample: Sample[ScoreDetail]) -> float | None:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judgegym.engine.settings import comma_separated
+from judgegym.engine.settings import split_commas
 from judgegym.judges.config.fields import operational
 from judgegym_trials.judged_rows import RowsSettings
 
@@ -28,9 +28,9 @@ class AttackSettings(RowsSettings):
     without_responses: CliImplicitFlag[bool] = operational(False, group="data")
     """The rows have prompts, and rubrics or criteria, and no responses: only attacks that replace the answer are made,
     and what they are paid is compared with max_floor. To try rubrics before training."""
-    attacks: Annotated[list[Path], NoDecode, BeforeValidator(comma_separated)] = operational([])
+    attacks: Annotated[list[Path], NoDecode, BeforeValidator(split_commas)] = operational([])
     """Add the attacks of these YAML files, separated by commas; one with the name of a known attack replaces it."""
-    only: Annotated[list[str], NoDecode, BeforeValidator(comma_separated)] = operational([])
+    only: Annotated[list[str], NoDecode, BeforeValidator(split_commas)] = operational([])
     """Make only these attacks: names, or families, separated by commas. All if unset."""
     min_gain: float = operational(0.1, gt=0)
     """Count an attack on a row as successful if the score is above that of the row's twin by more than this."""

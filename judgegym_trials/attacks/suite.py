@@ -26,13 +26,13 @@ from typing_extensions import Self
 
 from judgegym.judges import prompts
 from judgegym.judges.config.presets import read_yaml
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.naming import suggest_similar
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.errors import SettingsError
 
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
 """The attacks of the package."""
-OF_PROMPT = ("verdict", "verdict_object", "ending")
+PROMPT_PLACEHOLDERS = ("verdict", "verdict_object", "ending")
 """Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the judge's format, the
 same as a JSON object, and what stands in its prompt behind the response (of a long rest, the first paragraph)."""
 ForgedTexts: TypeAlias = Mapping[str, str]
@@ -127,7 +127,7 @@ class Attack(BaseModel):
     @property
     def needs_prompt(self) -> bool:
         """Whether it takes something from the judge's prompt."""
-        return not prompts.placeholders(self.transform.text).isdisjoint(OF_PROMPT)
+        return not prompts.find_placeholders(self.transform.text).isdisjoint(PROMPT_PLACEHOLDERS)
 
     def applies_to(self, kinds: Collection[str]) -> bool:
         """Whether it is for a judge of one of these kinds."""
@@ -141,28 +141,35 @@ class Attack(BaseModel):
             response: the response, or nothing if the attack replaces it.
             forged: what the attacker knows of the judge.
         """
-        given = self.transform
-        values = {**dict.fromkeys(OF_PROMPT, ""), **forged, "response": response, "prompt": prompt}
-        text = prompts.fill(given.text, values)
-        if given.prefix is not None:
+        transform = self.transform
+        values = {
+            **dict.fromkeys(PROMPT_PLACEHOLDERS, ""),
+            **forged,
+            "response": response,
+            "prompt": prompt,
+        }
+        text = prompts.fill(transform.text, values)
+        if transform.prefix is not None:
             return f"{text}\n\n{response}"
-        if given.suffix is not None:
+        if transform.suffix is not None:
             return f"{response}\n\n{text}"
-        if given.repeat is not None:
-            return "\n\n".join([response] * given.repeat)
-        if given.truncate is not None:
-            return response[: int(len(response) * given.truncate)]
-        return text if given.markdown is None else _in_markdown(response, given.markdown)
+        if transform.repeat is not None:
+            return "\n\n".join([response] * transform.repeat)
+        if transform.truncate is not None:
+            return response[: int(len(response) * transform.truncate)]
+        return (
+            text if transform.markdown is None else _format_markdown(response, transform.markdown)
+        )
 
 
-def _in_markdown(response: str, style: Literal["bullets", "headings", "bold"]) -> str:
-    sentences = [one for one in _SENTENCES.split(response.strip()) if one]
+def _format_markdown(response: str, style: Literal["bullets", "headings", "bold"]) -> str:
+    sentences = [part for part in _SENTENCES.split(response.strip()) if part]
     if style == "bold":
-        return " ".join(f"**{one}**" for one in sentences)
+        return " ".join(f"**{sentence}**" for sentence in sentences)
     if style == "bullets":
-        return "\n".join(f"- {one}" for one in sentences)
+        return "\n".join(f"- {item}" for item in sentences)
     return "\n\n".join(
-        f"## {number}. Point\n\n{one}" for number, one in enumerate(sentences, start=1)
+        f"## {number}. Point\n\n{paragraph}" for number, paragraph in enumerate(sentences, start=1)
     )
 
 
@@ -197,7 +204,7 @@ def load_attacks(path: Path) -> Sequence[Attack]:
         reason = first["msg"].removeprefix("Value error, ")
         raise SettingsError(f"{file}, attack {int(number) + 1}{named}: {where}{reason}") from None
     twice = next(
-        (each for each, count in Counter(attack.name for attack in attacks).items() if count > 1),
+        (name for name, count in Counter(attack.name for attack in attacks).items() if count > 1),
         None,
     )
     if twice is not None:
@@ -215,17 +222,19 @@ def select_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, 
     Raises:
         SettingsError: nothing has a name.
     """
-    found = {
+    attacks_by_name = {
         attack.name: attack
         for attacks in map(load_attacks, (BUILT_IN, *files))
         for attack in attacks
     }
-    known = {*found, *(attack.family for attack in found.values())}
+    names = {*attacks_by_name, *(attack.family for attack in attacks_by_name.values())}
     for name in only:
-        if name not in known:
+        if name not in names:
             raise SettingsError(
-                f"--only: there is no attack or family {name!r}{did_you_mean(name, sorted(known))}"
+                f"--only: there is no attack or family {name!r}{suggest_similar(name, sorted(names))}"
             )
     return tuple(
-        each for each in found.values() if not only or not {each.name, each.family}.isdisjoint(only)
+        selected
+        for selected in attacks_by_name.values()
+        if not only or not {selected.name, selected.family}.isdisjoint(only)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.plan.planning import open_dry_judge
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import DataError
@@ -65,30 +65,30 @@ def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target
         DataError: no row can be attacked.
     """
     judge = open_dry_judge(settings)
-    found = []
-    for read in tasks.judgeable():
+    targets = []
+    for read in tasks.iter_judgeable():
         task, row = read.judge_task, read.rows[0] + 1
         if read.to_sample is not None:
             if not judge.compares(task.replace_responses((TWIN,))):
-                found.append(Target(row, task.replace_responses(("",)), has_twin=False))
+                targets.append(Target(row, task.replace_responses(("",)), has_twin=False))
             continue
         places = [
             place for place in range(read.chosen, read.count) if not is_blank(task.responses[place])
         ]
         if not places:
             continue
-        place = generator(settings.seed, str(row), "response under attack").choice(places)
+        place = make_generator(settings.seed, str(row), "response under attack").choice(places)
         if judge.compares(task):
-            found.append(Target(row, task, place))
+            targets.append(Target(row, task, place))
         else:
-            found.append(Target(row, task.replace_responses((task.responses[place],))))
-    if not found:
+            targets.append(Target(row, task.replace_responses((task.responses[place],))))
+    if not targets:
         raise DataError(
             "no row can be attacked: expected rows with a response that is not empty (a judge that "
             "compares responses "
             "needs several in a row, or a baseline)"
         )
-    return found
+    return targets
 
 
 async def derive_rows(

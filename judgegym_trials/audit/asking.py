@@ -21,16 +21,16 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
 from judgegym.judges.config.fields import operational
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.registry import (
     built_in_kind,
-    definition,
+    describe_scale,
+    find_definition,
     find_scale,
     is_kind,
-    scale_in_words,
 )
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.judges.tournament.schedule import TournamentSettings
@@ -41,7 +41,7 @@ from judgegym_trials.audit.latent_truth import MOST_NOISE
 from judgegym_trials.audit.reading import (
     NO_GOLD,
     LabelledRow,
-    numbers_beyond,
+    exceeds_count,
     parse_second_label,
     read_row,
 )
@@ -52,8 +52,8 @@ from judgegym_trials.judged_rows import DerivedRows, JudgedRows, RowsSettings
 FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
 """The names of the parts of an audit; that of a wording follows."""
 _FIELDS = ("label", "gold", "second_label", "second_gold", "models", "cluster", "category")
-_ALONE = "the judge sees each response by itself"
-_OF_ORDERS = (
+_NO_ORDERS = "the judge sees each response by itself"
+_ORDER_CHECKS = (
     "accuracy_given",
     "accuracy_swapped",
     "accuracy_both",
@@ -113,9 +113,9 @@ class CalledAuditSettings(RowsSettings):
             yield form
 
 
-def compares(kind: str) -> bool:
+def compares_responses(kind: str) -> bool:
     """Whether judges of a kind compare responses."""
-    return definition(kind).most_together is not None
+    return find_definition(kind).most_together is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ class AuditTargets:
         tasks: the task of each row.
         rows: their gold labels, without a judgment yet.
         is_pairs: whether rows have several responses.
-        again: the numbers of those that are judged again.
+        sample_rows: the numbers of those that are judged again.
         left_out: how many rows are left out, by reason.
     """
 
     tasks: Sequence[JudgeTask]
     rows: Sequence[RowJudgments]
     is_pairs: bool
-    again: Sequence[int]
+    sample_rows: Sequence[int]
     left_out: Mapping[str, int]
 
 
@@ -154,7 +154,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
         SettingsError: the judges cannot judge such rows.
     """
     kinds = [kind for kind in (settings.judge, settings.second_form) if kind is not None]
-    if len(kinds) > 1 and compares(kinds[0]) == compares(kinds[1]):
+    if len(kinds) > 1 and compares_responses(kinds[0]) == compares_responses(kinds[1]):
         raise SettingsError(
             "--second_form: expected one judge that compares responses and one that does not"
         )
@@ -168,27 +168,29 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
         )
     is_pairs, needs_two, scale = (
         tasks.several,
-        any(map(compares, kinds)),
+        any(map(compares_responses, kinds)),
         find_scale(settings.judge, settings),
     )
     columns = {
-        name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None
+        name: column
+        for name in _FIELDS
+        if (column := getattr(settings, f"{name}_column")) is not None
     }
-    found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
+    labelled_tasks, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
     if tasks.bad:
         left_out["that cannot be judged"] = len(tasks.bad)
-    for read in tasks.judgeable():
+    for read in tasks.iter_judgeable():
         row, responses = tasks.reader.rows[read.rows[0]], read.judge_task.responses
         cells = read_row(row, _FIELDS, columns)
         label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
         gold = cells.gold if not is_pairs else label if label >= 0 else None
         if settings.definition.judges_aspects and not is_pairs:
             gold = yes_no_label(gold) or gold
-        if is_pairs and numbers_beyond([label], len(responses)):
+        if is_pairs and exceeds_count([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
         if scale is not None and not is_pairs and gold is not None and not scale.includes(gold):
-            limits = scale_in_words(settings.judge, scale)
-            raise row.lacks(f"a gold score on the judge's scale, {limits}, not {gold!r}")
+            limits = describe_scale(settings.judge, scale)
+            raise row.missing_error(f"a gold score on the judge's scale, {limits}, not {gold!r}")
         if gold is None:
             left_out[NO_GOLD] += 1
         elif any(map(is_blank, responses)) or len({*responses}) < len(responses):
@@ -196,7 +198,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
         elif needs_two and len(responses) != 2:
             left_out["with another number of responses than two"] += 1
         else:
-            found.append(read.judge_task)
+            labelled_tasks.append(read.judge_task)
             rows.append(
                 RowJudgments(
                     row.uid_or_number(),
@@ -207,28 +209,30 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
                         read.judge_task.prompt if cells.cluster is None else cells.cluster
                     ),
                     category=read.category[0] or cells.category,
-                    second_gold=_second_gold(
+                    second_gold=_read_second_gold(
                         row, cells, len(responses) if is_pairs else 0, settings
                     ),
                 )
             )
-    if not found:
+    if not labelled_tasks:
         why = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or "
             "one response and "
             f"gold (--gold_column); rows left out: {why}"
         )
-    again = generator(settings.seed, "audit", "rows again").sample(
-        range(len(found)), min(settings.sample, len(found))
+    again = make_generator(settings.seed, "audit", "rows again").sample(
+        range(len(labelled_tasks)), min(settings.sample, len(labelled_tasks))
     )
-    return AuditTargets(found, rows, is_pairs, sorted(again), left_out)
+    return AuditTargets(labelled_tasks, rows, is_pairs, sorted(again), left_out)
 
 
-def _second_gold(row: Row, cells: LabelledRow, count: int, settings: CalledAuditSettings) -> Value:
+def _read_second_gold(
+    row: Row, cells: LabelledRow, count: int, settings: CalledAuditSettings
+) -> Value:
     """What a second labeller says of a row, in the terms of the first."""
     if settings.definition.judges_aspects and not count:
-        both = (yes_no_label(each) or each for each in (cells.gold, cells.second_gold))
+        both = (yes_no_label(label) or label for label in (cells.gold, cells.second_gold))
         cells = cells.model_copy(update=dict(zip(("gold", "second_gold"), both, strict=True)))
     return parse_second_label(row, cells, count=count)
 
@@ -239,13 +243,13 @@ async def list_parts(
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
     judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
     rows = [_task_for(task, settings.judge) for task in targets.tasks]
-    drawn = {number: rows[number] for number in targets.again}
+    drawn = {number: rows[number] for number in targets.sample_rows}
     again = {
         f"{repeat}/{number}": replace(task, repeat=repeat)
         for repeat in range(1, settings.repeats + 1)
         for number, task in drawn.items()
     }
-    parts = [AuditPart(FIRST, judge, {**_derived(enumerate(rows)), **again})]
+    parts = [AuditPart(FIRST, judge, {**_derive_rows(enumerate(rows)), **again})]
     if not settings.repeats:
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
     wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
@@ -255,31 +259,33 @@ async def list_parts(
         unmeasured["paraphrase_agreement"], wordings = wordings, {}
     for name, prompt in wordings.items():
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
-        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived(drawn.items())))
+        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derive_rows(drawn.items())))
     if settings.second_form is not None:
-        other = [_task_for(task, settings.second_form) for task in targets.tasks]
+        second_rows = [_task_for(task, settings.second_form) for task in targets.tasks]
         parts.append(
             AuditPart(
-                SECOND, _settings_for(settings, settings.second_form), _derived(enumerate(other))
+                SECOND,
+                _settings_for(settings, settings.second_form),
+                _derive_rows(enumerate(second_rows)),
             )
         )
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
-    if not compares(settings.judge):
-        unmeasured |= dict.fromkeys(_OF_ORDERS, _ALONE)
+    if not compares_responses(settings.judge):
+        unmeasured |= dict.fromkeys(_ORDER_CHECKS, _NO_ORDERS)
     return parts, unmeasured
 
 
-def _derived(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
+def _derive_rows(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
     return {f"0/{number}": task for number, task in rows}
 
 
 def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
     """The settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
     changed: dict[str, Any] = {"judge": kind}
-    if compares(kind):
+    if compares_responses(kind):
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
-    if definition(kind).settings is ChoiceJudgeSettings:
+    if find_definition(kind).settings is ChoiceJudgeSettings:
         changed |= {
             "judge": built_in_kind(TournamentSettings),
             "tournament_game": kind,
@@ -293,9 +299,9 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
 
 def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
     """The task without an answer to compare with; for judges that are shown no more, prompt and responses alone."""
-    if not compares(kind):
+    if not compares_responses(kind):
         return task
-    judge = definition(kind)
+    judge = find_definition(kind)
     if not judge.fields:
         return JudgeTask(task.prompt, task.responses, traces=task.traces, images=task.images)
     return replace(task, baseline=None, reference=None if judge.has_baselines else task.reference)
@@ -315,23 +321,26 @@ def collect_judgments(
         judged: by the name of the part.
         unmeasured: why checks are not measured.
     """
-    main, again = judged[FIRST].by_uid, {*targets.again}
+    main, again = judged[FIRST].by_uid, {*targets.sample_rows}
     numeric = targets.is_pairs or all(isinstance(row.gold, float) for row in targets.rows)
-    orders = 2 if compares(settings.judge) else 1
+    orders = 2 if compares_responses(settings.judge) else 1
 
-    def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
+    def read_verdicts(group: Sequence[Sample[ScoreDetail]]) -> list[Value]:
         """The verdict in each order."""
         if not targets.is_pairs:
-            (sample,) = found
+            (sample,) = group
             return [
                 _components(sample).get("raw", sample.score)
                 if numeric
-                else _label(sample, settings)
+                else _judge_label(sample, settings)
             ]
         if orders == 1:
-            return [_winner([each.score for each in found])]
-        one, other = map(_components, found)
-        return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
+            return [_find_winner([member.score for member in group])]
+        first_components, second_components = map(_components, group)
+        return [
+            _find_winner([first_components.get(first), second_components.get(second)])
+            for first, second in _POINTS
+        ]
 
     rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
     for number, row in enumerate(targets.rows):
@@ -342,15 +351,15 @@ def collect_judgments(
         wordings = [name for name in judged if is_again and name.startswith(WORDING)]
         judged_row = replace(
             row,
-            verdicts=[*map(said, of_repeats)],
+            verdicts=[*map(read_verdicts, of_repeats)],
             paraphrases={
-                name.removeprefix(WORDING): said(judged[name].by_uid[f"0/{number}"])
+                name.removeprefix(WORDING): read_verdicts(judged[name].by_uid[f"0/{number}"])
                 for name in wordings
             },
         )
         if SECOND in judged:
             judged_row = replace(
-                judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]]
+                judged_row, scores=[scored.score for scored in judged[SECOND].by_uid[f"0/{number}"]]
             )
         rows.append(judged_row)
         samples.append([*chain.from_iterable(of_repeats)])
@@ -367,12 +376,12 @@ def collect_judgments(
     )
 
 
-def _winner(points: Sequence[float | None]) -> float | None:
+def _find_winner(points: Sequence[float | None]) -> float | None:
     """The number of the response with the most points; a tie if several have them; `None` if some are not known."""
-    known = [each for each in points if each is not None]
-    if len(known) < len(points):
+    values = [point for point in points if point is not None]
+    if len(values) < len(points):
         return None
-    return TIE if known.count(max(known)) > 1 else float(known.index(max(known)))
+    return TIE if values.count(max(values)) > 1 else float(values.index(max(values)))
 
 
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
@@ -380,7 +389,7 @@ def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
     return {} if sample.detail is None else sample.detail.components
 
 
-def _label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
+def _judge_label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
     """The judge's label; that of one aspect is yes or no."""
     components = _components(sample)
     if settings.definition.judges_aspects and len(components) == 1 and sample.score is not None:

@@ -13,7 +13,7 @@ from judgegym.llm.wire import JSON
 from judgegym_trials.audit.checks import calibration_curve, measure_all
 from judgegym_trials.audit.decision import CheckResult, decide
 from judgegym_trials.audit.judgments import GIVEN, SWAPPED, Judgments
-from judgegym_trials.audit.noise import RARE_UP_TO, second_labels
+from judgegym_trials.audit.noise import RARE_UP_TO, compare_labels
 from judgegym_trials.audit.settings import AuditSettings
 
 if TYPE_CHECKING:
@@ -107,16 +107,16 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
         dict(judgments.left_out),
         checks,
         notes,
-        _categories(judgments),
+        _describe_categories(judgments),
         calibration_curve(judgments),
-        _rows(judgments),
+        _describe_rows(judgments),
         settings.level,
     )
 
 
 def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str, bool]:
     """What is known of wrong labels, and whether a judge without a fault is accused as rarely as `alpha` says."""
-    stated, second = judgments.label_noise, second_labels(judgments)
+    stated, second = judgments.label_noise, compare_labels(judgments)
     if stated is not None:
         without = " Second labels are not used." if judgments.second_gold is not None else ""
         if stated == 0:
@@ -144,31 +144,34 @@ def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str
     return f"{share}. That is too many to measure effects of properties reliably.", False
 
 
-def _categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
+def _describe_categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
     """Of each category, in the order of their first rows: the rows, and how many verdicts are right."""
     names = list(dict.fromkeys(judgments.categories))
     if len(names) < 2:
         return []
-    of_rows, right = np.array([names.index(each) for each in judgments.categories]), judgments.right
-    found: list[Mapping[str, JSON]] = []
+    of_rows, right = (
+        np.array([names.index(category) for category in judgments.categories]),
+        judgments.right,
+    )
+    lines: list[Mapping[str, JSON]] = []
     for number, name in enumerate(names):
-        own = right[of_rows == number]
+        category_right = right[of_rows == number]
         line: dict[str, JSON] = {
             "name": name,
-            "rows": len(own),
-            "right_given": float(np.nansum(own[:, GIVEN])),
+            "rows": len(category_right),
+            "right_given": float(np.nansum(category_right[:, GIVEN])),
         }
         if judgments.has_orders:
-            line["right_swapped"] = float(np.nansum(own[:, SWAPPED]))
-            line["right_both"] = int((own == 1).all(axis=1).sum())
-        found.append(line)
-    return found
+            line["right_swapped"] = float(np.nansum(category_right[:, SWAPPED]))
+            line["right_both"] = int((category_right == 1).all(axis=1).sum())
+        lines.append(line)
+    return lines
 
 
-def _rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
+def _describe_rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
     """The numbers of each row; `None` where there is no verdict."""
 
-    def known(values: Floats) -> list[JSON]:
+    def finite_values(values: Floats) -> list[JSON]:
         return [value if math.isfinite(value) else None for value in values.tolist()]
 
     return [
@@ -176,8 +179,8 @@ def _rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
             "uid": uid,
             "cluster": int(judgments.clusters[number]),
             "gold": float(judgments.gold[number]),
-            "verdicts": known(judgments.first[number]),
-            "right": known(judgments.right[number]),
+            "verdicts": finite_values(judgments.first[number]),
+            "right": finite_values(judgments.right[number]),
         }
         for number, uid in enumerate(judgments.uids)
     ]

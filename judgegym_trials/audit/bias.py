@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.statistics.agreement import cluster_sums
 from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.features import (
@@ -76,7 +76,7 @@ class _Records:
     clusters: Codes
 
 
-def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
+def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     """The effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
 
     Returns:
@@ -84,25 +84,27 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
         differs, none is.
     """
     names = (LENGTH, MARKDOWN, LIST, OWN, KEY, INSTRUCTION)
-    found: dict[str, ClusteredEstimate | str] = dict.fromkeys(
+    measured: dict[str, ClusteredEstimate | str] = dict.fromkeys(
         names, "the texts of the responses were not recorded"
     )
-    found[OWN] = "who wrote the responses, or the judge's family, is not known"
+    measured[OWN] = "who wrote the responses, or the judge's family, is not known"
     if not judgments.features:
-        return found
+        return measured
     if judgments.kind == "label" and len(judgments.levels) != 2:
         return dict.fromkeys(
-            found, f"it is measured of two labels, and there are {len(judgments.levels)}"
+            measured, f"it is measured of two labels, and there are {len(judgments.levels)}"
         )
-    records = _pairs(judgments) if judgments.kind == "choice" else _single(judgments)
+    records = (
+        _collect_pairs(judgments) if judgments.kind == "choice" else _collect_single(judgments)
+    )
     is_pair = judgments.kind == "choice"
     columns: list[Floats] = []
     steps: list[float] = []
     informative: dict[str, int] = {}
     for name, values in records.properties.items():
-        rows = len(np.unique(records.clusters[differs_in(values, is_pair=is_pair)]))
+        rows = len(np.unique(records.clusters[find_differing(values, is_pair=is_pair)]))
         if rows < FEWEST:
-            found[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
+            measured[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
             continue
         deviation = float(
             np.sqrt(np.mean(values**2))
@@ -114,19 +116,19 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
         design = np.column_stack([records.fixed, *columns])
         rows_of = list(informative.values())
         if judgments.kind == "score":
-            estimates = _linear(records, design, steps)
+            estimates = _fit_linear(records, design, steps)
         else:
-            estimates = _logistic(records, design, steps, rows_of, is_pair=is_pair)
+            estimates = _fit_logistic(records, design, steps, rows_of, is_pair=is_pair)
         for (name, rows), (value, error, of_prior) in zip(
             informative.items(), estimates, strict=True
         ):
-            found[name] = ClusteredEstimate(
+            measured[name] = ClusteredEstimate(
                 value, max(error, 1e-9), rows, pseudo=of_prior, fewest=FEWEST
             )
-    return found
+    return measured
 
 
-def differs_in(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
+def find_differing(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
     """Where a property differs within a pair; of single responses, from what is the most frequent value."""
     if is_pair:
         return np.abs(values) > 1e-9
@@ -135,7 +137,7 @@ def differs_in(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
     return differs
 
 
-def _pairs(judgments: Judgments) -> _Records:
+def _collect_pairs(judgments: Judgments) -> _Records:
     """The pairs of a chosen response and each other one, of all orders."""
     rows, orders = np.nonzero(judgments.is_read[:, :, 0] & (judgments.first != TIE))
     most = next(iter(judgments.features.values())).shape[1]
@@ -159,15 +161,17 @@ def _pairs(judgments: Judgments) -> _Records:
     )
 
 
-def _single(judgments: Judgments) -> _Records:
+def _collect_single(judgments: Judgments) -> _Records:
     """The responses that were judged by themselves: a label as 1 or 0, a score as a share of its scale."""
     rows = np.flatnonzero(judgments.is_read[:, 0, 0])
-    said, gold = judgments.first[rows, 0], judgments.gold[rows]
+    verdicts, gold = judgments.first[rows, 0], judgments.gold[rows]
     if judgments.kind == "score":
-        said, gold = ((each - judgments.scale[0]) / judgments.span for each in (said, gold))
+        verdicts, gold = (
+            (column - judgments.scale[0]) / judgments.span for column in (verdicts, gold)
+        )
     properties = {name: values[rows, 0] for name, values in judgments.features.items()}
     return _Records(
-        said,
+        verdicts,
         np.column_stack([np.ones(len(rows)), gold]),
         {
             name: np.nan_to_num(values - np.nanmean(values))
@@ -178,7 +182,7 @@ def _single(judgments: Judgments) -> _Records:
     )
 
 
-def _logistic(
+def _fit_logistic(
     records: _Records,
     design: Floats,
     steps: Sequence[float],
@@ -229,7 +233,7 @@ def _logistic(
     robust = of_model @ (sums.T @ sums) @ of_model
     inflation = float((robust.diagonal() / of_model.diagonal()).mean())
     of_prior = (prior * weights[len(design) :, None]).T @ prior
-    found = []
+    results = []
     seen = np.vstack([design, -design]) if is_pair else design
     for column, step, rows in zip(
         range(records.fixed.shape[1], size), steps, informative, strict=True
@@ -249,19 +253,19 @@ def _logistic(
         shrunk = (
             -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square
         )  # to the first order
-        found.append((float((high - low).mean()), math.sqrt(square), min(0.0, shrunk)))
-    return found
+        results.append((float((high - low).mean()), math.sqrt(square), min(0.0, shrunk)))
+    return results
 
 
-def _linear(
+def _fit_linear(
     records: _Records, design: Floats, steps: Sequence[float]
 ) -> list[tuple[float, float, float]]:
     """The effect of a step in each property on the score, as a share of the scale, with its standard error."""
-    with needs("audit"):
+    with report_missing_extra("audit"):
         from statsmodels.regression.linear_model import OLS  # late: `statsmodels.api` takes seconds
     fitted = OLS(records.outcome, design).fit(
         cov_type="cluster", cov_kwds={"groups": records.clusters}
     )
-    own = slice(records.fixed.shape[1], None)
-    found = zip(fitted.params[own], fitted.bse[own], steps, strict=True)
-    return [(float(value) * step, float(error) * step, 0.0) for value, error, step in found]
+    columns = slice(records.fixed.shape[1], None)
+    fits = zip(fitted.params[columns], fitted.bse[columns], steps, strict=True)
+    return [(float(value) * step, float(error) * step, 0.0) for value, error, step in fits]

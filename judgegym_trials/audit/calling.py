@@ -21,7 +21,7 @@ from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.lines import Plan
 from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.output import format_dollars
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm import wire
@@ -117,28 +117,34 @@ async def _audit(
     parts, unmeasured = await list_parts(targets, settings)
     if settings.plan:
         plans, dry = dict[str, Plan](), DryRun()
-        for each in parts:
-            own = LoadedSettings(each.settings, loaded.origins)
-            plans[each.name] = await judged_rows.plan_rows(
-                own, each.rows, folder and folder / each.name, dry
+        for part in parts:
+            part_settings = LoadedSettings(part.settings, loaded.origins)
+            plans[part.name] = await judged_rows.plan_rows(
+                part_settings, part.rows, folder and folder / part.name, dry
             )
-        terminal.say("\n".join(_plan_together(plans).lines()))
+        terminal.say("\n".join(_combine_plans(plans).lines()))
         return 0
     assert folder is not None  # or there is an error above
-    for each in parts:
-        judged_rows.check_folder(folder / each.name, resume=settings.resume)
+    for part in parts:
+        judged_rows.check_folder(folder / part.name, resume=settings.resume)
     budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
-    for each in parts:
-        place = folder / each.name
-        goes_on = settings.resume and locate_run_directory(place / judged_rows.JUDGED).exists()
-        own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
-        judged[each.name] = await judged_rows.judge_rows(own, each.rows, place, words, budget)
+    for part in parts:
+        part_folder = folder / part.name
+        resumes = (
+            settings.resume and locate_run_directory(part_folder / judged_rows.JUDGED).exists()
+        )
+        part_settings = LoadedSettings(
+            part.settings.model_copy(update={"resume": resumes}), loaded.origins
+        )
+        judged[part.name] = await judged_rows.judge_rows(
+            part_settings, part.rows, part_folder, words, budget
+        )
     judgments = await asyncio.to_thread(collect_judgments, targets, settings, judged, unmeasured)
-    return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
+    return _finish(audit(judgments, thresholds), settings, [*judged.values()], folder)
 
 
-def _ended(
-    found: Audit,
+def _finish(
+    result: Audit,
     settings: CalledAuditSettings,
     judged: Sequence[judged_rows.JudgedRows],
     folder: Path,
@@ -146,13 +152,13 @@ def _ended(
     """Write the files, print the result; return the exit code."""
     from judgegym_trials.audit.page import html, show  # late, as above
 
-    write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
-    write_atomic(folder / PAGE, b"".join(html(found)))
-    show(found)
+    write_atomic(folder / JSON_FILE, wire.dumps_readable(result.to_json()))
+    write_atomic(folder / PAGE, b"".join(html(result)))
+    show(result)
     samples = [sample for part in judged for of_row in part.by_uid.values() for sample in of_row]
     calls = [call for sample in samples for call in (sample.run.judge_calls or {}).values()]
     costs = [call.usage.cost for call in calls if call.usage.cost is not None]
-    price = f", {dollars(sum(costs))}" if len(costs) == len(calls) else ""
+    price = f", {format_dollars(sum(costs))}" if len(costs) == len(calls) else ""
     terminal.say(f"{len(calls):,} calls{price}; the page is {folder / PAGE}")
     if settings.offline:
         terminal.say(terminal.offline_notice(("judge",)))
@@ -161,10 +167,10 @@ def _ended(
         terminal.warn(f"{part.problem}\nTo judge them again:\n  {part.again}")
     if failed:
         return FAILED
-    return FAULT if found.fails else 0
+    return FAULT if result.fails else 0
 
 
-def _plan_together(plans: Mapping[str, Plan]) -> Plan:
+def _combine_plans(plans: Mapping[str, Plan]) -> Plan:
     """The plan of all parts together, with the calls of each."""
     first, *others = plans.values()
     if not others:

@@ -24,8 +24,8 @@ from judgegym_trials.audit.clustered import (
     ratio,
 )
 from judgegym_trials.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
-from judgegym_trials.audit.noise import NoisyEffect, noisy_effects
-from judgegym_trials.audit.settings import shipped
+from judgegym_trials.audit.noise import NoisyEffect, measure_noisy_effects
+from judgegym_trials.audit.settings import read_shipped
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
@@ -48,40 +48,44 @@ class Check:
 
 
 CHECKS: Mapping[str, Check] = {
-    name: Check(**words) for name, words in shipped("checks.yaml").items()
+    name: Check(**words) for name, words in read_shipped("checks.yaml").items()
 }
 """All checks, in the order of the table."""
 
 
 def measure_all(judgments: Judgments) -> dict[str, Estimate]:
     """Measure every check, in the order of `CHECKS`."""
-    found: dict[str, Estimate] = {}
+    estimates: dict[str, Estimate] = {}
     for measure in MEASURES:
-        found.update(measure(judgments))
-    found |= judgments.unmeasured
-    return {name: found.get(name, "it is of another kind of judgment") for name in CHECKS}
+        estimates.update(measure(judgments))
+    estimates |= judgments.unmeasured
+    return {name: estimates.get(name, "it is of another kind of judgment") for name in CHECKS}
 
 
 def accuracy(judgments: Judgments) -> Estimates:
     """Accuracy over all orders, in each and in both. A verdict that cannot be read is wrong; a tie counts half."""
     right, clusters = judgments.right, judgments.clusters
-    asked = np.isfinite(right)
+    was_asked = np.isfinite(right)
     name = "exact_rate" if judgments.kind == "score" else "accuracy"
-    found = {name: rate(np.nansum(right, axis=1), asked.sum(axis=1).astype(float), clusters)}
+    estimates = {
+        name: rate(np.nansum(right, axis=1), was_asked.sum(axis=1).astype(float), clusters)
+    }
     if not judgments.has_orders:
         orders = (
             ("accuracy_given", "accuracy_swapped", "accuracy_both")
             if judgments.kind == "choice"
             else ()
         )
-        return found | dict.fromkeys(orders, NO_SWAPS)
+        return estimates | dict.fromkeys(orders, NO_SWAPS)
     for name, order in (("accuracy_given", GIVEN), ("accuracy_swapped", SWAPPED)):
-        found[name] = rate(np.nan_to_num(right[:, order]), asked[:, order].astype(float), clusters)
-    both = asked.all(axis=1)
-    found["accuracy_both"] = rate(
+        estimates[name] = rate(
+            np.nan_to_num(right[:, order]), was_asked[:, order].astype(float), clusters
+        )
+    both = was_asked.all(axis=1)
+    estimates["accuracy_both"] = rate(
         ((right == 1).all(axis=1) & both).astype(float), both.astype(float), clusters
     )
-    return found
+    return estimates
 
 
 def position(judgments: Judgments) -> Estimates:
@@ -106,44 +110,44 @@ def position(judgments: Judgments) -> Estimates:
     )
     read = is_read.sum(axis=1)
     of_rows = apart.sum(axis=1) / np.maximum(read, 1)
-    found: dict[str, ClusteredEstimate | str] = {
+    estimates: dict[str, ClusteredEstimate | str] = {
         "first_place_advantage": ratio(
             of_rows, (read > 0).astype(float), judgments.clusters, pseudo=1.0
         )
     }
-    found["position_consistency"] = NO_SWAPS
+    estimates["position_consistency"] = NO_SWAPS
     if judgments.has_orders:
         same = (first[:, GIVEN] == first[:, SWAPPED]).astype(float)
-        found["position_consistency"] = rate(
+        estimates["position_consistency"] = rate(
             same, is_read.all(axis=1).astype(float), judgments.clusters
         )
-    return found
+    return estimates
 
 
 def repetition(judgments: Judgments) -> Estimates:
     """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [
-        (repeats[:, :, one], repeats[:, :, other])
-        for one, other in combinations(range(repeats.shape[2]), 2)
+        (repeats[:, :, earlier], repeats[:, :, later])
+        for earlier, later in combinations(range(repeats.shape[2]), 2)
     ]
-    wordings = [(judgments.first, other) for other in judgments.paraphrases.values()]
-    found: dict[str, ClusteredEstimate | str] = {}
+    wordings = [(judgments.first, verdicts) for verdicts in judgments.paraphrases.values()]
+    estimates: dict[str, ClusteredEstimate | str] = {}
     for name, compared, none in (
         ("repeatability", pairs, "no row was judged several times"),
         ("paraphrase_agreement", wordings, "no other wording of the prompt was recorded"),
     ):
         if compared:
-            same = sum((one == other).sum(axis=1) for one, other in compared)
+            same = sum((left == right).sum(axis=1) for left, right in compared)
             both = sum(
-                (np.isfinite(one) & np.isfinite(other)).sum(axis=1) for one, other in compared
+                (np.isfinite(first) & np.isfinite(second)).sum(axis=1) for first, second in compared
             )
-            found[name] = rate(
+            estimates[name] = rate(
                 np.asarray(same, dtype=float), np.asarray(both, dtype=float), clusters
             )
         else:
-            found[name] = none
-    return found
+            estimates[name] = none
+    return estimates
 
 
 def agreement(judgments: Judgments) -> Estimates:
@@ -183,24 +187,25 @@ def drift(judgments: Judgments) -> Estimates:
     times = judgments.times
     if times is None:
         return {"drift": "the rows have no times"}
-    asked = np.isfinite(judgments.right)
-    used = np.isfinite(times) & asked.any(axis=1)
-    right = np.nansum(judgments.right, axis=1)[used] / asked.sum(axis=1)[used]
+    was_asked = np.isfinite(judgments.right)
+    used = np.isfinite(times) & was_asked.any(axis=1)
+    right = np.nansum(judgments.right, axis=1)[used] / was_asked.sum(axis=1)[used]
     if used.sum() < 2:
         return {"drift": "it takes two rows with a time or more"}
     _, ranks = np.unique(times[used], return_inverse=True)
     at = ranks / max(1, ranks.max())
-    _, codes = np.unique([str(each) for each in judgments.categories], return_inverse=True)
+    _, codes = np.unique([str(category) for category in judgments.categories], return_inverse=True)
     codes = codes[used] if len(codes) else np.zeros(len(at), dtype=np.int64)
     counts = np.bincount(codes)
     at, right = (
-        each - (np.bincount(codes, each) / np.maximum(counts, 1))[codes] for each in (at, right)
+        column - (np.bincount(codes, column) / np.maximum(counts, 1))[codes]
+        for column in (at, right)
     )
     if float((at**2).sum()) < 1e-9:
         return {"drift": "all rows of a category have one time"}
     # As if two rows were half wrong: a judge without an error may have one.
-    found = ratio(at * right, at**2, judgments.clusters[used], pseudo=float((at**2).mean()) / 2)
-    return {"drift": found}
+    slope = ratio(at * right, at**2, judgments.clusters[used], pseudo=float((at**2).mean()) / 2)
+    return {"drift": slope}
 
 
 def calibration(judgments: Judgments) -> Estimates:
@@ -209,7 +214,7 @@ def calibration(judgments: Judgments) -> Estimates:
     The squared gap of each bin is reduced by its binomial variance (Kumar, Liang and Ma, 2019), so
     that a calibrated judge has an error near 0 with few rows, too.
     """
-    curve = _bins(judgments)
+    curve = _bin_rows(judgments)
     if curve is None:
         reason = (
             "no probabilities were recorded"
@@ -217,42 +222,47 @@ def calibration(judgments: Judgments) -> Estimates:
             else "scores have no probability"
         )
         return dict.fromkeys(("calibration_error", "brier"), reason)
-    rows, bins, said, happened = curve
+    rows, bins, predicted, happened = curve
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
     member = np.eye(int(bins.max()) + 1)[bins]
     size = member.shape[1]
-    gaps, chance = member * (said - happened)[:, None], member * (said * (1 - said))[:, None]
-    sums = cluster_sums(np.column_stack([gaps, chance, np.ones(len(said))]), clusters)
+    gaps, chance = (
+        member * (predicted - happened)[:, None],
+        member * (predicted * (1 - predicted))[:, None],
+    )
+    sums = cluster_sums(np.column_stack([gaps, chance, np.ones(len(predicted))]), clusters)
 
     def error(totals: Floats) -> Floats:
         squares = totals[:, :size] ** 2 - totals[:, size : 2 * size]
-        found: Floats = np.sqrt(np.maximum(squares, 0)).sum(axis=1) / totals[:, -1]
-        return found
+        errors: Floats = np.sqrt(np.maximum(squares, 0)).sum(axis=1) / totals[:, -1]
+        return errors
 
-    brier = ratio((said - happened) ** 2, np.ones(len(said)), clusters, pseudo=1e-6)
+    brier = ratio((predicted - happened) ** 2, np.ones(len(predicted)), clusters, pseudo=1e-6)
     return {"calibration_error": jackknife(sums, error), "brier": brier}
 
 
 def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
     """For each bin the number of rows, the mean probability, and in which share of rows gold is as predicted."""
-    curve = _bins(judgments)
+    curve = _bin_rows(judgments)
     if curve is None:
         return []
-    _, bins, said, happened = curve
+    _, bins, predicted, happened = curve
     places = [bins == number for number in range(int(bins.max()) + 1)]
-    return [(int(at.sum()), float(said[at].mean()), float(happened[at].mean())) for at in places]
+    return [
+        (int(at.sum()), float(predicted[at].mean()), float(happened[at].mean())) for at in places
+    ]
 
 
-def _bins(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
+def _bin_rows(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
     """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
-    said = judgments.probabilities
-    if said is None or judgments.kind == "score" or not np.isfinite(said).any():
+    probabilities = judgments.probabilities
+    if probabilities is None or judgments.kind == "score" or not np.isfinite(probabilities).any():
         return None
-    rows = np.flatnonzero(np.isfinite(said))
+    rows = np.flatnonzero(np.isfinite(probabilities))
     wanted = 0.0 if judgments.kind == "choice" else float(len(judgments.levels) - 1)
     happened = (judgments.gold[rows] == wanted).astype(float)
-    ranks = np.argsort(np.argsort(said[rows], kind="stable"), kind="stable")
-    return rows, ranks * min(BINS, len(rows)) // len(rows), said[rows], happened
+    ranks = np.argsort(np.argsort(probabilities[rows], kind="stable"), kind="stable")
+    return rows, ranks * min(BINS, len(rows)) // len(rows), probabilities[rows], happened
 
 
 def contradiction(judgments: Judgments) -> Estimates:
@@ -272,18 +282,20 @@ def contradiction(judgments: Judgments) -> Estimates:
 def operation(judgments: Judgments) -> Estimates:
     """Failures, calls without a verdict and refusals as rates; mean latency of a call and mean cost of a row."""
     clusters = judgments.clusters
-    asked = judgments.asked.sum(axis=(1, 2)).astype(float)
-    read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
-    found: dict[str, ClusteredEstimate | str] = {
-        "failure_rate": rate(asked - read, asked, clusters)
+    asked_counts = judgments.was_asked.sum(axis=(1, 2)).astype(float)
+    read = (judgments.is_read & judgments.was_asked).sum(axis=(1, 2)).astype(float)
+    estimates: dict[str, ClusteredEstimate | str] = {
+        "failure_rate": rate(asked_counts - read, asked_counts, clusters)
     }
-    found |= dict.fromkeys(
+    estimates |= dict.fromkeys(
         ("redraw_rate", "refusal_rate", "seconds_per_call"), "the calls were not recorded"
     )
-    found["dollars_per_row"] = "no price or no token counts were recorded"
+    estimates["dollars_per_row"] = "no price or no token counts were recorded"
     for name, (totals, weights) in judgments.operation.items():
-        found[name] = (rate if CHECKS[name].unit == "share" else ratio)(totals, weights, clusters)
-    return found
+        estimates[name] = (rate if CHECKS[name].unit == "share" else ratio)(
+            totals, weights, clusters
+        )
+    return estimates
 
 
 MEASURES: tuple[Callable[[Judgments], Estimates], ...] = (
@@ -291,7 +303,7 @@ MEASURES: tuple[Callable[[Judgments], Estimates], ...] = (
     position,
     repetition,
     agreement,
-    noisy_effects,
+    measure_noisy_effects,
     drift,
     calibration,
     contradiction,

@@ -122,7 +122,7 @@ class ClusteredEstimate:
                 <= abs(truth - threshold)
             )
 
-        return _fewest(is_enough)
+        return _find_fewest(is_enough)
 
 
 def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float) -> int:
@@ -136,10 +136,10 @@ def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float
         needed = binom.isf(alpha, trials, threshold) + 1  # the fewest hits that the test rejects
         return bool(binom.sf(needed - 1, trials, truth) >= power)
 
-    return _fewest(is_enough)
+    return _find_fewest(is_enough)
 
 
-def _fewest(is_enough: Callable[[int], bool]) -> int:
+def _find_fewest(is_enough: Callable[[int], bool]) -> int:
     """The smallest number, from 1 to `_MOST`, that is enough, found by halving."""
     low, high = 0, 1
     while not is_enough(high) and high < _MOST:
@@ -197,18 +197,18 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
     Returns:
         The estimate, or why there is none: it takes two clusters.
     """
-    found = ratio(
+    estimate = ratio(
         hits, trials, clusters, pseudo=1e-300
     )  # a rate has an interval also where all rows are the same
-    if isinstance(found, str):
-        return found
-    spread = found.value * (1 - found.value)
+    if isinstance(estimate, str):
+        return estimate
+    spread = estimate.value * (1 - estimate.value)
     effective = (
-        float(found.clusters)
+        float(estimate.clusters)
         if spread <= 0
-        else min(float(trials.sum()), spread / max(found.error**2, 1e-12))
+        else min(float(trials.sum()), spread / max(estimate.error**2, 1e-12))
     )
-    return replace(found, trials=max(1.0, effective))
+    return replace(estimate, trials=max(1.0, effective))
 
 
 def jackknife(

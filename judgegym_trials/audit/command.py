@@ -36,11 +36,11 @@ _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command, those of calls included, for completion."""
-    from judgegym.judges.config.reading.help import flags_parser  # late: help comes at once
+    from judgegym.judges.config.reading.help import make_flags_parser  # late: help comes at once
     from judgegym_trials.audit.asking import CalledAuditSettings
 
     parser = _make_parser(prog)
-    for action in flags_parser(CalledAuditSettings)._actions:
+    for action in make_flags_parser(CalledAuditSettings)._actions:
         if not {*action.option_strings} & {*parser._option_string_actions}:
             parser._add_action(action)
     return parser
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
         from judgegym_trials.audit.calling import main as called  # late, as all of it
 
         return called(words, prog=prog)
-    return exit_code(lambda: _run(_parsed(words, prog)))
+    return exit_code(lambda: _run(_parse_flags(words, prog)))
 
 
 def _calls_judge(words: Sequence[str]) -> bool:
@@ -126,7 +126,7 @@ def _calls_judge(words: Sequence[str]) -> bool:
     )
 
 
-def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
+def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
     """The flags of an audit of recorded judgments.
 
     Raises:
@@ -136,7 +136,7 @@ def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
     flags, unknown = parser.parse_known_args(words)
     if unknown:
         of_calls = make_parser(prog)._option_string_actions
-        for word in (each.partition("=")[0] for each in unknown):
+        for word in (argument.partition("=")[0] for argument in unknown):
             if word in of_calls:
                 raise SettingsError(
                     f"{prog}: {word} is of an audit that calls the judge: add --out FOLDER"
@@ -154,12 +154,12 @@ def _run(flags: argparse.Namespace) -> int:
 
     settings = load_settings(flags.settings)
     noise = check_noise(flags.label_noise)
-    found = audit(replace(_judgments(flags), label_noise=noise), settings)
-    write_outputs(flags, found.to_json(), lambda: html(found), lambda: show(found))
-    return FAULT if found.fails else 0
+    result = audit(replace(_read_judgments(flags), label_noise=noise), settings)
+    write_outputs(flags, result.to_json(), lambda: html(result), lambda: show(result))
+    return FAULT if result.fails else 0
 
 
-def _judgments(flags: argparse.Namespace) -> Judgments:
+def _read_judgments(flags: argparse.Namespace) -> Judgments:
     """Read what is audited.
 
     Raises:

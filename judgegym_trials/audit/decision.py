@@ -121,7 +121,9 @@ def decide(
     tests = _Tests(
         tested, corrected, dict(zip(as_exact, holm(list(as_exact.values())), strict=True))
     )
-    return [_result(name, estimate, settings, rows, tests) for name, estimate in estimates.items()]
+    return [
+        _decide_check(name, estimate, settings, rows, tests) for name, estimate in estimates.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class _Tests:
     corrected_as_exact: Mapping[str, float]
 
 
-def _result(
+def _decide_check(
     name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests
 ) -> CheckResult:
     """The result of a check, given the p-values of all that are tested."""
@@ -143,32 +145,34 @@ def _result(
     held, shown = _GOLD, estimate
     if isinstance(estimate, NoisyEffect):
         held, shown = (
-            (_TRUTH, estimate.known().estimate) if estimate.is_known else (_GOLD, estimate.exact)
+            (_TRUTH, estimate.at_known_noise().estimate)
+            if estimate.is_known
+            else (_GOLD, estimate.exact)
         )
     assert isinstance(shown, ClusteredEstimate)
     interval = shown.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
         interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
     template = check.says.replace(_GOLD, held)
-    says = f"{template.format(value_text(shown.value, check.unit))} ({100 * settings.level:g} %: "
-    says = f"{says[0].upper()}{says[1:]}{interval_text(interval, check.unit)})"
-    found = CheckResult(
+    says = f"{template.format(format_value(shown.value, check.unit))} ({100 * settings.level:g} %: "
+    says = f"{says[0].upper()}{says[1:]}{format_interval(interval, check.unit)})"
+    result = CheckResult(
         name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}."
     )
     if name not in tests.p:
-        return found
+        return result
     threshold = settings.checks[name]
-    limit = f"{_LIMITS[threshold.side]}{value_text(threshold.limit, check.unit, signed=False)}"
-    found = replace(
-        found,
+    limit = f"{_LIMITS[threshold.side]}{format_value(threshold.limit, check.unit, signed=False)}"
+    result = replace(
+        result,
         side=threshold.side,
         threshold=threshold.limit,
         p=tests.p[name],
         p_corrected=tests.corrected[name],
     )
-    word = _word(shown, threshold, settings, tests.corrected[name])
+    word = _decide_word(shown, threshold, settings, tests.corrected[name])
     if isinstance(estimate, NoisyEffect) and not estimate.is_known:
-        as_exact = _word(shown, threshold, settings, tests.corrected_as_exact[name])
+        as_exact = _decide_word(shown, threshold, settings, tests.corrected_as_exact[name])
         tipped = word != "fails" and as_exact != "underpowered"
         tipping = (
             _tipping_noise(estimate, threshold, settings, passes=as_exact == "passes")
@@ -177,15 +181,15 @@ def _result(
         )
         if tipping is not None:
             twice = _rows_to_label_twice(estimate, threshold, settings, rows, len(tests.p))
-            what = "it would not pass" if as_exact == "passes" else "this would be no bias"
+            outcome = "it would not pass" if as_exact == "passes" else "this would be no bias"
             why = (
-                f" With {100 * tipping:.0f} % wrong labels {what}, and nobody knows how many are "
+                f" With {100 * tipping:.0f} % wrong labels {outcome}, and nobody knows how many are "
                 "wrong"
             )
             why += f": about {twice:,} rows with labels of two people tell."
             sentence = f"{says}; wanted: {limit}.{why}"
             return replace(
-                found,
+                result,
                 word="cannot tell",
                 tipping_noise=tipping,
                 rows_to_label_twice=twice,
@@ -204,10 +208,10 @@ def _result(
             f" The whole interval is beyond the threshold, which is {beside} to say that it "
             f"fails.{why}"
         )
-    return replace(found, word=word, rows_needed=needed, sentence=f"{says}; wanted: {limit}.{why}")
+    return replace(result, word=word, rows_needed=needed, sentence=f"{says}; wanted: {limit}.{why}")
 
 
-def _word(
+def _decide_word(
     estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, corrected: float
 ) -> Word:
     """The decision by an estimate and its corrected p-value."""
@@ -232,9 +236,9 @@ def _p_value(
     if isinstance(estimate, ClusteredEstimate):
         return _p_beyond(estimate, threshold)
     if estimate.is_known:
-        return _p_at(estimate.known(), threshold)
+        return _p_at(estimate.at_known_noise(), threshold)
     largest = _p_beyond(estimate.exact, threshold)
-    for noise in _noises(settings):
+    for noise in _noise_levels(settings):
         if largest > settings.alpha:
             break
         largest = max(largest, _p_at(estimate.at(noise), threshold, like=estimate.exact.value))
@@ -248,15 +252,15 @@ def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
     return (estimate.p_outside if threshold.side == "within" else estimate.p_above)(threshold.limit)
 
 
-def _p_at(found: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
+def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
     """The p-value of "there is no effect"; 1 if the value is on the good side, or has not the sign of `like`."""
-    value = found.estimate.value
+    value = effect.estimate.value
     return (
-        1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else found.p
+        1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else effect.p
     )
 
 
-def _noises(settings: AuditSettings) -> Iterator[float]:
+def _noise_levels(settings: AuditSettings) -> Iterator[float]:
     """The shares of wrong labels that are tried, above 0, the bound last."""
     steps = math.ceil(settings.label_noise_bound / _NOISE_STEP - 1e-9)
     yield from (min(settings.label_noise_bound, step * _NOISE_STEP) for step in range(1, steps + 1))
@@ -266,13 +270,13 @@ def _tipping_noise(
     estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, *, passes: bool
 ) -> float | None:
     """The smallest share of wrong labels with which a check that passes would not pass, or an effect be none."""
-    for noise in _noises(settings):
-        found = estimate.at(noise)
+    for noise in _noise_levels(settings):
+        effect = estimate.at(noise)
         if passes:
-            interval = found.estimate.interval(settings.level)
+            interval = effect.estimate.interval(settings.level)
             stands = threshold.tolerates(interval.low) and threshold.tolerates(interval.high)
         else:
-            stands = _p_at(found, threshold, like=estimate.exact.value) <= settings.alpha
+            stands = _p_at(effect, threshold, like=estimate.exact.value) <= settings.alpha
         if not stands:
             return noise
     return None
@@ -287,9 +291,9 @@ def _rows_to_label_twice(
     that is left there.
     """
     bound = settings.label_noise_bound
-    found = estimate.at(noise_left(bound, 2)).estimate
+    measured = estimate.at(noise_left(bound, 2)).estimate
     effect, alpha = abs(threshold.limit) + threshold.margin, settings.alpha / tests / 2
-    needed = found.rows_to_decide(effect, 0.0, rows=rows, alpha=alpha, power=settings.power)
+    needed = measured.rows_to_decide(effect, 0.0, rows=rows, alpha=alpha, power=settings.power)
     return math.ceil(needed / ((1 - bound) ** 2 + bound**2))
 
 
@@ -317,8 +321,8 @@ def _rows_needed(
     needed = estimate.rows_to_decide(truth, limit, rows=rows, alpha=alpha, power=power)
     if needed > rows:
         better = "without any effect" if truth == 0.0 and is_within else "without this fault"
-        what = f"a judge {better} passes" if is_good else "a fault of this kind is found"
-        return needed, f" With {rows:,} rows nothing is decided; {what} with about {needed:,}."
+        outcome = f"a judge {better} passes" if is_good else "a fault of this kind is found"
+        return needed, f" With {rows:,} rows nothing is decided; {outcome} with about {needed:,}."
     value = abs(estimate.value) if is_within else estimate.value
     if abs(value - limit) < 1e-9:
         return None, " The value equals the threshold, so more rows cannot decide."
@@ -332,7 +336,7 @@ def _rows_needed(
     )
 
 
-def value_text(value: float, unit: Unit, *, signed: bool = True) -> str:
+def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
     """A value as people read it."""
     if unit == "share":
         return f"{100 * value:.1f} %"
@@ -343,7 +347,7 @@ def value_text(value: float, unit: Unit, *, signed: bool = True) -> str:
     return f"{value:.2f} s" if unit == "seconds" else f"{value:.3f}".replace("-", "−")
 
 
-def interval_text(interval: Interval, unit: Unit) -> str:
+def format_interval(interval: Interval, unit: Unit) -> str:
     """An interval as people read it, with its unit once."""
-    low, high = (value_text(each, unit) for each in (interval.low, interval.high))
+    low, high = (format_value(bound, unit) for bound in (interval.low, interval.high))
     return f"{low.removesuffix(' %').removesuffix(' points').removesuffix(' s')} to {high}"

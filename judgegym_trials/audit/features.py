@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from judgegym_trials.audit.settings import shipped
+from judgegym_trials.audit.settings import read_shipped
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats
@@ -18,13 +18,13 @@ KEY, INSTRUCTION, OWN = "master_key_bias", "instruction_bias", "self_preference"
 STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
 """Properties on a scale without a unit: their effect is that of one standard deviation of the difference."""
 
-_FOUND = shipped("properties.yaml")
-_ITEM, _MARKUP = (re.compile(_FOUND[name], re.MULTILINE) for name in ("items", "markup"))
+_PATTERNS = read_shipped("properties.yaml")
+_ITEM, _MARKUP = (re.compile(_PATTERNS[name], re.MULTILINE) for name in ("items", "markup"))
 _KEYS, _INSTRUCTIONS = (
-    re.compile("|".join(_FOUND[name]), re.IGNORECASE) for name in ("keys", "instructions")
+    re.compile("|".join(_PATTERNS[name]), re.IGNORECASE) for name in ("keys", "instructions")
 )
 _FAMILY_OF = {
-    name: family for family, names in _FOUND["families"].items() for name in names.split()
+    name: family for family, names in _PATTERNS["families"].items() for name in names.split()
 }
 _TOKENS = re.compile(r"[a-z]+\d*")
 
@@ -40,12 +40,12 @@ def find_family(model: str) -> str:
     ... )
     ('openai', 'meta', 'acme', '')
     """
-    own = model.rpartition("/")[2].casefold()
-    for token in _TOKENS.findall(own):
+    base_name = model.rpartition("/")[2].casefold()
+    for token in _TOKENS.findall(base_name):
         for name in (token, token.rstrip("0123456789")):
             if name in _FAMILY_OF:
                 return str(_FAMILY_OF[name])
-    return next(map(str, _TOKENS.findall(own)), "")
+    return next(map(str, _TOKENS.findall(base_name)), "")
 
 
 def measure_properties(text: str) -> Mapping[str, float]:
@@ -72,22 +72,22 @@ def measure_features(
     """
     if not any(rows):
         return {}
-    most, own = max(map(len, rows)), find_family(judge)
+    most, judge_family = max(map(len, rows)), find_family(judge)
     properties = [[*map(measure_properties, texts)] for texts in rows]
-    found = {
-        name: padded([[each[name] for each in of_row] for of_row in properties], most)
+    features = {
+        name: pad_rows([[measured[name] for measured in of_row] for of_row in properties], most)
         for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)
     }
-    if own and any(models):
+    if judge_family and any(models):
         is_own = [
-            [float(find_family(name) == own) if name else math.nan for name in names]
+            [float(find_family(name) == judge_family) if name else math.nan for name in names]
             for names in models
         ]
-        found[OWN] = padded(is_own, most)
-    return found
+        features[OWN] = pad_rows(is_own, most)
+    return features
 
 
-def padded(rows: Sequence[Sequence[float]], width: int) -> Floats:
+def pad_rows(rows: Sequence[Sequence[float]], width: int) -> Floats:
     """The numbers as an array of this width, NaN where a row has fewer; further ones are cut off."""
     import numpy as np
 

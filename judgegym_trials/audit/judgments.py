@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import agreement_rule
-from judgegym_trials.audit.features import measure_features, padded
+from judgegym_trials.audit.features import measure_features, pad_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ class Judgments:
             `None` if nobody knows.
         verdicts: N × orders × repeats, in the terms of `gold`: a response has the same number in
             all orders. NaN where no verdict could be read.
-        asked: N × orders × repeats: whether the judge was asked.
+        was_asked: N × orders × repeats: whether the judge was asked.
         clusters: N: the number of each row's cluster, from 0 without a gap.
         counts: N: how many responses a row has; of other kinds 1.
         levels: the names of the labels.
@@ -111,7 +111,7 @@ class Judgments:
     uids: Sequence[str]
     gold: Floats
     verdicts: Floats
-    asked: NDArray[np.bool_]
+    was_asked: NDArray[np.bool_]
     clusters: Codes
     counts: Codes
     levels: Sequence[str] = ()
@@ -136,14 +136,14 @@ class Judgments:
         """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
         import numpy as np
 
-        said = chain.from_iterable((*row.verdicts, *row.paraphrases.values()) for row in rows)
+        recorded = chain.from_iterable((*row.verdicts, *row.paraphrases.values()) for row in rows)
         labels = chain.from_iterable((row.gold, row.second_gold) for row in rows)
-        everything = [*labels, *chain.from_iterable(said)]
+        everything = [*labels, *chain.from_iterable(recorded)]
         is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
         levels = (
             []
             if is_number
-            else sorted({str(each).casefold() for each in everything if each is not None})
+            else sorted({str(label).casefold() for label in everything if label is not None})
         )
 
         def code(value: Value) -> float:
@@ -151,17 +151,17 @@ class Judgments:
                 return math.nan
             return levels.index(str(value).casefold()) if levels else float(value)
 
-        def known(values: Sequence[float | Sequence[float | None]]) -> Floats | None:
+        def to_array(values: Sequence[float | Sequence[float | None]]) -> Floats | None:
             array = np.array(values, dtype=float)
             return None if np.isnan(array).all() else array
 
-        def filled(of_rows: Iterable[Sequence[Value]]) -> Floats:
+        def encode_orders(of_rows: Iterable[Sequence[Value]]) -> Floats:
             """The codes of the verdicts of each row, N × orders."""
-            return padded([[*map(code, verdicts)] for verdicts in of_rows], orders)
+            return pad_rows([[*map(code, verdicts)] for verdicts in of_rows], orders)
 
         orders = max(len(row.verdicts[0]) for row in rows)
         by_repeat = [*zip_longest(*(row.verdicts for row in rows), fillvalue=())]
-        asked = [
+        was_asked = [
             [[order < len(verdicts) for verdicts in of_rows] for of_rows in by_repeat]
             for order in range(orders)
         ]
@@ -173,8 +173,8 @@ class Judgments:
             kind="choice" if is_choice else "label" if levels else "score",
             uids=[row.uid for row in rows],
             gold=np.array([code(row.gold) for row in rows]),
-            verdicts=np.stack([*map(filled, by_repeat)], axis=-1),
-            asked=np.array(asked).transpose(2, 0, 1),
+            verdicts=np.stack([*map(encode_orders, by_repeat)], axis=-1),
+            was_asked=np.array(was_asked).transpose(2, 0, 1),
             clusters=np.unique([row.cluster for row in rows], return_inverse=True)[1].astype(
                 np.int64
             ),
@@ -182,16 +182,16 @@ class Judgments:
             levels=levels,
             scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
             paraphrases={
-                name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names
+                name: encode_orders(row.paraphrases.get(name, ()) for row in rows) for name in names
             },
             features=measure_features(
                 [row.responses for row in rows], [row.models for row in rows], judge
             ),
             categories=[row.category for row in rows],
-            times=known([row.time for row in rows]),
-            probabilities=known([row.probability for row in rows]),
-            scores=known([row.scores for row in rows]),
-            second_gold=known([code(row.second_gold) for row in rows]),
+            times=to_array([row.time for row in rows]),
+            probabilities=to_array([row.probability for row in rows]),
+            scores=to_array([row.scores for row in rows]),
+            second_gold=to_array([code(row.second_gold) for row in rows]),
         )
 
     def __len__(self) -> int:
@@ -201,7 +201,7 @@ class Judgments:
     @property
     def has_orders(self) -> bool:
         """Whether the responses of some row were shown in both orders."""
-        return self.kind == "choice" and self.asked.shape[1] > 1
+        return self.kind == "choice" and self.was_asked.shape[1] > 1
 
     @property
     def first(self) -> Floats:
@@ -227,7 +227,7 @@ class Judgments:
             gold = self.gold.tolist()
             agrees = agreement_rule(gold, has_levels=self.has_levels)
             points[:, 0] = [*map(agrees, self.first[:, 0].tolist(), gold)]
-        return np.where(self.asked[:, :, 0], points, np.nan)
+        return np.where(self.was_asked[:, :, 0], points, np.nan)
 
     @cached_property
     def span(self) -> float:

@@ -39,7 +39,7 @@ def parse_word(label: float) -> Value:
     return "yes" if label else "no"
 
 
-class LabelledBy:
+class LabelFile:
     """The labels of a file, which are handed to the rows that they are of."""
 
     def __init__(self, path: Path) -> None:
@@ -71,12 +71,12 @@ class LabelledBy:
         uid = row.uid if uid is None else uid
         self._used.add(uid)
         try:
-            said: Sequence[Value] = [
-                kind(each.label) for each in self._by_row.get(uid, ()) if each.label is not None
+            file_labels: Sequence[Value] = [
+                kind(entry.label) for entry in self._by_row.get(uid, ()) if entry.label is not None
             ]
         except ValueError as error:
             raise DataError(f"{self.labels.path}: row {uid!r}: {error}") from None
-        both = [each for each in (row.gold, row.second_gold, *said) if each is not None]
+        both = [value for value in (row.gold, row.second_gold, *file_labels) if value is not None]
         gold, second = [*both, None, None][:2]
         return replace(row, gold=gold, second_gold=second)
 
@@ -86,8 +86,8 @@ class LabelledBy:
         Raises:
             DataError: they are of another one.
         """
-        given: Sequence[Label] = self._by_row.get(sample.uid, ())
-        if any(each.row and each.row != row_digest(sample) for each in given):
+        labels: Sequence[Label] = self._by_row.get(sample.uid, ())
+        if any(label.row and label.row != row_digest(sample) for label in labels):
             raise DataError(
                 f"{self.labels.path}: row {sample.uid!r} has another response than was labelled"
             )

@@ -131,14 +131,14 @@ class LatentTruth:
         self._of_label[~self._is_option] = -np.inf
         self._truth: Floats = data.about_truth
         verdicts = data.verdicts.shape[1]
-        again = np.broadcast_to(
+        repeated = np.broadcast_to(
             data.properties[:, None], (rows, verdicts, *data.properties.shape[1:])
         )
-        self._verdict: Floats = np.concatenate([data.about_verdict, again], axis=3)
+        self._verdict: Floats = np.concatenate([data.about_verdict, repeated], axis=3)
         self._is_read = data.verdicts >= 0
         self._sizes = self._truth.shape[2], self._verdict.shape[3]
 
-    def effects(self, steps: Sequence[float]) -> list[LatentEffect]:
+    def measure_effects(self, steps: Sequence[float]) -> list[LatentEffect]:
         """Return the effect of a step in each property."""
         import numpy as np
         from scipy.stats import chi2
@@ -153,7 +153,7 @@ class LatentTruth:
         sums = np.column_stack([np.bincount(codes, column) for column in whole.scores.T])
         robust = of_model @ (sums.T @ sums) @ of_model
         is_clustered = self._is_read.sum() > len(sums)  # else nothing depends on anything
-        found = []
+        results = []
         for number, step in enumerate(steps):
             place = size - count + number
             inflation = (
@@ -165,16 +165,16 @@ class LatentTruth:
             free[place] = False
             without = self._fit(np.where(free, whole.coefficients, 0.0), free)
             ratio = max(0.0, 2.0 * (whole.value - without.value)) / inflation
-            value, slope = self._effect(whole, number, step)
+            value, slope = self._measure_effect(whole, number, step)
             error = math.sqrt(max(1e-18, float(slope @ of_model @ slope) * inflation))
-            found.append(LatentEffect(value, error, float(chi2.sf(ratio, 1))))
-        return found
+            results.append(LatentEffect(value, error, float(chi2.sf(ratio, 1))))
+        return results
 
     def _fit(self, start: Floats, free: NDArray[np.bool_]) -> _Fit:
         """Climb to the maximum by Newton's steps, halved until they climb."""
         import numpy as np
 
-        at = self._evaluated(start)
+        at = self._evaluate(start)
         for _ in range(_ROUNDS):
             slope = at.scores.sum(axis=0) - self._ridge * at.coefficients
             curve = at.information[np.ix_(free, free)]
@@ -187,7 +187,7 @@ class LatentTruth:
             if promised < _STILL:
                 break
             while (
-                not (after := self._evaluated(at.coefficients + share * step)).value >= at.value
+                not (after := self._evaluate(at.coefficients + share * step)).value >= at.value
                 and share > 1e-4
             ):
                 share /= 2.0
@@ -196,7 +196,7 @@ class LatentTruth:
             at = after
         return at
 
-    def _evaluated(self, coefficients: Floats) -> _Fit:
+    def _evaluate(self, coefficients: Floats) -> _Fit:
         import numpy as np
 
         data, (first, second) = self._data, self._sizes
@@ -210,7 +210,7 @@ class LatentTruth:
         linear = np.where(self._is_option[:, None, :], self._verdict @ of_verdict, -np.inf)
         # N × M × truth × option
         log_said = _log_softmax(linear[:, :, None, :] + right * np.eye(most))
-        prior, said = np.exp(log_prior), np.exp(log_said)
+        prior, verdict_chances = np.exp(log_prior), np.exp(log_said)
         chosen = np.maximum(data.verdicts, 0)
         rows, places = np.indices(chosen.shape)
         of_said = np.where(self._is_read[:, :, None], log_said[rows, places, :, chosen], 0.0).sum(
@@ -227,10 +227,10 @@ class LatentTruth:
         # The derivatives by each truth: N × truth × coefficient.
         mean_truth = np.einsum("nk,nkc->nc", prior, self._truth)
         by_truth = self._truth - mean_truth[:, None, :]
-        everything = np.empty((*said.shape, 1 + second))
+        everything = np.empty((*verdict_chances.shape, 1 + second))
         everything[..., 0] = np.eye(most)
         everything[..., 1:] = self._verdict[:, :, None]
-        everything -= np.einsum("nmtk,nmtkc->nmtc", said, everything)[:, :, :, None, :]
+        everything -= np.einsum("nmtk,nmtkc->nmtc", verdict_chances, everything)[:, :, :, None, :]
         read = self._is_read[:, :, None, None]
         by_verdict = np.where(read, everything[rows, places, :, chosen], 0.0).sum(axis=1)
         slopes = np.concatenate([by_truth, by_verdict], axis=2)
@@ -239,14 +239,14 @@ class LatentTruth:
         information[:first, :first] += np.einsum(
             "nk,nkc,nkd->cd", prior, by_truth, by_truth, optimize=True
         )
-        shares = chances[:, None, :, None] * said * self._is_read[:, :, None, None]
+        shares = chances[:, None, :, None] * verdict_chances * self._is_read[:, :, None, None]
         flat = everything.reshape(-1, 1 + second)
         information[first:, first:] += flat.T @ (flat * shares.reshape(-1, 1))
         flat = slopes.reshape(-1, slopes.shape[2])
         information -= flat.T @ (flat * chances.reshape(-1, 1)) - scores.T @ scores
         return _Fit(coefficients, value, information, scores, chances)
 
-    def _effect(self, fit: _Fit, number: int, step: float) -> tuple[float, Floats]:
+    def _measure_effect(self, fit: _Fit, number: int, step: float) -> tuple[float, Floats]:
         """The effect of a step in a property, and its derivatives by the coefficients."""
         import numpy as np
 
@@ -266,16 +266,16 @@ class LatentTruth:
                 design[..., place] = 0.0
                 design[:, :, option, place] = size
                 linear = np.where(self._is_option[:, None, :], design @ of_verdict, -np.inf)
-                said = np.exp(_log_softmax(linear[:, :, None, :] + right * np.eye(most)))
-                own = said[..., option]
-                sides.append(float((of_option * own).sum()))
-                mean = np.einsum("nmtk,nmkc->nmtc", said, design)
+                verdict_chances = np.exp(_log_softmax(linear[:, :, None, :] + right * np.eye(most)))
+                option_chances = verdict_chances[..., option]
+                sides.append(float((of_option * option_chances).sum()))
+                mean = np.einsum("nmtk,nmkc->nmtc", verdict_chances, design)
                 sign = (1.0 if size else -1.0) / (total * len(data.raised))
-                shared = of_option * own * sign
+                shared = of_option * option_chances * sign
                 slope[first + 1 :] += np.einsum(
                     "nmt,nmtc->c", shared, design[:, :, option][:, :, None, :] - mean
                 )
-                of_right = np.eye(most)[option] - np.diagonal(said, axis1=2, axis2=3)
+                of_right = np.eye(most)[option] - np.diagonal(verdict_chances, axis1=2, axis2=3)
                 slope[first] += float((shared * of_right).sum())
             values.append((sides[0] - sides[1]) / total)
         return float(np.mean(values)), slope
@@ -284,6 +284,6 @@ class LatentTruth:
 def _log_softmax(values: Floats) -> Floats:
     import numpy as np
 
-    found: Floats = values - values.max(axis=-1, keepdims=True)
-    found -= np.log(np.exp(found).sum(axis=-1, keepdims=True))
-    return found
+    shifted: Floats = values - values.max(axis=-1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return shifted

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from judgegym.statistics.agreement import cluster_sums
-from judgegym_trials.audit.bias import FEWEST, differs_in, effects
+from judgegym_trials.audit.bias import FEWEST, find_differing, measure_effects
 from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.features import STANDARDISED
 from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
@@ -92,7 +92,7 @@ class NoisyEffect:
         """Return whether it is known how many labels are wrong."""
         return self.labels.noise is not None
 
-    def known(self) -> AtNoise:
+    def at_known_noise(self) -> AtNoise:
         """Return the effect at the share of wrong labels that is known."""
         assert self.labels.noise is not None
         return self.at(self.labels.noise)
@@ -102,7 +102,7 @@ class NoisyEffect:
         return self.labels.at(noise)[self.name]
 
 
-def second_labels(judgments: Judgments) -> SecondLabels | None:
+def compare_labels(judgments: Judgments) -> SecondLabels | None:
     """Compare both labels of the rows that have two; `None` if none has, or if the noise is stated."""
     if judgments.second_gold is None or judgments.label_noise is not None:
         return None
@@ -121,21 +121,25 @@ def second_labels(judgments: Judgments) -> SecondLabels | None:
     )
 
 
-def noisy_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
+def measure_noisy_effects(
+    judgments: Judgments,
+) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
     """The effect of each property on the judge's verdicts; or why it is not measured."""
-    found = effects(judgments)
+    estimates = measure_effects(judgments)
     if judgments.label_noise == 0:
-        return found
+        return estimates
     second, names = (
-        second_labels(judgments),
-        [name for name, each in found.items() if not isinstance(each, str)],
+        compare_labels(judgments),
+        [name for name, estimate in estimates.items() if not isinstance(estimate, str)],
     )
     labels = NoisyLabels(
         judgments, tuple(names), judgments.label_noise if second is None else second.noise, second
     )
     return {
-        name: labels.enough(name, each) if isinstance(each, ClusteredEstimate) else each
-        for name, each in found.items()
+        name: labels.check_enough(name, measured)
+        if isinstance(measured, ClusteredEstimate)
+        else measured
+        for name, measured in estimates.items()
     }
 
 
@@ -154,9 +158,9 @@ class NoisyLabels:
     names: tuple[str, ...]
     noise: float | None
     second: SecondLabels | None
-    _found: dict[float, Mapping[str, AtNoise]] = field(default_factory=dict)
+    _effects_by_noise: dict[float, Mapping[str, AtNoise]] = field(default_factory=dict)
 
-    def enough(self, name: str, exact: ClusteredEstimate) -> NoisyEffect | str:
+    def check_enough(self, name: str, exact: ClusteredEstimate) -> NoisyEffect | str:
         """Return the effect of a property, or why it is not measured: few rows with two labels differ in it."""
         if (count := self._informative[name]) < FEWEST:
             return (
@@ -166,21 +170,25 @@ class NoisyLabels:
 
     def at(self, noise: float) -> Mapping[str, AtNoise]:
         """Return the effects at a share of wrong labels."""
-        if noise not in self._found:
+        if noise not in self._effects_by_noise:
             steps = [math.tanh(1) if name in STANDARDISED else 1.0 for name in self.names]
             measure = (
                 self._measure_scores if self.judgments.kind == "score" else self._measure_choices
             )
-            self._found[noise] = dict(zip(self.names, measure(noise, steps), strict=True))
-        return self._found[noise]
+            self._effects_by_noise[noise] = dict(
+                zip(self.names, measure(noise, steps), strict=True)
+            )
+        return self._effects_by_noise[noise]
 
     def _measure_choices(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
         fitted = LatentTruth(
-            self._choices, self._wrong(noise), _RIDGE if self.second is None else _RIDGE_OF_TWO
-        ).effects(steps)
+            self._choices,
+            self._wrong_chances(noise),
+            _RIDGE if self.second is None else _RIDGE_OF_TWO,
+        ).measure_effects(steps)
         return [
-            AtNoise(self._estimate(name, each.value, each.error), each.p)
-            for name, each in zip(self.names, fitted, strict=True)
+            AtNoise(self._estimate(name, effect.value, effect.error), effect.p)
+            for name, effect in zip(self.names, fitted, strict=True)
         ]
 
     @cached_property
@@ -223,10 +231,10 @@ class NoisyLabels:
                     float((both.sum(axis=1) * (both.sum(axis=1) - 1)).sum()),
                 )
             else:
-                own = np.nan_to_num(values[:, 0] - np.nanmean(values[:, 0]))
+                centred = np.nan_to_num(values[:, 0] - np.nanmean(values[:, 0]))
                 apart, pairs = (
-                    np.stack([np.zeros_like(own), own], axis=1)[:, :, None],
-                    float(len(own)),
+                    np.stack([np.zeros_like(centred), centred], axis=1)[:, :, None],
+                    float(len(centred)),
                 )
             deviation = math.sqrt(float((apart**2).sum()) / max(1.0, pairs)) or 1.0
             unit = deviation if name in STANDARDISED else 1.0
@@ -244,17 +252,17 @@ class NoisyLabels:
             else np.zeros((0, 1, len(self.names)))
         )
         clusters = self.judgments.clusters[self._rows]
-        found = {}
+        cluster_counts = {}
         for number, name in enumerate(self.names):
-            own = values[:, :, number]
+            property_values = values[:, :, number]
             is_pair = self.judgments.kind == "choice"
             differs = (
-                differs_in(own, is_pair=True).any(axis=1)
+                find_differing(property_values, is_pair=True).any(axis=1)
                 if is_pair
-                else differs_in(own[:, -1], is_pair=False)
+                else find_differing(property_values[:, -1], is_pair=False)
             )
-            found[name] = len(np.unique(clusters[differs]))
-        return found
+            cluster_counts[name] = len(np.unique(clusters[differs]))
+        return cluster_counts
 
     @cached_property
     def _choices(self) -> Choices:
@@ -287,7 +295,7 @@ class NoisyLabels:
             raised,
         )
 
-    def _wrong(self, noise: float) -> Floats:
+    def _wrong_chances(self, noise: float) -> Floats:
         """Of each row the chance that its label is wrong: where two differ, it is any option's."""
         counts = self._counts
         if self.second is None or self.judgments.second_gold is None:
@@ -306,7 +314,7 @@ class NoisyLabels:
         over clusters.
         """
         judgments, rows = self.judgments, self._rows
-        said, gold = (
+        verdicts, gold = (
             judgments.first[rows, 0] / judgments.span,
             judgments.gold[rows] / judgments.span,
         )
@@ -316,7 +324,7 @@ class NoisyLabels:
             shared = 2 * (1 - noise) ** 2 / (1 + (1 - noise) ** 2)
         else:
             shared = (1 - noise) ** 2
-        columns = np.column_stack([np.ones(len(rows)), gold, self._properties[1][:, 1], said])
+        columns = np.column_stack([np.ones(len(rows)), gold, self._properties[1][:, 1], verdicts])
         products = np.einsum("ni,nj->nij", columns, columns).reshape(len(rows), -1)
         _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
         sums, size = cluster_sums(products, clusters), columns.shape[1]
@@ -329,8 +337,8 @@ class NoisyLabels:
         )[:, 2:, 0]
         without, count = solved[1:], len(sums)
         errors = np.sqrt(((without - without.mean(axis=0)) ** 2).sum(axis=0) * (count - 1) / count)
-        found = []
+        results = []
         for name, step, value, error in zip(self.names, steps, solved[0], errors, strict=True):
             estimate = self._estimate(name, float(value) * step, float(error) * step)
-            found.append(AtNoise(estimate, estimate.p_outside(0.0)))
-        return found
+            results.append(AtNoise(estimate, estimate.p_outside(0.0)))
+        return results

@@ -13,7 +13,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.compare.page import WIDTH, forest
 from judgegym.reports.document import document, render
 from judgegym_trials.audit.audit import Audit
-from judgegym_trials.audit.decision import CheckResult, interval_text, value_text
+from judgegym_trials.audit.decision import CheckResult, format_interval, format_value
 
 _STATIC = Path(__file__).parent / "static"
 _LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
@@ -26,8 +26,8 @@ _RARE = ("suspect", "cannot tell")
 def format_cells(check: CheckResult) -> tuple[str, ...]:
     """A measured check as a line of the table; the last cell is the number of rows that it takes."""
     assert check.value is not None and check.interval is not None
-    value = value_text(check.value, check.unit).replace(" points", "")
-    between = interval_text(check.interval, check.unit).replace(" points", "")
+    value = format_value(check.value, check.unit).replace(" points", "")
+    between = format_interval(check.interval, check.unit).replace(" points", "")
     wanted = ""
     if check.threshold is not None:
         percent = 100 if check.unit in ("share", "points") else 1
@@ -36,18 +36,18 @@ def format_cells(check: CheckResult) -> tuple[str, ...]:
     return (check.title, value, between, wanted, check.word, needed)
 
 
-def heading(audit: Audit) -> str:
+def format_heading(audit: Audit) -> str:
     """What was audited, in a line."""
     words = {"fails": "fail", "passes": "pass", "underpowered": "underpowered"} | {
-        each: each for each in _RARE
+        rare: rare for rare in _RARE
     }
     counts = {
-        said: sum(check.word == word for check in audit.checks) for word, said in words.items()
+        label: sum(check.word == word for check in audit.checks) for word, label in words.items()
     }
-    said = ", ".join(
+    summary = ", ".join(
         f"{count} {word}" for word, count in counts.items() if count or word not in _RARE
     )
-    return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {said}"
+    return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {summary}"
 
 
 def list_notes(audit: Audit) -> list[str]:
@@ -57,27 +57,27 @@ def list_notes(audit: Audit) -> list[str]:
         if check.word == "not measured":
             missing.setdefault(check.sentence, []).append(check.title)
     return [
-        *map(_right_words, audit.categories),
+        *map(_describe_category, audit.categories),
         *(f"Rows left out: {count:,} {why}." for why, count in audit.left_out.items()),
         *(f"Not measured, since {why}: {', '.join(titles)}." for why, titles in missing.items()),
         *audit.notes,
     ]
 
 
-def _right_words(category: Mapping[str, JSON]) -> str:
+def _describe_category(category: Mapping[str, JSON]) -> str:
     """How many verdicts of a category are right."""
-    found = [
+    parts = [
         f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category
     ]
     return (
         f"{category['name'] or '(no category)'}: of {category['rows']:,} rows right: "
-        f"{', '.join(found)}"
+        f"{', '.join(parts)}"
     )
 
 
 def show(audit: Audit) -> None:
     """Print an audit; its table fits 80 columns."""
-    say(printable(heading(audit)))
+    say(printable(format_heading(audit)))
     measured = [check for check in audit.checks if check.value is not None]
     header = ("check", "value", f"{100 * audit.level:g} %", "wanted", "says")
     show_table(Table("", header, tuple(format_cells(check)[:-1] for check in measured)))
@@ -89,19 +89,19 @@ def show(audit: Audit) -> None:
 def html(audit: Audit) -> Iterator[bytes]:
     """Write the page, part by part."""
     measured = [check for check in audit.checks if check.value is not None]
-    rows = [(check, format_cells(check), _drawing(check)) for check in measured]
+    rows = [(check, format_cells(check), _draw_interval(check)) for check in measured]
     body = render(
         _STATIC / "audit.html",
-        title=heading(audit),
+        title=format_heading(audit),
         audit=audit,
         rows=rows,
         notes=list_notes(audit),
         width=WIDTH,
     )
-    yield from document(title=heading(audit), body=body, styles=[_STATIC / "audit.css"])
+    yield from document(title=format_heading(audit), body=body, styles=[_STATIC / "audit.css"])
 
 
-def _drawing(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:
+def _draw_interval(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:
     """In pixels from the left: the thresholds, then the ends of the interval with the value between them."""
     limits = (
         []

@@ -17,13 +17,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from judgegym.data.rows import Row, load_rows, value_at
-from judgegym.engine.records import explained
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.engine.records import explain_errors
+from judgegym.judges.core.naming import suggest_similar
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym_trials.audit.labels import LabelledBy, parse_pair, parse_word
+from judgegym_trials.audit.labels import LabelFile, parse_pair, parse_word
 from judgegym_trials.audit.latent_truth import MOST_NOISE
 
 NO_GOLD, NO_JUDGMENT = "without a gold label", "without a recorded judgment"
@@ -32,7 +32,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TIES = ("0", "TIE")
 
 
-def _number(value: object) -> float:
+def _parse_response_number(value: object) -> float:
     """The number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for none."""
     word = "" if value is None else str(value).upper()
     if word in _TIES:
@@ -44,15 +44,15 @@ def _number(value: object) -> float:
     return float(word) - 1 if word else math.nan
 
 
-def _orders(value: object) -> list[float]:
+def _parse_orders(value: object) -> list[float]:
     """The winner in the given order, or in the given and the swapped one."""
     parts = value if isinstance(value, list) else [value]
     if len(parts) not in (1, 2):
         raise ValueError(f"expected the winner in one or two orders, found {value!r}")
-    return [_number(each) for each in parts]
+    return [_parse_response_number(part) for part in parts]
 
 
-def _pair(value: object) -> object:
+def _check_pair(value: object) -> object:
     """A list of two, as a pair has."""
     if isinstance(value, list) and len(value) != 2:
         raise ValueError(
@@ -63,7 +63,7 @@ def _pair(value: object) -> object:
     return value
 
 
-def _seconds(value: object) -> float:
+def _parse_time(value: object) -> float:
     """A time: a number in any unit, or an ISO date."""
     try:
         return float(value)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def _seconds(value: object) -> float:
         return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
 
 
-def _said(value: object) -> object:
+def _parse_gold(value: object) -> object:
     """A gold label or a judge's; a text that says a number is that number, a bool yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -84,9 +84,9 @@ def _said(value: object) -> object:
     return None if math.isnan(number) else number
 
 
-Winner = Annotated[float, PlainValidator(_number)]
-Orders = Annotated[list[float], PlainValidator(_orders)]
-Said = Annotated[float | str | None, BeforeValidator(_said)]
+Winner = Annotated[float, PlainValidator(_parse_response_number)]
+Orders = Annotated[list[float], PlainValidator(_parse_orders)]
+GoldValue = Annotated[float | str | None, BeforeValidator(_parse_gold)]
 Texts = Annotated[
     list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 ]
@@ -108,23 +108,23 @@ class LabelledRow(BaseModel):
     paraphrases: dict[str, Orders] = Field(
         {}, description="an object: verdicts under other wordings of the prompt"
     )
-    gold: Said = Field(None, description="gold score or label of a response")
+    gold: GoldValue = Field(None, description="gold score or label of a response")
     second_label: Winner = Field(
         math.nan, description="number of the better response, by a second labeller"
     )
-    second_gold: Said = Field(
+    second_gold: GoldValue = Field(
         None, description="gold score or label of a response, by a second labeller"
     )
-    score: Said = Field(None, description="the judge's score or label of a response")
+    score: GoldValue = Field(None, description="the judge's score or label of a response")
     models: Texts = Field([], description="who wrote each response, for self-preference")
     probability: float = Field(
         math.nan,
         description="the judge's probability, 0 to 1, that the first response is better, or of yes",
     )
-    scores: Annotated[tuple[float, float], BeforeValidator(_pair)] = Field(
+    scores: Annotated[tuple[float, float], BeforeValidator(_check_pair)] = Field(
         (math.nan, math.nan), description="the judge's score of each response alone"
     )
-    time: Annotated[float, PlainValidator(_seconds)] = Field(
+    time: Annotated[float, PlainValidator(_parse_time)] = Field(
         math.nan, description="when the row was judged: a number or an ISO date, for drift"
     )
     category: str | None = Field(None, description="category of the row")
@@ -137,7 +137,7 @@ class LabelledRow(BaseModel):
 COLUMNS: Mapping[str, str] = {
     name: str(field.description) for name, field in LabelledRow.model_fields.items()
 }
-_ALSO = {
+_OTHER_COLUMNS = {
     "responses": ("response", "answer", "completion"),
     "cluster": ("prompt",),
     "models": ("model",),
@@ -185,16 +185,20 @@ def read_judgments(
     )
     name = "verdict" if is_choice else "score"
     if labels is not None:
-        given = LabelledBy(labels)
-        rows = [(row, _add_labels(row, cells, given, is_choice=is_choice)) for row, cells in rows]
-        given.check_used(data)
+        label_file = LabelFile(labels)
+        rows = [
+            (row, _add_labels(row, cells, label_file, is_choice=is_choice)) for row, cells in rows
+        ]
+        label_file.check_used(data)
     labelled = [
-        each
-        for each in rows
-        if (not math.isnan(each[1].label) if is_choice else each[1].gold is not None)
+        labelled_row
+        for labelled_row in rows
+        if (
+            not math.isnan(labelled_row[1].label) if is_choice else labelled_row[1].gold is not None
+        )
     ]
-    kept = [each for each in labelled if name in each[1].model_fields_set]
-    if not kept:
+    judged = [candidate for candidate in labelled if name in candidate[1].model_fields_set]
+    if not judged:
         raise DataError(
             f"{data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or "
             "--verdicts FILE), or "
@@ -202,18 +206,16 @@ def read_judgments(
             "(--judge KIND --out "
             f"FOLDER); columns found: {', '.join(rows[0][0].values) or 'none'}"
         )
-    left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(kept)}
-    judgments = [_read_judgments(*each, is_choice=is_choice) for each in kept]
+    left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(judged)}
+    judgments = [_read_judgments(*entry, is_choice=is_choice) for entry in judged]
     source = f"{data}, {verdicts}" if verdicts else data
-    found = Judgments.from_rows(
+    collected = Judgments.from_rows(
         judgments, is_choice=is_choice, judge=judge or A_JUDGE, source=source
     )
-    return replace(found, left_out={why: count for why, count in left_out.items() if count})
+    return replace(collected, left_out={why: count for why, count in left_out.items() if count})
 
 
-def _add_labels(
-    row: Row, cells: LabelledRow, labels: LabelledBy, *, is_choice: bool
-) -> LabelledRow:
+def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: bool) -> LabelledRow:
     """A row with the labels of a file.
 
     Raises:
@@ -221,14 +223,16 @@ def _add_labels(
     """
     if not is_choice:
         is_word = isinstance(cells.score if cells.gold is None else cells.gold, str)
-        own = RowJudgments(row.uid_or_number(), cells.gold, second_gold=cells.second_gold)
-        found = labels.label_row(own, parse_word if is_word else float)
-        return cells.model_copy(update={"gold": found.gold, "second_gold": found.second_gold})
-    both = [None if math.isnan(each) else each for each in (cells.label, cells.second_label)]
-    found = labels.label_row(
+        row_judgments = RowJudgments(row.uid_or_number(), cells.gold, second_gold=cells.second_gold)
+        labelled = labels.label_row(row_judgments, parse_word if is_word else float)
+        return cells.model_copy(update={"gold": labelled.gold, "second_gold": labelled.second_gold})
+    both = [None if math.isnan(label) else label for label in (cells.label, cells.second_label)]
+    labelled = labels.label_row(
         RowJudgments(row.uid_or_number(), both[0], second_gold=both[1]), parse_pair
     )
-    numbers = [math.nan if each is None else each for each in (found.gold, found.second_gold)]
+    numbers = [
+        math.nan if value is None else value for value in (labelled.gold, labelled.second_gold)
+    ]
     return cells.model_copy(update=dict(zip(("label", "second_label"), numbers, strict=True)))
 
 
@@ -241,25 +245,27 @@ def _read_verdicts(
         DataError: the file has other lines than judge, prompt and winner.
         SettingsError: the judge or a prompt is not in it, or is not named and there are several.
     """
-    found: dict[tuple[str, str], Mapping[str, JSON]] = {}
+    winners: dict[tuple[str, str], Mapping[str, JSON]] = {}
     for row in load_rows(str(path), split="train"):
         winner = row.values.get("winner")
         if not isinstance(winner, Mapping):
-            raise row.lacks("judge, prompt and winner (an object: verdicts by uid)")
-        found[str(row.values.get("judge", "")), str(row.values.get("prompt", ""))] = winner
+            raise row.missing_error("judge, prompt and winner (an object: verdicts by uid)")
+        winners[str(row.values.get("judge", "")), str(row.values.get("prompt", ""))] = winner
 
-    def pick(flag: str, wanted: str, known: Sequence[str]) -> str:
-        if wanted in known or (not wanted and len(known) == 1):
-            return wanted or known[0]
-        what = f"no {wanted!r}{did_you_mean(wanted, known)}" if wanted else "several"
-        raise SettingsError(f"--{flag}: {path} has {what}; choose of {', '.join(map(repr, known))}")
+    def pick(flag: str, wanted: str, names: Sequence[str]) -> str:
+        if wanted in names or (not wanted and len(names) == 1):
+            return wanted or names[0]
+        problem = f"no {wanted!r}{suggest_similar(wanted, names)}" if wanted else "several"
+        raise SettingsError(
+            f"--{flag}: {path} has {problem}; choose of {', '.join(map(repr, names))}"
+        )
 
-    judge = pick("judge", judge, list(dict.fromkeys(name for name, _ in found)))
-    prompts = [each for name, each in found if name == judge]
+    judge = pick("judge", judge, list(dict.fromkeys(name for name, _ in winners)))
+    prompts = [prompt_name for name, prompt_name in winners if name == judge]
     first = pick("prompt", prompt, prompts)
     others = [pick("paraphrases", name, prompts) for name in paraphrases if name != "all"]
     others = prompts if "all" in paraphrases else others
-    return judge, {name: found[judge, name] for name in dict.fromkeys([first, *others])}
+    return judge, {name: winners[judge, name] for name in dict.fromkeys([first, *others])}
 
 
 def _read_rows(
@@ -271,7 +277,7 @@ def _read_rows(
         DataError: a row cannot be read, or two have one id.
         SettingsError: no row has a column that is named.
     """
-    found: list[tuple[Row, LabelledRow]] = []
+    labelled_rows: list[tuple[Row, LabelledRow]] = []
     seen: set[str] = set()
     missing, wanted = dict(columns), [name for name in COLUMNS if not recorded or name != "verdict"]
     for row in load_rows(data, split="train"):
@@ -282,18 +288,18 @@ def _read_rows(
         if (first := next(iter(recorded), None)) in of_row:
             of_row = {"verdict": of_row.pop(first), "paraphrases": of_row}
         read = read_row(row, wanted, columns, of_row)
-        for what in read.model_fields_set:
-            missing.pop(what, None)
+        for field_name in read.model_fields_set:
+            missing.pop(field_name, None)
         if uid in seen:
             raise DataError(f"{row.place}: the id {uid!r} is also that of another row")
         seen.add(uid)
-        found.append((row, read))
-    for what, name in missing.items():
+        labelled_rows.append((row, read))
+    for field_name, name in missing.items():
         raise SettingsError(
-            f"--{what}_column: no row of {data} has "
-            f"{name!r}{did_you_mean(name, found[0][0].values)}"
+            f"--{field_name}_column: no row of {data} has "
+            f"{name!r}{suggest_similar(name, labelled_rows[0][0].values)}"
         )
-    return found
+    return labelled_rows
 
 
 def read_row(
@@ -313,28 +319,34 @@ def read_row(
     Raises:
         RowError: it cannot be read.
     """
-    cells, values = row.filled(), {}
-    for what in wanted:
-        names = (columns[what],) if what in columns else (what, *_ALSO.get(what, ()))
+    cells, values = row.filled_values(), {}
+    for field_name in wanted:
+        names = (
+            (columns[field_name],)
+            if field_name in columns
+            else (field_name, *_OTHER_COLUMNS.get(field_name, ()))
+        )
         value = next(
-            (each for name in names if (each := value_at(cells, name)) not in (None, "")), None
+            (cell for name in names if (cell := value_at(cells, name)) not in (None, "")), None
         )
         if value is not None:
-            values[what] = _parsed(value) if what != "responses" else value
-        elif what in ("verdict", "score") and any(name in row.values for name in names):
-            values[what] = None
+            values[field_name] = _parse_json_text(value) if field_name != "responses" else value
+        elif field_name in ("verdict", "score") and any(name in row.values for name in names):
+            values[field_name] = None
     try:
         read = LabelledRow.model_validate({**values, **(recorded or {})})
     except ValidationError as error:
-        raise row.error(explained(error)) from None
+        raise row.error(explain_errors(error)) from None
     if not (math.isnan(read.probability) or 0 <= read.probability <= 1):
         raise row.error(f"probability: expected a number from 0 to 1, found {read.probability:g}")
     return read
 
 
-def _parsed(value: object) -> object:
+def _parse_json_text(value: object) -> object:
     """A value as JSON says it, for files that have texts alone: lists and objects."""
-    parsed = wire.as_json(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
+    parsed = (
+        wire.loads_or_none(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
+    )
     return value if parsed is None else parsed
 
 
@@ -351,7 +363,7 @@ def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudg
         first = [*(cells.verdict or [math.nan]), *(cells.verdict_swapped or [])][:2]
         gold, verdicts = cells.label, [first, *cells.repeats]
         if (
-            numbers_beyond([cells.label, *first, *chain.from_iterable(cells.repeats)], count)
+            exceeds_count([cells.label, *first, *chain.from_iterable(cells.repeats)], count)
             or cells.label < 0
         ):
             raise row.error(
@@ -395,7 +407,7 @@ def parse_second_label(row: Row, cells: LabelledRow, *, count: int) -> Value:
                 f"expected a second gold label like {cells.gold!r}, found {cells.second_gold!r}"
             )
         return cells.second_gold
-    if numbers_beyond([cells.second_label], count):
+    if exceeds_count([cells.second_label], count):
         raise row.error(
             f"expected a second label from 1 to {count}, found {cells.second_label + 1:g}"
         )
@@ -417,6 +429,6 @@ def check_noise(noise: float | None) -> float | None:
     return noise
 
 
-def numbers_beyond(numbers: Sequence[float], count: int) -> bool:
+def exceeds_count(numbers: Sequence[float], count: int) -> bool:
     """Whether one of the numbers is of no response, from 0 to `count` − 1."""
     return any(number >= count for number in numbers)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.engine.terminal.output import counted
+from judgegym.engine.terminal.output import format_count
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, find_scoring_run
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym_trials.audit.labels import LabelledBy, parse_pair, parse_word
+from judgegym_trials.audit.labels import LabelFile, parse_pair, parse_word
 from judgegym_trials.audit.reading import A_JUDGE, NO_GOLD
 
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ _RESPONSES = ("response", "answer")
 def find_named_run(word: str) -> SavedRun | None:
     """The run that a word names: a run directory, or a file that `score` has written; `None` for any other file."""
     path = Path(word).expanduser()
-    found = path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
-    return None if found is None else SavedRun.open(found)
+    run_path = (
+        path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
+    )
+    return None if run_path is None else SavedRun.open(run_path)
 
 
 def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = None) -> Judgments:
@@ -51,10 +53,14 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
         RunDirectoryError: a file of the run is damaged.
     """
     everything = list(run.samples())
-    given = None if labels is None else LabelledBy(labels)
+    label_file = None if labels is None else LabelFile(labels)
     samples = [sample for sample in everything if sample.gold]
-    if not samples and given is not None:
-        samples = [each for each in everything if each.uid in given and each.headline is not None]
+    if not samples and label_file is not None:
+        samples = [
+            labelled
+            for labelled in everything
+            if labelled.uid in label_file and labelled.headline is not None
+        ]
     if not samples:
         raise DataError(
             f"{run.path}: no row has a gold label; expected a run in which a judge is measured: "
@@ -65,31 +71,35 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
     if not run.is_complete:
         source += ", which is not finished"
         logger.warning(
-            "%s: the %s that it has are audited", source, counted(len(everything), "row")
+            "%s: the %s that it has are audited", source, format_count(len(everything), "row")
         )
-    of_run = run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
+    judge_name = (
+        run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
+    )
     if not samples[0].gold:
         is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
-        is_word = {*(each.headline.value for each in samples if each.headline is not None)} <= {
+        is_word = {
+            *(scored.headline.value for scored in samples if scored.headline is not None)
+        } <= {
             0.0,
             1.0,
         }
         rows = [
-            [_compared(sample) if is_choice else _alone(sample, is_word=is_word)]
+            [_read_comparison(sample) if is_choice else _read_single(sample, is_word=is_word)]
             for sample in samples
         ]
     else:
         is_choice = any(name.startswith("answer A") for name in samples[0].texts)
-        rows = [[_choice(sample)] if is_choice else _labels(sample) for sample in samples]
-    if given is not None:
+        rows = [[_read_choice(sample)] if is_choice else _read_labels(sample) for sample in samples]
+    if label_file is not None:
         for sample, of_sample in zip(samples, rows, strict=True):
-            given.check_row(sample)
+            label_file.check_row(sample)
             kind = parse_pair if is_choice else _make_label_converter(of_sample[0], run)
-            of_sample[0] = given.label_row(of_sample[0], kind, uid=sample.uid)
-        given.check_used(str(run.path))
+            of_sample[0] = label_file.label_row(of_sample[0], kind, uid=sample.uid)
+        label_file.check_used(str(run.path))
         rows = [[row for row in of_sample if row.gold is not None] for of_sample in rows]
     # The calls of a sample count for its first label.
-    called = [
+    call_samples = [
         [sample][label:]
         for sample, of_sample in zip(samples, rows, strict=True)
         for label in range(len(of_sample))
@@ -97,17 +107,17 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
     judgments = [*chain.from_iterable(rows)]
     return replace(
         Judgments.from_rows(
-            judgments, is_choice=is_choice, judge=judge or of_run or A_JUDGE, source=source
+            judgments, is_choice=is_choice, judge=judge or judge_name or A_JUDGE, source=source
         ),
         has_levels=run.judge_scale is not None,
-        operation=measure_operation(called, run.path),
+        operation=measure_operation(call_samples, run.path),
         left_out={NO_GOLD: len(everything) - len(samples)}
         if len(everything) > len(samples)
         else {},
     )
 
 
-def _choice(sample: Sample[JSON]) -> RowJudgments:
+def _read_choice(sample: Sample[JSON]) -> RowJudgments:
     """The choice of the best of several answers by its letter, in one order or both."""
     texts = [text for name, text in sample.texts.items() if name.startswith("answer ")]
 
@@ -121,14 +131,14 @@ def _choice(sample: Sample[JSON]) -> RowJudgments:
     return RowJudgments(
         sample.uid,
         number(sample.gold[-1].gold, sample.gold[-1].name),
-        [[number(each.judge, each.name) for each in sample.gold]],
+        [[number(label.judge, label.name) for label in sample.gold]],
         responses=texts,
         cluster=sample.question,  # rows with one question depend on each other
         category=sample.category,
     )
 
 
-def _labels(sample: Sample[JSON]) -> list[RowJudgments]:
+def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
     """The labels or scores of a response, each a row of the audit.
 
     The response is a text of the row where the policy is the judge, else the completion.
@@ -147,7 +157,7 @@ def _labels(sample: Sample[JSON]) -> list[RowJudgments]:
     ]
 
 
-def _compared(sample: Sample[JSON]) -> RowJudgments:
+def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
     """The comparison of a response with a baseline, without a gold label; the response is number 0."""
     points = [*sample.orders.values()] or [
         sample.headline.value if sample.headline is not None else math.nan
@@ -155,14 +165,14 @@ def _compared(sample: Sample[JSON]) -> RowJudgments:
     return RowJudgments(
         sample.uid,
         None,
-        [[TIE if each == 0.5 else float(each < 0.5) for each in points]],
+        [[TIE if point == 0.5 else float(point < 0.5) for point in points]],
         responses=[sample.completions[0].answer, sample.texts.get("baseline", "")],
         cluster=sample.question,
         category=sample.category,
     )
 
 
-def _alone(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
+def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
     """The value of a response in the result, without a gold label: yes or no, or a score from 0 to 1."""
     value = sample.headline.value if sample.headline is not None else math.nan
     return RowJudgments(
@@ -205,11 +215,11 @@ def measure_operation(
     if not any(made):
         return {}
     seconds = np.array([sum(call.latency_s for call in calls) for calls in made])
-    found = {"seconds_per_call": (seconds, np.array([float(len(calls)) for calls in made]))}
+    operation = {"seconds_per_call": (seconds, np.array([float(len(calls)) for calls in made]))}
     costs = [[call.usage.cost for call in calls] for calls in made]
-    if not any(None in each for each in costs):
-        found["dollars_per_row"] = (
-            np.array([sum(cost or 0.0 for cost in each) for each in costs]),
+    if not any(None in row_costs for row_costs in costs):
+        operation["dollars_per_row"] = (
+            np.array([sum(cost or 0.0 for cost in known_costs) for known_costs in costs]),
             np.ones(len(rows)),
         )
     places = {
@@ -226,5 +236,5 @@ def measure_operation(
             ledger[places[call.row]] += (1, not call.has_verdict, is_refused)
     if ledger.any():
         calls, redraws, refusals = ledger.T
-        found |= {"redraw_rate": (redraws, calls), "refusal_rate": (refusals, calls)}
-    return found
+        operation |= {"redraw_rate": (redraws, calls), "refusal_rate": (refusals, calls)}
+    return operation

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from judgegym.engine.records import explained
+from judgegym.engine.records import explain_errors
 from judgegym.judges.config.presets import read_yaml
-from judgegym.judges.core.naming import did_you_mean, refuse_unknown
+from judgegym.judges.core.naming import refuse_unknown, suggest_similar
 from judgegym.llm.errors import SettingsError
 
 _STATIC = Path(__file__).parent / "static"
@@ -79,10 +79,10 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     """
     values = read_mapping(THRESHOLDS)
     if path is not None:
-        own = read_mapping(path, "--settings: ")
+        changes = read_mapping(path, "--settings: ")
         where = f"--settings: {path}"
-        refuse_unknown(own, AuditSettings.model_fields, prefix=f"{where}: ")
-        checks: Any = own.pop("checks", None) or {}
+        refuse_unknown(changes, AuditSettings.model_fields, prefix=f"{where}: ")
+        checks: Any = changes.pop("checks", None) or {}
         if not isinstance(checks, Mapping):
             raise SettingsError(
                 f"{where}: checks: expected names of checks with their thresholds, found {checks!r}"
@@ -90,7 +90,7 @@ def load_settings(path: Path | None = None) -> AuditSettings:
         for name, threshold in checks.items():
             if name not in values["checks"]:
                 raise SettingsError(
-                    f"{where}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}"
+                    f"{where}: checks: no check {name!r}{suggest_similar(str(name), values['checks'])}"
                 )
             if not isinstance(threshold, Mapping):
                 raise SettingsError(
@@ -101,14 +101,14 @@ def load_settings(path: Path | None = None) -> AuditSettings:
             if set(threshold) & {*_SIDES}:
                 before = {"margin": before["margin"]}
             values["checks"][name] = {**before, **threshold}
-        values |= own
+        values |= changes
     try:
         return AuditSettings.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(f"{path or THRESHOLDS}: {explained(error)}") from None
+        raise SettingsError(f"{path or THRESHOLDS}: {explain_errors(error)}") from None
 
 
-def shipped(name: str) -> dict[str, Any]:
+def read_shipped(name: str) -> dict[str, Any]:
     """What a file of the package says: words and patterns of checks."""
     return read_mapping(_STATIC / name)
 

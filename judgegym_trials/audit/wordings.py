@@ -14,7 +14,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import strip_form
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
-from judgegym_trials.audit.settings import read_mapping, shipped
+from judgegym_trials.audit.settings import read_mapping, read_shipped
 from judgegym_trials.judged_rows import list_prompts
 
 SHIPPED = "shipped"
@@ -34,39 +34,41 @@ async def load_wordings(
     Raises:
         SettingsError: the file cannot be read, or has something else than prompts.
     """
-    own = {} if source == SHIPPED else _read_file(Path(source))
+    file_wordings = {} if source == SHIPPED else _read_file(Path(source))
     if _SETTING in settings.ignored:
         return f"a judge of the kind {settings.judge} has no prompt of instructions"
-    if own:
-        return own
+    if file_wordings:
+        return file_wordings
     how = "name a file of your own by --paraphrases"
     if settings.judge_system_prompt is not None:
         return (
             f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
         )
-    asked = [messages for task in tasks for messages in await list_prompts(settings, task)]
-    said = (one for messages in asked for one in messages if one["role"] == "system")
-    prompts = {strip_form(one["content"]) for one in said}
+    conversations = [messages for task in tasks for messages in await list_prompts(settings, task)]
+    system_messages = (
+        message for messages in conversations for message in messages if message["role"] == "system"
+    )
+    prompts = {strip_form(system_message["content"]) for system_message in system_messages}
     if len(prompts) > 1:
         return f"the rows have several prompts, as those with a reference and without one; {how}"
     prompt = next(iter(prompts), "")
-    for wordings in shipped("wordings.yaml").values():
+    for wordings in read_shipped("wordings.yaml").values():
         if all(words in prompt for wording in wordings.values() for words in wording):
-            return {name: _replaced(prompt, wording) for name, wording in wordings.items()}
+            return {name: _replace_words(prompt, wording) for name, wording in wordings.items()}
     return f"there are no shipped wordings of this judge's prompt; {how}"
 
 
-def _replaced(prompt: str, wording: Mapping[str, str]) -> str:
+def _replace_words(prompt: str, wording: Mapping[str, str]) -> str:
     for words, others in wording.items():
         prompt = prompt.replace(words, others)
     return prompt
 
 
 def _read_file(path: Path) -> Mapping[str, str]:
-    found = read_mapping(
+    wordings = read_mapping(
         path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'"
     )
-    for name, prompt in found.items():
+    for name, prompt in wordings.items():
         if (
             not str(name).replace("_", "").replace("-", "").isalnum()
             or not isinstance(prompt, str)
@@ -76,4 +78,4 @@ def _read_file(path: Path) -> Mapping[str, str]:
                 f"--paraphrases: {path}: {name}: expected a name of letters and digits, and a "
                 "prompt as text"
             )
-    return found
+    return wordings

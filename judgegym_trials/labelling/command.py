@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 from judgegym.engine.terminal.output import say, warn
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
+from judgegym.judges.config.one_line_parser import (
+    OneLineParser,
+    make_whole_number_type,
+    parse_share,
+)
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.view.__main__ import add_address
 
@@ -39,17 +43,23 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     )
     amount = parser.add_mutually_exclusive_group()
     rows = "label the first N rows of the draw; a greater N later extends it (default: %(default)s)"
-    amount.add_argument("--rows", type=whole_number(1), default=ROWS, metavar="N", help=rows)
+    amount.add_argument(
+        "--rows", type=make_whole_number_type(1), default=ROWS, metavar="N", help=rows
+    )
     width = "label until the interval of the corrected result is ±X, such as 0.05"
-    amount.add_argument("--half_width", type=share, metavar="X", help=width)
-    add("--seed", type=whole_number(0), help="seed of the draw (default: 0, or that of FILE)")
+    amount.add_argument("--half_width", type=parse_share, metavar="X", help=width)
+    add(
+        "--seed",
+        type=make_whole_number_type(0),
+        help="seed of the draw (default: 0, or that of FILE)",
+    )
     how = (
         "draw from all rows, or within strata of the judge's scores (default: random, or as FILE "
         "was drawn)"
     )
     add("--sampling", choices=("random", "by_score"), help=how)
     overlap = "rows that every labeller gets, for their agreement (default: %(default)s)"
-    add("--overlap", type=whole_number(0), default=OVERLAP, metavar="N", help=overlap)
+    add("--overlap", type=make_whole_number_type(0), default=OVERLAP, metavar="N", help=overlap)
     add_address(parser, PORT)
     words = "add the labels of a file of the same draw, and serve no page"
     add("--import", dest="read", type=Path, metavar="FILE", help=words)
@@ -99,9 +109,11 @@ def _run(flags: argparse.Namespace) -> int:
             _import(session, flags.read)
             return 0
         code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))
-        found = session.labels
-        rows, labellers = len({uid for uid, _ in found.given}), len(found.labellers)
-        say(f"saved in {path}: {len(found.given)} labels (rows: {rows}, labellers: {labellers})")
+        labels = session.labels
+        rows, labellers = len({uid for uid, _ in labels.by_row_and_labeller}), len(labels.labellers)
+        say(
+            f"saved in {path}: {len(labels.by_row_and_labeller)} labels (rows: {rows}, labellers: {labellers})"
+        )
         report = shlex.join(["judgegym", "report", str(flags.run), "--labels", str(path)])
         say(f"Next: the same command goes on; {report}")
         return code
@@ -119,5 +131,5 @@ def _import(session: Session, path: Path) -> None:
         )
         raise SettingsError(f"{path}: {reason}")
     LabelledRows.read(session.run, labels)  # it checks them
-    session.add([*labels.given.values()])
-    say(f"{len(labels.given)} labels added to {session.path}")
+    session.add([*labels.by_row_and_labeller.values()])
+    say(f"{len(labels.by_row_and_labeller)} labels added to {session.path}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.reports.labels.file import Draw, Sampling, Stratum, assign_strata, run_digest
 
 _FIRST = 2
@@ -35,12 +35,12 @@ def describe_draw(
 
 def sort_ids(values: Mapping[str, float], draw: Draw) -> list[str]:
     """Return the ids of all rows in the order in which they are labelled."""
-    shuffled = sorted(values, key=lambda uid: (derive(draw.seed, uid, "draw"), uid))
+    shuffled = sorted(values, key=lambda uid: (derive_seed(draw.seed, uid, "draw"), uid))
     if not draw.strata:
         return shuffled
     strata, sizes, drawn = (
         assign_strata(values),
-        {each.name: each.rows for each in draw.strata},
+        {stratum.name: stratum.rows for stratum in draw.strata},
         Counter[str](),
     )
     places = dict[str, tuple[bool, float]]()

@@ -21,7 +21,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import row_digest
-from judgegym.reports.results.run import SavedRun, objects_in
+from judgegym.reports.results.run import SavedRun, list_objects
 
 BASELINE = "baseline"
 _COMPARES = (
@@ -101,7 +101,7 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
             f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes "
             "it"
         )
-    refused = _refusal(run)
+    refused = _find_refusal(run)
     if refused is not None:
         raise DataError(f"{run.path} cannot be labelled: {refused}")
     judge = run.judge_definition
@@ -110,9 +110,9 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
         if sample.headline is None or sample.headline.weight <= 0:
             continue
         if len(sample.completions) != 1:
-            found = f"row {sample.uid!r} has {len(sample.completions)} completions"
+            problem = f"row {sample.uid!r} has {len(sample.completions)} completions"
             raise DataError(
-                f"{run.path} cannot be labelled: {found}; expected one, which a label is of"
+                f"{run.path} cannot be labelled: {problem}; expected one, which a label is of"
             )
         if judge is not None and judge.has_baselines and BASELINE not in sample.texts:
             raise DataError(
@@ -131,7 +131,7 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
     return values, digests
 
 
-def _refusal(run: SavedRun) -> str | None:
+def _find_refusal(run: SavedRun) -> str | None:
     """Why the rows of a run cannot be labelled; `None` if they can."""
     judge = run.judge_definition
     if wire.lookup(run.config, "env.role") == "judge":
@@ -140,7 +140,7 @@ def _refusal(run: SavedRun) -> str | None:
         return _REFUSED.get(run.environment)
     if "criteria" in judge.fields:
         return _COUNTS_POINTS
-    return _COMPARES if judge.needs_others else None
+    return _COMPARES if judge.needs_group else None
 
 
 def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
@@ -158,8 +158,8 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
         )
         return RowQuestion((QuestionPart("Which response is better?", options),), compares=True)
     if judge is not None and judge.judges_aspects:
-        return _aspect_question(
-            [Aspect.model_validate(each) for each in objects_in(settings, "aspects")]
+        return _make_aspect_question(
+            [Aspect.model_validate(aspect) for aspect in list_objects(settings, "aspects")]
         )
     if run.judge_scale is not None:
         words = (
@@ -167,26 +167,27 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
             if judge is not None and judge.settings is RubricJudgeSettings
             else "How good is the response?"
         )
-        return RowQuestion((QuestionPart(words, _levels(run.judge_scale)),))
+        return RowQuestion((QuestionPart(words, _level_options(run.judge_scale)),))
     if 0 < len(run.judge_labels) < _MOST_KEYS:
         labels = enumerate(run.judge_labels.items(), start=1)
         parts = QuestionPart(
-            "Which label has the response?", tuple(Option(str(key), *each) for key, each in labels)
+            "Which label has the response?",
+            tuple(Option(str(key), *label_value) for key, label_value in labels),
         )
         return RowQuestion((parts,))
     if min(values) < 0 or max(values) > 1:
-        found = f"its values go from {min(values):g} to {max(values):g}"
-        raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")
+        problem = f"its values go from {min(values):g} to {max(values):g}"
+        raise DataError(f"{run.path} cannot be labelled: {problem}; expected values from 0 to 1")
     if {*values} <= {0.0, 1.0}:
         answers = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
         return RowQuestion((QuestionPart("Does the response pass?", answers),))
-    levels = _levels(Scale(1, _LEVELS))
+    levels = _level_options(Scale(1, _LEVELS))
     return RowQuestion(
         (QuestionPart("How good is the response? (1 is bad, 5 is excellent)", levels),)
     )
 
 
-def _levels(scale: Scale) -> tuple[Option, ...]:
+def _level_options(scale: Scale) -> tuple[Option, ...]:
     """An option for each level of a scale, or for five of them where there are more than keys."""
     levels: Sequence[float] = scale.levels
     if len(levels) > _MOST_KEYS:
@@ -203,7 +204,7 @@ def _levels(scale: Scale) -> tuple[Option, ...]:
     )
 
 
-def _aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
+def _make_aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
     options = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
 
     def combine(values: Sequence[float]) -> float:
@@ -214,12 +215,12 @@ def _aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
         return combined_score(aspects, verdicts, "majority")[0]
 
     return RowQuestion(
-        tuple(QuestionPart(each.definition, options, each.name) for each in aspects),
+        tuple(QuestionPart(criterion.definition, options, criterion.name) for criterion in aspects),
         combine=combine,
     )
 
 
-def texts_to_label(
+def list_label_texts(
     sample: Sample[JSON], *, is_first: bool, compares: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the texts that a labeller reads: the row's by title, then the responses by title in the page's order."""

@@ -20,11 +20,11 @@ from aiohttp.typedefs import Handler
 
 from judgegym.engine.terminal.output import warn
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.llm.errors import UserError
 from judgegym.reports.document import document, render
 from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
-from judgegym_trials.labelling.questions import QuestionPart, texts_to_label
+from judgegym_trials.labelling.questions import QuestionPart, list_label_texts
 from judgegym_trials.labelling.session import Precision, Session
 
 CANNOT_TELL = "x"
@@ -45,9 +45,9 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
     import scipy.special  # noqa: F401  # it takes a second, which the first interval need not wait for
 
     secret = secrets.token_urlsafe(16)
-    told = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
+    announcement = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
     return await serve_on_loopback(
-        make_app(session, secret), host, port, told, path=f"{secret}/", opens=opens
+        make_app(session, secret), host, port, announcement, path=f"{secret}/", opens=opens
     )
 
 
@@ -68,16 +68,18 @@ async def _explain_problems(request: web.Request, handler: Handler) -> web.Strea
     try:
         return await handler(request)
     except web.HTTPNotFound:
-        return _page(
+        return _render_page(
             "There is nothing here", {"problem": "The terminal shows the address of the page."}, 404
         )
     except UserError as error:
         warn(str(error))  # and not on the page: paths have the names of models
         problem = "The terminal says why. What was saved before is safe; go back and try again."
-        return _page("This was not saved", {"problem": problem}, 500)
+        return _render_page("This was not saved", {"problem": problem}, 500)
 
 
-def _page(title: str, values: Mapping[str, object] = _EMPTY, status: int = 200) -> web.Response:
+def _render_page(
+    title: str, values: Mapping[str, object] = _EMPTY, status: int = 200
+) -> web.Response:
     body = render(_STATIC / "label.html", title=title, **{**_EMPTY, **values})
     styles, scripts = [_STATIC / "label.css"], [_STATIC / "label.js"]
     parts = document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
@@ -92,34 +94,34 @@ class _Views:
 
     def _make_name(self, uid: str) -> str:
         """Name a row on the page: an id may say whose response it is."""
-        return f"{derive(0, uid, self._secret):016x}"
+        return f"{derive_seed(0, uid, self._secret):016x}"
 
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Ask who is labelling."""
-        return _page("Label responses")
+        return _render_page("Label responses")
 
     async def row(self, request: web.Request) -> web.StreamResponse:
         """Show a labeller's next row, or that there is none."""
         session, query = self._session, request.query
-        labeller = _labeller(query)
+        labeller = _read_labeller(query)
         uid, count, parts = (
             session.next_row(labeller),
             session.count_labels(labeller),
             session.question.parts,
         )
-        precision = in_words(session.precision())
+        precision = format_precision(session.precision())
         shown: dict[str, object] = {
             "labeller": labeller,
             "precision": precision,
             "undoes": count > 0,
         }
         if uid is None:
-            return _page(f"All done: {count} rows", shown)
+            return _render_page(f"All done: {count} rows", shown)
         name = self._make_name(uid)
-        given = query.get("given", "") if query.get("row") == name else ""
-        given = given if _is_answered(parts, given) and len(given) < len(parts) else ""
+        keys = query.get("given", "") if query.get("row") == name else ""
+        keys = keys if _is_answered(parts, keys) and len(keys) < len(parts) else ""
         sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)
-        texts, responses = texts_to_label(
+        texts, responses = list_label_texts(
             sample, is_first=is_first, compares=session.question.compares
         )
         shown |= {
@@ -127,69 +129,69 @@ class _Views:
             "responses": responses,
             "is_valid": sample.status == Status.OK.value,
         }
-        shown |= {"row": name, "given": given, "part": parts[len(given)], "parts": parts}
-        shown |= {"note": query.get("note", ""), "undoes": count > 0 or given}
-        return _page(f"Row {count + 1}", shown)
+        shown |= {"row": name, "given": keys, "part": parts[len(keys)], "parts": parts}
+        shown |= {"note": query.get("note", ""), "undoes": count > 0 or keys}
+        return _render_page(f"Row {count + 1}", shown)
 
     async def label(self, request: web.Request) -> web.StreamResponse:
         """Save the answer to a question about a row, and go on."""
-        form = await _form(request)
+        form = await _read_form(request)
         labeller, note, parts = (
-            _labeller(form),
+            _read_labeller(form),
             form.get("note", "").strip(),
             self._session.question.parts,
         )
         uid, keys = self._uids.get(form.get("row", "")), form.get("given", "") + form.get("key", "")
         if uid is None:
-            return _go_on(labeller)
+            return _redirect_to_row(labeller)
         if form.get("key") == CANNOT_TELL:
             self._session.save(uid, labeller, None, note)
         elif not _is_answered(parts, keys):
             return web.Response(status=400, text="there is no such answer\n")
         elif len(keys) < len(parts):
-            return _go_on(labeller, row=form["row"], given=keys, note=note)
+            return _redirect_to_row(labeller, row=form["row"], given=keys, note=note)
         else:
             self._session.save(uid, labeller, keys, note)
-        return _go_on(labeller)
+        return _redirect_to_row(labeller)
 
     async def undo(self, request: web.Request) -> web.StreamResponse:
         """Take back the last answer about this row, or else the labeller's last label."""
-        form = await _form(request)
-        labeller, given = _labeller(form), form.get("given", "")
-        if given:
-            return _go_on(
-                labeller, row=form.get("row", ""), given=given[:-1], note=form.get("note", "")
+        form = await _read_form(request)
+        labeller, keys = _read_labeller(form), form.get("given", "")
+        if keys:
+            return _redirect_to_row(
+                labeller, row=form.get("row", ""), given=keys[:-1], note=form.get("note", "")
             )
         undone = self._session.undo(labeller)
-        return _go_on(labeller, note="" if undone is None else undone.note)
+        return _redirect_to_row(labeller, note="" if undone is None else undone.note)
 
 
 def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
     """Whether keys are answers to the first questions."""
     options = [{option.key for option in part.options} for part in parts]
     return len(keys) <= len(parts) and all(
-        key in known for key, known in zip(keys, options, strict=False)
+        key in part_keys for key, part_keys in zip(keys, options, strict=False)
     )
 
 
-async def _form(request: web.Request) -> Mapping[str, str]:
+async def _read_form(request: web.Request) -> Mapping[str, str]:
     return {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
 
 
-def _labeller(fields: Mapping[str, str]) -> str:
+def _read_labeller(fields: Mapping[str, str]) -> str:
     name = " ".join(fields.get("labeller", "").split())
     if not 0 < len(name) <= _LONGEST_NAME:
         raise web.HTTPSeeOther("./")
     return name
 
 
-def _go_on(labeller: str, **values: str) -> web.Response:
+def _redirect_to_row(labeller: str, **values: str) -> web.Response:
     """Send the browser to the next row: a page that is loaded again sends nothing twice."""
     address = urlencode({"labeller": labeller, **values}, errors="replace")
     return web.Response(status=303, headers={"Location": f"row?{address}"})
 
 
-def in_words(precision: Precision) -> str:
+def format_precision(precision: Precision) -> str:
     """How precise the corrected result is, without the result."""
     rows = f"{precision.labelled:,} of {precision.goal:,} rows labelled"
     if isinstance(precision.half_width, str):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
 from judgegym.reports.labels.file import Draw, Label, Labels, Sampling, assign_strata, read_labels
@@ -103,23 +103,23 @@ class Session:
         self.order: Sequence[str] = sort_ids(self.values, self.draw)
         self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
-        self._handed: dict[str, str] = {}
+        self._assigned: dict[str, str] = {}
         self._writer = LabelWriter(path)
         if labels.draw is None:
             self._writer.append(self.draw)
 
     def count_labels(self, labeller: str) -> int:
         """Return how many rows a labeller has labelled, with those that they cannot tell."""
-        return sum(who == labeller for _, who in self.labels.given)
+        return sum(who == labeller for _, who in self.labels.by_row_and_labeller)
 
     def next_row(self, labeller: str) -> str | None:
         """Return the id of the row that a labeller gets next, the same one until it is labelled; `None` at the end."""
         while True:
-            uid = self._next(labeller)
+            uid = self._choose_row(labeller)
             if uid is not None:
-                self._handed[labeller] = uid
+                self._assigned[labeller] = uid
                 return uid
-            self._handed.pop(labeller, None)
+            self._assigned.pop(labeller, None)
             if self.plan.half_width is None or self._goal == len(self.order):
                 return None
             half_width = self.precision().half_width
@@ -127,23 +127,27 @@ class Session:
                 return None
             self._goal = min(self._goal + TOP_UP, len(self.order))
 
-    def _next(self, labeller: str) -> str | None:
-        decided = {uid for (uid, _), label in self.labels.given.items() if label.label is not None}
-        elsewhere = {uid for who, uid in self._handed.items() if who != labeller}
+    def _choose_row(self, labeller: str) -> str | None:
+        decided = {
+            uid
+            for (uid, _), label in self.labels.by_row_and_labeller.items()
+            if label.label is not None
+        }
+        elsewhere = {uid for who, uid in self._assigned.items() if who != labeller}
         open_rows = [
             uid
             for place, uid in enumerate(self.order[: self._goal])
-            if (uid, labeller) not in self.labels.given
+            if (uid, labeller) not in self.labels.by_row_and_labeller
             and (place < self.plan.overlap or uid not in decided)
         ]
         shared = {*self.order[: self.plan.overlap]}
         free = [uid for uid in open_rows if uid in shared or uid not in elsewhere]
-        handed = self._handed.get(labeller)
+        handed = self._assigned.get(labeller)
         return handed if handed in open_rows else next(iter(free or open_rows), None)
 
     def is_first(self, uid: str, labeller: str) -> bool:
         """Return whether the policy's response is shown first to a labeller."""
-        return derive(self.draw.seed, uid, f"order for {labeller}") % 2 == 0
+        return derive_seed(self.draw.seed, uid, f"order for {labeller}") % 2 == 0
 
     def save(self, uid: str, labeller: str, keys: str | None, note: str) -> None:
         """Save a label; `keys` are those of the parts, `None` for "cannot tell".
@@ -158,19 +162,23 @@ class Session:
         )
         label, parts = of_keys or (None, {})
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        if self._handed.get(labeller) == uid:
-            del self._handed[labeller]
+        if self._assigned.get(labeller) == uid:
+            del self._assigned[labeller]
         self.add([Label(uid, labeller, label, note=note, at=at, parts=parts)])
 
     def undo(self, labeller: str) -> Label | None:
         """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
         last = next(
-            (label for label in reversed(self.labels.given.values()) if label.labeller == labeller),
+            (
+                label
+                for label in reversed(self.labels.by_row_and_labeller.values())
+                if label.labeller == labeller
+            ),
             None,
         )
         if last is not None:
             self._append(replace(last, label=None, note="", parts={}, undone=True))
-            self._handed[labeller] = last.uid
+            self._assigned[labeller] = last.uid
         return last
 
     def _append(self, label: Label) -> None:
@@ -194,11 +202,13 @@ class Session:
         means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
         labels = np.array([means.get(uid, np.nan) for uid in self._columns.uids])
         columns, kind = replace(self._columns, labels=labels), self._columns.kind(self.run)
-        number, found = columns.corrected(kind), columns.mean(kind)
-        if number.interval is None or isinstance(found, str):
+        number, estimate = columns.to_corrected_number(kind), columns.mean(kind)
+        if number.interval is None or isinstance(estimate, str):
             return Precision(len(means), self._goal, number.reason, target)
         half_width = (number.interval.high - number.interval.low) / 2
-        return Precision(len(means), self._goal, half_width, target, labels_needed(found, target))
+        return Precision(
+            len(means), self._goal, half_width, target, labels_needed(estimate, target)
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -211,16 +221,16 @@ class Session:
             SettingsError: it is another one.
         """
         begun, path = labels.draw, labels.path
-        if begun is None and labels.given:
+        if begun is None and labels.by_row_and_labeller:
             raise SettingsError(
                 f"{path}: its rows are not known to be drawn at random; give another --out"
             )
         if begun is None:
             return describe_draw(self.values, self.digests, how or "random", seed or 0)
-        for name, asked, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
-            if asked not in (None, has):
+        for name, wanted, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
+            if wanted not in (None, has):
                 raise SettingsError(
-                    f"{path} was drawn with --{name}={has}, not {asked}; give another --out"
+                    f"{path} was drawn with --{name}={has}, not {wanted}; give another --out"
                 )
         if begun != describe_draw(self.values, self.digests, begun.how, begun.seed):
             raise SettingsError(

@@ -16,9 +16,9 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from judgegym.judges.core.seeding import generator
-from judgegym.judges.parts.cascade import CascadeSettings, is_kept
-from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
+from judgegym.judges.core.seeding import make_generator
+from judgegym.judges.parts.cascade import CascadeSettings, cheap_judge_decides
+from judgegym.judges.parts.jury import JuryRule, JurySettings, compute_jury_scores
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.statistics.agreement import Interval, sides
 from judgegym.statistics.corrected import t_quantile, wilson
@@ -27,7 +27,7 @@ from judgegym_trials.replay.weights import (
     JuryWeights,
     dawid_skene,
     gain_over,
-    learned_weights,
+    learn_weights,
     log_odds,
 )
 
@@ -106,16 +106,18 @@ class Bench:
             members: whose calls it takes.
             scores: by row; no number where it has none.
         """
-        table, cost = self.table, sum(self.table.costs[each].mean() for each in members)
+        table, cost = self.table, sum(self.table.costs[member].mean() for member in members)
         points = table.agreement(scores, self.reference)
         value = float(points.mean())
         interval = wilson(value, len(points), t_quantile(0.95))
-        found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
+        judge = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
         if kind != JURY:
-            return found
-        of_members = {each: table.agreement(table.scores[each], self.reference) for each in members}
-        best = max(members, key=lambda each: of_members[each].mean())
-        return replace(found, best=best, gain=gain_over(points, of_members[best]))
+            return judge
+        of_members = {
+            voter: table.agreement(table.scores[voter], self.reference) for voter in members
+        }
+        best = max(members, key=lambda candidate: of_members[candidate].mean())
+        return replace(judge, best=best, gain=gain_over(points, of_members[best]))
 
     def jury(self, name: str, members: Sequence[str], settings: JurySettings) -> ReplayedJudge:
         """Measure a jury."""
@@ -123,28 +125,28 @@ class Bench:
 
     def cascade(self, settings: CascadeSettings, cheap: str, strong: str) -> ReplayedJudge:
         """Measure a cascade."""
-        kept, scores, costs = replay_cascade(self.table, settings, cheap, strong)
+        cheap_decides, scores, costs = replay_cascade(self.table, settings, cheap, strong)
         name = f"{cheap} > {strong} {settings.cascade_confidence} {settings.cascade_threshold:.2f}"
-        found = self.measure(CASCADE, name, [cheap, strong], scores)
-        return replace(found, cost=float(costs.mean()), escalated=float(1.0 - kept.mean()))
+        judge = self.measure(CASCADE, name, [cheap, strong], scores)
+        return replace(judge, cost=float(costs.mean()), escalated=float(1.0 - cheap_decides.mean()))
 
     def sweep(self, seed: int) -> Iterator[ReplayedJudge]:
         """Measure every jury (rules × subsets), and every cascade of two members at four thresholds."""
         table, count = self.table, len(self.table.names)
         sizes = range(2, count + 1) if count <= MOST_IN_ALL_SUBSETS else (2, 3, count)
         for members in (subset for size in sizes for subset in combinations(table.names, size)):
-            of = f"({', '.join(members)})" if len(members) < count else "(all)"
+            label = f"({', '.join(members)})" if len(members) < count else "(all)"
             for rule in get_args(JuryRule):
                 if len(members) > 2 or rule not in _FOR_THREE:
-                    yield self.jury(f"{rule} {of}", members, JurySettings(jury_rule=rule))
-            weights = weights_without_labels(table, members)
+                    yield self.jury(f"{rule} {label}", members, JurySettings(jury_rule=rule))
+            weights = estimate_jury_weights(table, members)
             yield self.jury(
-                f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1)
+                f"Dawid-Skene {label}", members, JurySettings(jury_weights=weights, jury_quorum=1)
             )
             if table.labels is not None and not isinstance(
-                learned := learned_scores(table, members, seed), str
+                learned := cross_validate_scores(table, members, seed), str
             ):
-                yield self.measure(JURY, f"learned weights {of}", members, learned)
+                yield self.measure(JURY, f"learned weights {label}", members, learned)
         for cheap, strong in permutations(table.names, 2):
             if table.costs[cheap].mean() > table.costs[strong].mean():
                 continue
@@ -159,7 +161,9 @@ def score_jury(
     table: JudgedTable, members: Sequence[str], settings: JurySettings
 ) -> NDArray[np.float64]:
     """Return the score of a jury by row; no number below its quorum, or where it abstains."""
-    return np.array(jury_scores({name: table.scores[name].tolist() for name in members}, settings))
+    return np.array(
+        compute_jury_scores({name: table.scores[name].tolist() for name in members}, settings)
+    )
 
 
 def replay_cascade(
@@ -174,10 +178,12 @@ def replay_cascade(
         table.numbers.tolist(),
         strict=True,
     )
-    kept = np.array([is_kept(settings, confidence, number) for confidence, number in rows])
-    asked = np.where(kept, settings.cascade_recheck, 1.0)
-    scores = np.where(kept, table.scores[cheap], table.scores[strong])
-    return kept, scores, table.costs[cheap] + asked * table.costs[strong]
+    cheap_decides = np.array(
+        [cheap_judge_decides(settings, confidence, number) for confidence, number in rows]
+    )
+    strong_share = np.where(cheap_decides, settings.cascade_recheck, 1.0)
+    scores = np.where(cheap_decides, table.scores[cheap], table.scores[strong])
+    return cheap_decides, scores, table.costs[cheap] + strong_share * table.costs[strong]
 
 
 def collect_votes(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
@@ -185,17 +191,17 @@ def collect_votes(table: JudgedTable, members: Sequence[str]) -> NDArray[np.floa
     return np.nan_to_num(2.0 * np.stack([table.scores[name] for name in members], axis=1) - 1.0)
 
 
-def weights_by_labels(
+def learn_jury_weights(
     table: JudgedTable, members: Sequence[str], seed: int, without: NDArray[np.bool_] | None = None
 ) -> JuryWeights | str:
-    """Learn the weights of a jury from the labels (`learned_weights`), but for some rows; or say why there are none."""
+    """Learn the weights of a jury from the labels (`learn_weights`), but for some rows; or say why there are none."""
     assert table.labels is not None  # who asks for them has labels
     gold = sides(table.labels)
     chosen = (gold != 0) if without is None else (gold != 0) & ~without
-    return learned_weights(collect_votes(table, members)[chosen], gold[chosen], seed=seed)
+    return learn_weights(collect_votes(table, members)[chosen], gold[chosen], seed=seed)
 
 
-def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
+def estimate_jury_weights(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
     """Return the log-odds of each member's accuracy by Dawid and Skene's model, from 0 to those of 95 %."""
     votes = collect_votes(table, members)
     says = votes != 0
@@ -207,26 +213,26 @@ def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> dict[s
     )
 
 
-def learned_scores(
+def cross_validate_scores(
     table: JudgedTable, members: Sequence[str], seed: int
 ) -> NDArray[np.float64] | str:
     """Return by row the score of a jury whose weights were learned from the labels of other rows."""
-    folds = np.array([generator(seed, uid, "fold").randrange(_FOLDS) for uid in table.uids])
-    found = np.full(len(folds), np.nan)
+    folds = np.array([make_generator(seed, uid, "fold").randrange(_FOLDS) for uid in table.uids])
+    held_out_scores = np.full(len(folds), np.nan)
     for fold in range(_FOLDS):
-        learned = weights_by_labels(table, members, seed, folds == fold)
+        learned = learn_jury_weights(table, members, seed, folds == fold)
         if isinstance(learned, str):
             return learned
         weights = dict(zip(members, learned.weights, strict=True))
         scores = score_jury(table, members, JurySettings(jury_weights=weights, jury_quorum=1))
-        found[folds == fold] = scores[folds == fold]
-    return found
+        held_out_scores[folds == fold] = scores[folds == fold]
+    return held_out_scores
 
 
 def mark_front(candidates: Sequence[ReplayedJudge]) -> list[ReplayedJudge]:
     """Mark the candidates on the Pareto front; return all, the cheapest first."""
-    best, found = -1.0, []
-    for each in sorted(candidates, key=lambda one: (one.cost, -one.value)):
-        found.append(replace(each, is_on_front=each.value > best))
-        best = max(best, each.value)
-    return found
+    best, marked = -1.0, []
+    for candidate in sorted(candidates, key=lambda judge: (judge.cost, -judge.value)):
+        marked.append(replace(candidate, is_on_front=candidate.value > best))
+        best = max(best, candidate.value)
+    return marked

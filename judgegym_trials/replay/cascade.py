@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judgegym.engine.terminal.output import Table, say, show_table
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm.errors import SettingsError
@@ -27,14 +27,14 @@ from judgegym.statistics.cascades import upper_bound
 from judgegym_trials.replay.candidates import replay_cascade
 from judgegym_trials.replay.members import (
     check_preset,
-    check_two,
+    check_two_runs,
     is_preset,
     judge_settings,
     open_members,
     write_preset,
 )
 from judgegym_trials.replay.table import JudgedTable, open_table
-from judgegym_trials.replay.threshold import CascadeThreshold, choose_threshold, rows_for
+from judgegym_trials.replay.threshold import CascadeThreshold, choose_threshold, fewest_rows
 
 UNCERTIFIED = 4
 """The exit code where no threshold can be promised."""
@@ -70,7 +70,7 @@ class CascadeOutcome:
     cost: float
     cost_alone: float
 
-    def cells(self) -> tuple[str, ...]:
+    def format_cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
         accuracy = "–" if self.accuracy is None else percent(self.accuracy)
         return (
@@ -112,7 +112,7 @@ class CascadeTrial:
         """Whether a row is of the half on which the threshold is not chosen."""
         first = np.unique(self.table.units, return_index=True)[1]
         names = [self.table.uids[place] for place in first]
-        return np.array([derive(self.seed, name, "half") >= 2**63 for name in names])[
+        return np.array([derive_seed(self.seed, name, "half") >= 2**63 for name in names])[
             self.table.units
         ]
 
@@ -120,7 +120,7 @@ class CascadeTrial:
         """Choose the threshold on its half; or say why there is none."""
         table, chosen = self.table, np.flatnonzero(~self.is_held_out)
         units, first = np.unique(table.units[chosen], return_index=True)
-        needed = rows_for(self.harm, level=self.certainty)
+        needed = fewest_rows(self.harm, level=self.certainty)
         if len(units) < needed:
             return (
                 f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to "
@@ -138,24 +138,25 @@ class CascadeTrial:
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
         """The settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
-        known = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
+        rules = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
         chosen = {
             "cascade_threshold": max(0.0, threshold),
             "cascade_share": share if threshold >= 0.0 else 1.0,
         }
-        return CascadeSettings.model_validate({**known, **chosen})
+        return CascadeSettings.model_validate({**rules, **chosen})
 
-    def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
+    def measure(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
         """What a cascade does to some rows."""
         table, (cheap, strong) = self.table, self.table.names
-        kept, scores, costs = replay_cascade(table, settings, cheap, strong)
+        cheap_decides, scores, costs = replay_cascade(table, settings, cheap, strong)
         harmed, units = (
-            len(np.unique(table.units[rows & each])) for each in (kept & self.harms, rows)
+            len(np.unique(table.units[rows & selection]))
+            for selection in (cheap_decides & self.harms, rows)
         )
         labels = table.labels
         return CascadeOutcome(
             rows=int(rows.sum()),
-            escalated=float(1.0 - kept[rows].mean()),
+            escalated=float(1.0 - cheap_decides[rows].mean()),
             agreement=float(table.agreement(scores, table.scores[strong])[rows].mean()),
             accuracy=None
             if labels is None
@@ -166,30 +167,30 @@ class CascadeTrial:
             cost_alone=float(table.costs[strong][rows].mean()),
         )
 
-    def outcomes(self) -> Iterator[tuple[float, CascadeOutcome]]:
+    def measure_levels(self) -> Iterator[tuple[float, CascadeOutcome]]:
         """Some ten thresholds, the highest first, with what each does to all rows."""
         confidences = self.table.confidence(self.table.names[0], self.rule)
         levels = np.quantile(confidences, [step / _SHOWN for step in range(_SHOWN)], method="lower")
-        for level in sorted({max(0.0, float(each)) for each in levels}, reverse=True):
-            yield level, self.outcome(self.settings(level), np.full(len(confidences), True))
+        for level in sorted({max(0.0, float(quantile)) for quantile in levels}, reverse=True):
+            yield level, self.measure(self.settings(level), np.full(len(confidences), True))
 
-    def words(self, found: CascadeOutcome, settings: CascadeSettings) -> str:
+    def describe(self, measured: CascadeOutcome, settings: CascadeSettings) -> str:
         """Say what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
         cost = (
-            f", and costs {percent(found.cost / found.cost_alone, 0)} of {strong} alone"
-            if found.cost_alone
+            f", and costs {percent(measured.cost / measured.cost_alone, 0)} of {strong} alone"
+            if measured.cost_alone
             else ""
         )
-        right = "" if found.accuracy is None else f", is right on {percent(found.accuracy)}"
+        right = "" if measured.accuracy is None else f", is right on {percent(measured.accuracy)}"
         return (
             f"{cheap} decides where its confidence ({self.rule}) is above "
             f"{settings.cascade_threshold:.4g} "
             f"(of rows at it, {percent(settings.cascade_share, 0)}); {strong} decides the rest.\n"
-            f"On the {found.rows:,} rows that did not choose it: it escalates "
-            f"{percent(found.escalated)}, agrees with "
-            f"{strong} on {percent(found.agreement)}{right}{cost}.\n"
-            f"Harmed there: {found.harmed:,}, so at most {percent(found.harmed_at_most)} with "
+            f"On the {measured.rows:,} rows that did not choose it: it escalates "
+            f"{percent(measured.escalated)}, agrees with "
+            f"{strong} on {percent(measured.agreement)}{right}{cost}.\n"
+            f"Harmed there: {measured.harmed:,}, so at most {percent(measured.harmed_at_most)} with "
             f"{percent(self.certainty, 0)} certainty; promised: at most {percent(self.harm)}, for "
             "rows of the same "
             "population."
@@ -208,7 +209,7 @@ def run(flags: argparse.Namespace) -> int:
         raise SettingsError(
             f"--out: {flags.out}: with --choose expected FILE.yaml, for the preset of the cascade"
         )
-    check_two(flags.runs)
+    check_two_runs(flags.runs)
     members = open_members(flags.runs)
     if flags.out is not None:
         check_preset(members, built_in_kind(CascadeSettings), flags.out)
@@ -216,7 +217,7 @@ def run(flags: argparse.Namespace) -> int:
     trial = CascadeTrial(
         table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed
     )
-    chosen, outcomes = trial.choose(), [*trial.outcomes()]
+    chosen, outcomes = trial.choose(), [*trial.measure_levels()]
     facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}
     facts |= {
         "confidence": trial.rule,
@@ -224,31 +225,35 @@ def run(flags: argparse.Namespace) -> int:
         "certainty": trial.certainty,
         "seed": trial.seed,
     }
-    facts |= {"thresholds": [{"confidence": level, **asdict(each)} for level, each in outcomes]}
+    facts |= {
+        "thresholds": [{"confidence": level, **asdict(outcome)} for level, outcome in outcomes]
+    }
     if isinstance(chosen, str):
-        rules, said = {}, chosen
+        rules, summary = {}, chosen
         facts |= {"chosen": None, "why": chosen}
     else:
         settings = trial.settings(chosen.confidence, chosen.share_at)
         rules = settings.model_dump(include=_CHOSEN)
-        held_out = trial.outcome(settings, trial.is_held_out)
-        said = trial.words(held_out, settings)
+        held_out = trial.measure(settings, trial.is_held_out)
+        summary = trial.describe(held_out, settings)
         facts |= {"chosen": {**rules, **asdict(chosen)}, "held_out": asdict(held_out)}
     title = (
         f"{' > '.join(table.names)}, {len(table.uids):,} rows; cost of a row in {table.cost_unit}"
     )
     shown = Table(
-        title, _HEADER, tuple((f"≥ {level:.3f}", *each.cells()) for level, each in outcomes)
+        title,
+        _HEADER,
+        tuple((f"≥ {level:.3f}", *row_outcome.format_cells()) for level, row_outcome in outcomes),
     )
 
     def show() -> None:
         show_table(shown)
-        say(said)
+        say(summary)
 
     write_outputs(flags, facts, lambda: (), show)
     if rules and flags.out is not None:
         write_preset(
-            flags.out, judge_settings(members, built_in_kind(CascadeSettings), rules), said
+            flags.out, judge_settings(members, built_in_kind(CascadeSettings), rules), summary
         )
         say(
             f"judgegym score DATA --out FILE --config {flags.out} judges with it, and evaluate "

@@ -9,7 +9,11 @@ from typing import get_args
 
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
+from judgegym.judges.config.one_line_parser import (
+    OneLineParser,
+    make_whole_number_type,
+    parse_share,
+)
 from judgegym.llm.errors import SettingsError
 
 _DESCRIPTION = """Compute a jury or a cascade from finished runs of the same rows, or sweep over all of them, without a
@@ -20,7 +24,7 @@ enough, the strong one the rest. The threshold is chosen on half of the rows wit
 reported on the other half. Exit code 4 if nothing can be promised."""
 _CHOICE: Mapping[str, str | float] = {"confidence": "margin", "keep": 0.98, "certainty": 0.95}
 """The flags of `--choose` alone, with their values if unset."""
-_BESIDE = {
+_DEPENDENT_FLAGS = {
     "jury": ("jury_weights", "jury_quorum", "jury_scale"),
     "cascade": ("cascade_threshold",),
     "choose": tuple(_CHOICE),
@@ -41,24 +45,24 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         metavar="RUN",
         help="a run directory, or a file of score; NAME=RUN names its judge",
     )
-    what = parser.add_mutually_exclusive_group()
+    modes = parser.add_mutually_exclusive_group()
     words = (
         "a jury of all runs: mean, median, trimmed_mean, majority, unanimous; @FILE reads its "
         "settings"
     )
-    what.add_argument("--jury", metavar="RULE", help=words)
+    modes.add_argument("--jury", metavar="RULE", help=words)
     words = (
         "a cascade of two runs, the cheap one first: margin, orders, votes, probability, members, "
         "or @FILE"
     )
-    what.add_argument("--cascade", metavar="RULE", help=words)
+    modes.add_argument("--cascade", metavar="RULE", help=words)
     words = "choose the threshold of a cascade of two runs, the cheap one first"
-    what.add_argument("--choose", action="store_true", help=words)
+    modes.add_argument("--choose", action="store_true", help=words)
     words = "weights of the jury: a=2,b=1; auto: learned from --labels; dawid_skene: without labels"
     add("--jury_weights", metavar="WEIGHTS", help=words)
     add(
         "--jury_quorum",
-        type=whole_number(1),
+        type=make_whole_number_type(1),
         metavar="N",
         help="fewest members with a score (default: the most)",
     )
@@ -82,11 +86,11 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         help="labels of people (judgegym label): what is right is known",
     )
     words = "scores agree if they differ by at most this; if unset, by verdict"
-    add("--tolerance", type=share, metavar="X", help=words)
+    add("--tolerance", type=parse_share, metavar="X", help=words)
     add("--data", metavar="DATA", help="where the rows are, if they have moved since the runs")
     add(
         "--seed",
-        type=whole_number(0),
+        type=make_whole_number_type(0),
         default=0,
         metavar="N",
         help="seed of halves and folds (default: %(default)s)",
@@ -103,9 +107,9 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     words = f"how sure the cheap judge is (default: {_CHOICE['confidence']})"
     add("--confidence", choices=get_args(Confidence), help=words)
     words = f"keep this share of the strong judge's verdicts (default: {_CHOICE['keep']})"
-    add("--keep", type=share, metavar="X", help=words)
+    add("--keep", type=parse_share, metavar="X", help=words)
     words = f"certainty of that promise (default: {_CHOICE['certainty']})"
-    add("--certainty", type=share, metavar="X", help=words)
+    add("--certainty", type=parse_share, metavar="X", help=words)
     return parser
 
 
@@ -136,7 +140,7 @@ def _check_together(flags: argparse.Namespace) -> None:
     Raises:
         SettingsError: one has no effect beside the others.
     """
-    for mode, names in _BESIDE.items():
+    for mode, names in _DEPENDENT_FLAGS.items():
         unused = [
             name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)
         ]

@@ -23,14 +23,20 @@ from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.endpoint import NO_ENDPOINT, STAND_IN_IDENTITY
-from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.config.explaining import read_text_or_file
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import refuse_unknown, slug
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.own_kinds import is_python_name
-from judgegym.judges.scorers.registry import JUDGES, built_in_kind, definition, is_kind, reads
+from judgegym.judges.scorers.registry import (
+    JUDGES,
+    built_in_kind,
+    find_definition,
+    is_kind,
+    reads_setting,
+)
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -41,8 +47,8 @@ from judgegym_trials.replay.recordings import RecordedAnswers, ReplayClient
 
 _PARTS_SETTINGS = [judge.parts.setting for judge in JUDGES.values() if judge.parts is not None]
 """The settings that hold judges."""
-_NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
-_DATA = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
+_SHARED_SETTINGS = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
+_DATA = {setting.name for setting in declared_settings(ScoreSettings) if setting.group == "data"}
 _DATA -= {"out", "labels", "config", "data"}  # which may be another run's own
 
 
@@ -66,14 +72,14 @@ class RecordedJudge:
         kind = text_or_empty(self.run.config.get("judge"))
         if not self.run.is_scored or is_python_name(kind) or not is_kind(kind):
             return False
-        return definition(kind).most_together is None
+        return find_definition(kind).most_together is None
 
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
         config, kind = self.run.config, text_or_empty(self.run.config["judge"])
         settings = AnyJudgeSettings.add_choices([f"judge={kind}"]).model_construct()
-        usual = settings.model_dump(mode="json", exclude=_NOT_OF_A_PART)
-        names = [name for name in sorted(config.keys() & usual) if reads(kind, name)]
+        usual = settings.model_dump(mode="json", exclude=_SHARED_SETTINGS)
+        names = [name for name in sorted(config.keys() & usual) if reads_setting(kind, name)]
         return {
             "judge": kind,
             **{name: config[name] for name in names if config[name] != usual[name]},
@@ -97,11 +103,11 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
         RunDirectoryError: there is no such run, or it is not complete.
         SettingsError: two runs have the same name, or there is one run.
     """
-    given = [
+    named_words = [
         ("", word) if Path(word).exists() or "=" not in word else word.split("=", 1)
         for word in words
     ]
-    runs = [(name, SavedRun.open(Path(word))) for name, word in given]
+    runs = [(name, SavedRun.open(Path(word))) for name, word in named_words]
     models = [text_or_empty(run.config.get("judge_model_name")) or run.judge for _, run in runs]
     members = []
     for (name, run), model in zip(runs, models, strict=True):
@@ -123,7 +129,7 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     return members
 
 
-def check_two(runs: Sequence[str], place: str = "") -> None:
+def check_two_runs(runs: Sequence[str], place: str = "") -> None:
     """Check that there are two runs, as a cascade has; `place` is what the message begins with.
 
     Raises:
@@ -142,10 +148,10 @@ def judge_settings(
         SettingsError: one has no judge that can be a member.
     """
     for member in members:
-        own = text_or_empty(member.run.config.get("judge"))
-        if is_python_name(own):
+        kind_name = text_or_empty(member.run.config.get("judge"))
+        if is_python_name(kind_name):
             raise SettingsError(
-                f"{member.run.path}: a replay runs no file that a run names, and its judge is {own}"
+                f"{member.run.path}: a replay runs no file that a run names, and its judge is {kind_name}"
             )
         if not member.is_judge:
             raise SettingsError(
@@ -181,11 +187,11 @@ def replay_settings(
     first, *others = [
         {name: config[name] for name in sorted(_DATA & config.keys())} for config in configs
     ]
-    for member, other in zip(members[1:], others, strict=True):
-        differing = [name for name in first if first[name] != other.get(name)]
+    for member, other_config in zip(members[1:], others, strict=True):
+        differing = [name for name in first if first[name] != other_config.get(name)]
         if differing:
             raise SettingsError(
-                f"{member.run.path}: its {differing[0]} is {other.get(differing[0])!r}, and that "
+                f"{member.run.path}: its {differing[0]} is {other_config.get(differing[0])!r}, and that "
                 "of "
                 f"{members[0].run.path} is {first[differing[0]]!r}; expected runs on the same data"
             )
@@ -198,12 +204,12 @@ def replay_settings(
         raise SettingsError(
             "some of these runs are of stand-ins (--offline), and others of real judges"
         )
-    own = {
+    fixed = {
         "offline": bool(configs[0].get("offline")),
         "write_report": False,
         "data": data or configs[0].get("data"),
     }
-    return settings_from_keywords(ScoreSettings, {**first, **own, **judge})
+    return settings_from_keywords(ScoreSettings, {**first, **fixed, **judge})
 
 
 def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> ScoreRun:
@@ -277,15 +283,15 @@ def check_out(members: Sequence[RecordedJudge], kind: str, out: Path, data: str 
         resolve_paths(settings.model_copy(update={"out": out}))
 
 
-def write_preset(path: Path, judge: Mapping[str, object], said: str) -> None:
+def write_preset(path: Path, judge: Mapping[str, object], summary: str) -> None:
     """Write the settings of a judge for `judgegym score --config` and `judgegym evaluate prompts --config`.
 
     Args:
         path: the file.
         judge: its settings.
-        said: what was measured, as a comment.
+        summary: what was measured, as a comment.
     """
-    lines = "".join(f"# {line}\n" for line in said.splitlines())
+    lines = "".join(f"# {line}\n" for line in summary.splitlines())
     body = yaml.safe_dump({"env": dict(judge)}, sort_keys=False, allow_unicode=True, width=110)
     write_file(path, f"{lines}\n{body}".encode())
 
@@ -305,20 +311,20 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
             "jury_rule" if kind == built_in_kind(JurySettings) else "cascade_confidence": word
         }, []
     try:
-        read: Any = load_yaml(str(text_or_file(word)).encode())
+        read: Any = load_yaml(str(read_text_or_file(word)).encode())
     except (OSError, ValueError) as error:
         raise SettingsError(f"--{kind} {word}: {error}") from None
     if not isinstance(read, dict):
         raise SettingsError(f"--{kind} {word}: expected settings by name")
-    found = read.get("env", read)
-    if not isinstance(found, dict):
+    rules = read.get("env", read)
+    if not isinstance(rules, dict):
         raise SettingsError(f"--{kind} {word}: env: expected settings by name")
-    if found is read:
-        known = expand_choices(ScoreSettings).model_fields
-        of_kind = [*(name for name in known if name.startswith(f"{kind}_")), _parts_setting(kind)]
-        unknown = [name for name in map(str, found) if name.partition(".")[0] not in known]
+    if rules is read:
+        fields = expand_choices(ScoreSettings).model_fields
+        of_kind = [*(name for name in fields if name.startswith(f"{kind}_")), _parts_setting(kind)]
+        unknown = [name for name in map(str, rules) if name.partition(".")[0] not in fields]
         refuse_unknown(unknown, of_kind, prefix=f"--{kind} {word}: ")
-    names = found.get(_parts_setting(kind)) or {}
-    return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(
+    names = rules.get(_parts_setting(kind)) or {}
+    return {name: value for name, value in rules.items() if name.startswith(f"{kind}_")}, list(
         names
     )

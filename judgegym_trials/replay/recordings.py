@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow, Place
+from judgegym.engine.runs.ledger import AnswerLocation, CallKeys, DiskRowLedger
 from judgegym.engine.runs.recorded_calls import read_answer, read_ledger
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
@@ -37,7 +37,7 @@ _FAILURE = re.compile(
     r"(.*?): (\w+)(?: HTTP (\d+))? after (\d+) requests?; last answer: (.*)", re.DOTALL
 )
 """The text of an `EndpointError`."""
-_Outcome: TypeAlias = "Place | EndpointError"
+_Outcome: TypeAlias = "AnswerLocation | EndpointError"
 """An answer in the file of answers, or a failure."""
 
 
@@ -67,7 +67,7 @@ class RecordedAnswers:
         self._last: dict[tuple[str, str], _Outcome] = {}
         self._keys: dict[str, CallKeys] = defaultdict(CallKeys)
         self._failed_rows = set[str]()
-        lines = sum(1 for _ in read_ledger(run, lambda line: self._note(line.fields())))
+        lines = sum(1 for _ in read_ledger(run, lambda line: self._read_line(line.fields())))
         if not lines:
             raise DataError(
                 f"{run}: it has no ledger of calls to replay; expected a run whose judge asks an "
@@ -75,7 +75,7 @@ class RecordedAnswers:
                 "none, so that judgegym score judges it again at no cost), with --keep_calls"
             )
 
-    def _note(self, line: Mapping[str, Any]) -> None:
+    def _read_line(self, line: Mapping[str, Any]) -> None:
         if "call" in line:
             call = line["call"]
             place = self._file.seek(0, 2)
@@ -84,8 +84,8 @@ class RecordedAnswers:
                 (place, call["has_verdict"])
             ]  # in place of an earlier failure
             self.takes_formats |= RESPONSE_FORMAT in call["parameters"]
-        elif "failed" in line and (found := _FAILURE.fullmatch(line["error"])) is not None:
-            endpoint, kind, status, attempts, answer = found.groups()
+        elif "failed" in line and (match := _FAILURE.fullmatch(line["error"])) is not None:
+            endpoint, kind, status, attempts, answer = match.groups()
             error = EndpointError(
                 FailureKind(kind), endpoint=endpoint, answer=answer, attempts=int(attempts)
             )
@@ -98,30 +98,34 @@ class RecordedAnswers:
             self._failed_rows.add(line["row_failed"])
         elif "resumed" in line:
             for outcomes in (
-                each for row in self._failed_rows for each in self._outcomes[row].values()
+                row_outcomes
+                for row in self._failed_rows
+                for row_outcomes in self._outcomes[row].values()
             ):
                 outcomes[:] = [
-                    each for each in outcomes if not isinstance(each, EndpointError) and each[1]
+                    outcome
+                    for outcome in outcomes
+                    if not isinstance(outcome, EndpointError) and outcome[1]
                 ]
             self._failed_rows.clear()
 
-    def _recorded(self, row: str, key: str, asked: CallKey) -> list[_Outcome]:
+    def _find_recorded(self, row: str, key: str, call: CallKey) -> list[_Outcome]:
         """Return what is recorded of a call with this key; a call takes the first."""
         of_row = self._outcomes[row]
-        return of_row[key] or of_row[asked.component]
+        return of_row[key] or of_row[call.component]
 
-    def holds(self, row: str, asked: CallKey) -> bool:
+    def holds(self, row: str, call: CallKey) -> bool:
         """Return whether the answer or the failure of this call, if it were made now, is recorded."""
-        return bool(self._recorded(row, self._keys[row].following(asked), asked))
+        return bool(self._find_recorded(row, self._keys[row].peek_key(call), call))
 
-    def take(self, row: str, asked: CallKey) -> ChatResponse | EndpointError | None:
+    def take(self, row: str, call: CallKey) -> ChatResponse | EndpointError | None:
         """Return the answer or the failure of a call that is made now; `None` if none is recorded.
 
         A call that was made once and is made again gets the same answer at no cost (equal responses
         of a row shared it), or fails again.
         """
-        key = self._keys[row].begun(asked)
-        recorded, request = self._recorded(row, key, asked), (row, key.rpartition(".")[0])
+        key = self._keys[row].begin_key(call)
+        recorded, request = self._find_recorded(row, key, call), (row, key.rpartition(".")[0])
         is_paid = bool(recorded)
         if recorded:
             self._last[request] = recorded.pop(0)
@@ -137,7 +141,7 @@ class RecordedAnswers:
 def _current_uid() -> str:
     """The row whose calls are made."""
     row = current_row()
-    return row.key[0] if isinstance(row, LedgerOfRow) else ROW.get()
+    return row.key[0] if isinstance(row, DiskRowLedger) else ROW.get()
 
 
 class ReplayClient(ChatClient):
@@ -150,25 +154,27 @@ class ReplayClient(ChatClient):
 
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Answer for another judge, with the same meter."""
-        other = ReplayClient(self.recorded, settings)
-        other.meter = self.meter
-        self.siblings.append(other)
-        return other
+        client = ReplayClient(self.recorded, settings)
+        client.meter = self.meter
+        self.siblings.append(client)
+        return client
 
     def holds(
         self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any
     ) -> bool:
         """Whether the call is recorded: what was asked in words, after a refused format, is asked in words again."""
         parameters = self._parameters("default", "default", how.get("extra"), how.get("seed"))
-        recorded, own = self._recorded(call_key(name, vote, self._model, messages, parameters))
-        return recorded.holds(_current_uid(), own)
+        recorded, member_call = self._find_recording(
+            call_key(name, vote, self._model, messages, parameters)
+        )
+        return recorded.holds(_current_uid(), member_call)
 
-    def _recorded(self, asked: CallKey) -> tuple[RecordedAnswers, CallKey]:
+    def _find_recording(self, call: CallKey) -> tuple[RecordedAnswers, CallKey]:
         """The run that answers a call, and the call as that run made it."""
-        member, _, component = asked.component.partition("/")
-        return self.recorded[member], replace(asked, component=component)
+        member, _, component = call.component.partition("/")
+        return self.recorded[member], replace(call, component=component)
 
-    async def _one(self, send: object, asked: CallKey, *how: Any) -> ChatResponse:
+    async def _ask_one(self, send: object, call: CallKey, *how: Any) -> ChatResponse:
         """Take the recorded answer.
 
         Raises:
@@ -177,23 +183,23 @@ class ReplayClient(ChatClient):
         """
         record: RequestRecord = how[-1]
         row = _current_uid()
-        recorded, own = self._recorded(asked)
-        found = recorded.take(row, own)
-        if found is None:
+        recorded, member_call = self._find_recording(call)
+        outcome = recorded.take(row, member_call)
+        if outcome is None:
             raise DataError(
-                f"{recorded.run}: the call {own.component} of {row} to {own.model} is not "
+                f"{recorded.run}: the call {member_call.component} of {row} to {member_call.model} is not "
                 "recorded; expected the data "
                 "and the settings with which the run was made"
             )
-        for _ in range(found.attempts):
-            record.leaves()
-        self.meter.usage += found.usage
-        if isinstance(found, EndpointError):
+        for _ in range(outcome.attempts):
+            record.note_sent()
+        self.meter.usage += outcome.usage
+        if isinstance(outcome, EndpointError):
             if recorded.takes_formats:  # then a failure is no refusal of the format
-                self.formats.taken_by.add(found.endpoint)
-            raise found
-        self.meter.answered += found.attempts > 0
-        return found
+                self.formats.taken_by.add(outcome.endpoint)
+            raise outcome
+        self.meter.answered += outcome.attempts > 0
+        return outcome
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord

@@ -33,7 +33,7 @@ from judgegym_trials.replay.candidates import (
 )
 from judgegym_trials.replay.members import (
     check_out,
-    check_two,
+    check_two_runs,
     is_preset,
     judge_settings,
     open_members,
@@ -47,7 +47,7 @@ from judgegym_trials.replay.weights import JuryWeights
 
 AUTO, UNLABELLED = "auto", "dawid_skene"
 """Values of --jury_weights."""
-_GIVEN = ("jury_weights", "jury_quorum", "jury_scale", "cascade_threshold")
+_RULE_FLAGS = ("jury_weights", "jury_quorum", "jury_scale", "cascade_threshold")
 """Flags that are settings of the jury or the cascade."""
 _STATIC = Path(__file__).parent / "static"
 _WIDTH, _HEIGHT = 640, 360
@@ -83,14 +83,18 @@ class ReplayReport:
         """Return the table of some judges."""
         title = f"{len(self.candidates):,} judges on {self.rows:,} recorded rows: {self.value}"
         header = "judge", "value", "95 %", f"cost ({self.cost_unit})", "escalated", "front"
-        return Table(title, header, tuple(map(_cells, shown)))
+        return Table(title, header, tuple(map(_format_cells, shown)))
 
     def show(self) -> None:
         """Print single judges, the front, and what was asked for by name; the page has all."""
         few = len(self.candidates) <= 20
         show_table(
             self.table(
-                [one for one in self.candidates if few or one.is_on_front or one.kind == SINGLE]
+                [
+                    judge
+                    for judge in self.candidates
+                    if few or judge.is_on_front or judge.kind == SINGLE
+                ]
             )
         )
         for line in self.said:
@@ -99,8 +103,8 @@ class ReplayReport:
     def html(self) -> Iterator[bytes]:
         """Write the page, part by part: no script, no network, every text escaped."""
         costs, values = (
-            [each.cost for each in self.candidates],
-            [each.value for each in self.candidates],
+            [candidate.cost for candidate in self.candidates],
+            [judge.value for judge in self.candidates],
         )
         ends = {
             "least_cost": min(costs),
@@ -119,27 +123,27 @@ class ReplayReport:
         yield from document(title=table.title, body=body, styles=[_STATIC / "replay.css"])
 
 
-def _cells(each: ReplayedJudge) -> tuple[str, ...]:
-    escalated = "" if each.escalated is None else percent(each.escalated)
-    interval = f"{each.interval.low:.3f} to {each.interval.high:.3f}"
+def _format_cells(judge: ReplayedJudge) -> tuple[str, ...]:
+    escalated = "" if judge.escalated is None else percent(judge.escalated)
+    interval = f"{judge.interval.low:.3f} to {judge.interval.high:.3f}"
     return (
-        each.name,
-        f"{each.value:.3f}",
+        judge.name,
+        f"{judge.value:.3f}",
         interval,
-        f"{each.cost:.3g}",
+        f"{judge.cost:.3g}",
         escalated,
-        "yes" if each.is_on_front else "",
+        "yes" if judge.is_on_front else "",
     )
 
 
-def _jury_words(each: ReplayedJudge, value: str) -> str:
+def _describe_gain(judge: ReplayedJudge, value: str) -> str:
     """Say whether a jury beats its best member, by how much, with what certainty."""
-    gain, at_least = each.gain or (0.0, 0.0)
+    gain, at_least = judge.gain or (0.0, 0.0)
     by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90 % certainty"
     if at_least > 0.0:
-        return f"{each.name} beats its best member, {each.best}: {by}."
+        return f"{judge.name} beats its best member, {judge.best}: {by}."
     return (
-        f"{each.name} is not known to beat its best member, {each.best}: {by}. {each.best} alone "
+        f"{judge.name} is not known to beat its best member, {judge.best}: {by}. {judge.best} alone "
         "costs less."
     )
 
@@ -160,10 +164,12 @@ def run(flags: argparse.Namespace) -> int:
             "--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE"
         )
     if flags.cascade:
-        check_two(flags.runs, "--cascade: ")
+        check_two_runs(flags.runs, "--cascade: ")
     members = open_members(flags.runs)
     rules, names = read_rules(word, kind) if word else ({}, [])
-    rules |= {name: getattr(flags, name) for name in _GIVEN if getattr(flags, name) is not None}
+    rules |= {
+        name: getattr(flags, name) for name in _RULE_FLAGS if getattr(flags, name) is not None
+    }
     if names:
         if len(names) != len(members):
             raise SettingsError(
@@ -181,7 +187,7 @@ def run(flags: argparse.Namespace) -> int:
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.from_table(table, flags.reference)
-    candidates, said = (
+    candidates, sentences = (
         [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names],
         list[str](),
     )
@@ -190,16 +196,21 @@ def run(flags: argparse.Namespace) -> int:
             bench.cascade(settings_from_keywords(CascadeSettings, rules), *table.names)
         )
     elif flags.jury:
-        candidates.append(_jury(flags, rules, bench))
+        candidates.append(_measure_jury(flags, rules, bench))
         is_known = table.labels is not None or flags.reference is not None
-        said += [_jury_words(candidates[-1], bench.value)] if is_known else []
+        sentences += [_describe_gain(candidates[-1], bench.value)] if is_known else []
     if flags.sweep:
         candidates += bench.sweep(flags.seed)
-        said.append(_SELECTION)
-    if any(each.kind == JURY for each in candidates):
-        said.append(_HARM)
+        sentences.append(_SELECTION)
+    if any(candidate.kind == JURY for candidate in candidates):
+        sentences.append(_HARM)
     report = ReplayReport(
-        bench.value, table.cost_unit, len(table.uids), table.left_out, mark_front(candidates), said
+        bench.value,
+        table.cost_unit,
+        len(table.uids),
+        table.left_out,
+        mark_front(candidates),
+        sentences,
     )
     write_outputs(flags, asdict(report), report.html, report.show)
     if flags.out is None:
@@ -207,13 +218,13 @@ def run(flags: argparse.Namespace) -> int:
     judge = judge_settings(members, kind, rules)
     settings = replay_settings(members, judge, flags.data)
     if is_preset(flags.out):
-        write_preset(flags.out, judge, "\n".join(said))
+        write_preset(flags.out, judge, "\n".join(sentences))
         return 0
     show_result(event_loop.run(replay_run(members, settings, flags.out)), flags.out)
     return 0
 
 
-def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> ReplayedJudge:
+def _measure_jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> ReplayedJudge:
     """Measure the jury that was asked for; its settings go into `rules`."""
     table, learned = bench.table, None
     if flags.jury_weights in (AUTO, UNLABELLED):
@@ -229,15 +240,15 @@ def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> Re
         settings.check_members(table.names)
     except ValueError as error:
         raise SettingsError(f"--jury: {error}") from None
-    found = bench.jury(f"jury: {settings.jury_rule}", table.names, settings)
+    judge = bench.jury(f"jury: {settings.jury_rule}", table.names, settings)
     if learned is None:
-        return found
-    of_others = measuring.learned_scores(table, table.names, flags.seed)
+        return judge
+    of_others = measuring.cross_validate_scores(table, table.names, flags.seed)
     if not isinstance(
         of_others, str
     ):  # the labels of a row say nothing of weights that were learned from them
-        found = bench.measure(JURY, found.name, table.names, of_others)
-    return replace(found, best=table.names[learned.best], gain=(learned.gain, learned.at_least))
+        judge = bench.measure(JURY, judge.name, table.names, of_others)
+    return replace(judge, best=table.names[learned.best], gain=(learned.gain, learned.at_least))
 
 
 def _set_weights(
@@ -249,16 +260,16 @@ def _set_weights(
             f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean"
         )
     if flags.jury_weights == UNLABELLED:
-        rules["jury_weights"] = {**measuring.weights_without_labels(table, table.names)}
+        rules["jury_weights"] = {**measuring.estimate_jury_weights(table, table.names)}
         return None
     if table.labels is None:
         raise SettingsError(
             f"--jury_weights {AUTO}: expected --labels, from which they are learned"
         )
-    learned = measuring.weights_by_labels(table, table.names, flags.seed)
+    learned = measuring.learn_jury_weights(table, table.names, flags.seed)
     if isinstance(learned, str):
         raise SettingsError(f"--jury_weights {AUTO}: {learned}")
     rules["jury_weights"] = {
-        name: round(each, 6) for name, each in zip(table.names, learned.weights, strict=True)
+        name: round(weight, 6) for name, weight in zip(table.names, learned.weights, strict=True)
     }
     return learned

@@ -24,9 +24,14 @@ from numpy.typing import NDArray
 from judgegym.engine.records import Sample
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.judges.core.tasks import split_task
-from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, CascadeSettings, row_number
+from judgegym.judges.parts.cascade import (
+    CONFIDENCE_DIGITS,
+    CascadeJudge,
+    CascadeSettings,
+    row_number,
+)
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
@@ -90,12 +95,12 @@ class JudgedTable:
     left_out: int
 
     def agreement(
-        self, one: NDArray[np.float64], other: NDArray[np.float64]
+        self, first: NDArray[np.float64], second: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return by row how far two scores agree: 1, ½ if one of them is no verdict, 0; with a tolerance 1 or 0."""
         if self.tolerance is not None:
-            return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
-        return 1.0 - np.abs(np.nan_to_num(sides(one)) - np.nan_to_num(sides(other))) / 2.0
+            return (np.abs(first - second) <= self.tolerance + 1e-9).astype(float)
+        return 1.0 - np.abs(np.nan_to_num(sides(first)) - np.nan_to_num(sides(second))) / 2.0
 
     def confidence(self, name: str, rule: str) -> NDArray[np.float64]:
         """Return how sure a member is of each row's unit by a rule.
@@ -103,10 +108,10 @@ class JudgedTable:
         Raises:
             SettingsError: it does not know the rule.
         """
-        known = self.confidences[name]
-        if rule not in known:
-            raise SettingsError(f"{name} knows {', '.join(known)}, and not {rule}")
-        return known[rule]
+        by_rule = self.confidences[name]
+        if rule not in by_rule:
+            raise SettingsError(f"{name} knows {', '.join(by_rule)}, and not {rule}")
+        return by_rule[rule]
 
 
 def open_table(
@@ -146,7 +151,8 @@ def open_table(
         uid for uid in everything if _belong_to_one_row([run.get(uid) for run in runs.values()])
     ]
     scores = {
-        each.name: {uid: _score(runs[each.name][uid], each) for uid in uids} for each in members
+        judge.name: {uid: _row_score(runs[judge.name][uid], judge) for uid in uids}
+        for judge in members
     }
     uids = [uid for uid in uids if strong is None or not math.isnan(scores[strong][uid])]
     if not uids:
@@ -157,26 +163,31 @@ def open_table(
         for uid in uids
         if gold is not None and uid in gold
     }
-    for given in [] if labels is None else labels.given.values():
-        if given.row and given.row != shown.get(given.uid, given.row):
+    for human_label in [] if labels is None else labels.by_row_and_labeller.values():
+        if human_label.row and human_label.row != shown.get(human_label.uid, human_label.row):
             raise DataError(
-                f"{flags.labels}: row {given.uid!r} has another response in {members[0].run.path}"
+                f"{flags.labels}: row {human_label.uid!r} has another response in {members[0].run.path}"
             )
     uids = [uid for uid in uids if gold is None or uid in gold]
     if not uids:
         raise DataError(f"{flags.labels}: no row of the runs has a label")
-    calls = {name: [_costs(run[uid]) for uid in uids] for name, run in runs.items()}
+    calls = {name: [_call_costs(run[uid]) for uid in uids] for name, run in runs.items()}
     costs = {name: np.array([*map(sum, of_judge)]) for name, of_judge in calls.items()}
     is_known = not any(np.isnan(of_judge).any() for of_judge in costs.values())
     if not is_known:
         costs = {
             name: np.array([*map(len, of_judge)], dtype=float) for name, of_judge in calls.items()
         }
-    said = {
-        each.name: _confidences(each, runs[each.name], flags.data, replays=replays)
-        for each in members
+    confidences = {
+        recorded.name: _measure_confidences(
+            recorded, runs[recorded.name], flags.data, replays=replays
+        )
+        for recorded in members
     }
-    first = next((said[each.name] for each in members if each.is_judge), said[members[0].name])
+    first = next(
+        (confidences[replayed.name] for replayed in members if replayed.is_judge),
+        confidences[members[0].name],
+    )
     _, units = np.unique([first[uid].unit for uid in uids], return_inverse=True)
     return JudgedTable(
         names=tuple(runs),
@@ -188,7 +199,7 @@ def open_table(
         cost_unit="US dollars" if is_known else "calls",
         confidences={
             name: _group_by_rule([of_run[uid].by_rule for uid in uids], units)
-            for name, of_run in said.items()
+            for name, of_run in confidences.items()
         },
         units=units,
         numbers=np.array([first[uid].number for uid in uids]),
@@ -201,15 +212,15 @@ def open_table(
 def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
     """Whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
     empty = Status.INVALID_COMPLETION.value
-    asked = [
-        each
-        for each in samples
-        if each is not None and each.judgment is not None and each.status != empty
+    judged = [
+        sample
+        for sample in samples
+        if sample is not None and sample.judgment is not None and sample.status != empty
     ]
-    return len(asked) == len(samples) and len({*map(row_digest, asked)}) == 1
+    return len(judged) == len(samples) and len({*map(row_digest, judged)}) == 1
 
 
-def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
+def _row_score(sample: Sample[JSON], member: RecordedJudge) -> float:
     if sample.status != Status.OK.value or sample.headline is None or not sample.headline.weight:
         return math.nan
     score = sample.headline.value
@@ -221,41 +232,50 @@ def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
     return score
 
 
-def _costs(sample: Sample[JSON]) -> list[float]:
+def _call_costs(sample: Sample[JSON]) -> list[float]:
     """The cost of each call."""
     runs = list((sample.run.judge_calls or {}).values()) or list(sample.run.policy_calls)
     return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
 
 
 def _group_by_rule(
-    said: Sequence[Mapping[str, float]], units: NDArray[np.int64]
+    confidences: Sequence[Mapping[str, float]], units: NDArray[np.int64]
 ) -> Mapping[str, NDArray[np.float64]]:
     """The confidences of each row's unit by rule; a scored row without one has 0, as in use."""
-    found = {}
-    for rule in dict.fromkeys(rule for each in said for rule in each):
+    by_rule = {}
+    for rule in dict.fromkeys(rule for row in confidences for rule in row):
         lowest = np.full(units.max() + 1, np.inf)
-        np.minimum.at(lowest, units, [each.get(rule, 0.0) if each else NEVER for each in said])
-        found[rule] = lowest[units].round(DIGITS)
-    return found
+        np.minimum.at(
+            lowest,
+            units,
+            [
+                row_confidences.get(rule, 0.0) if row_confidences else NEVER
+                for row_confidences in confidences
+            ],
+        )
+        by_rule[rule] = lowest[units].round(CONFIDENCE_DIGITS)
+    return by_rule
 
 
-def _confidences(
+def _measure_confidences(
     member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None, *, replays: bool
 ) -> Mapping[str, RowConfidence]:
     """How sure a run's judge is of each row: by its recorded answers if it is replayed, else by its scores."""
     if replays and member.is_judge:
-        return event_loop.run(_replayed(member, data))
-    found = {}
+        return event_loop.run(_replay_confidences(member, data))
+    by_uid = {}
     for uid, sample in samples.items():
-        score = _score(sample, member)
+        score = _row_score(sample, member)
         by_rule = {} if math.isnan(score) else {"margin": abs(2.0 * score - 1.0)}
         if by_rule and len(sample.orders) > 1:
             by_rule["orders"] = 1.0 - (max(sample.orders.values()) - min(sample.orders.values()))
-        found[uid] = RowConfidence(by_rule, uid, derive(0, uid, "cascade") / 2**64)
-    return found
+        by_uid[uid] = RowConfidence(by_rule, uid, derive_seed(0, uid, "cascade") / 2**64)
+    return by_uid
 
 
-async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, RowConfidence]:
+async def _replay_confidences(
+    member: RecordedJudge, data: str | None
+) -> Mapping[str, RowConfidence]:
     """What the judge of a run says of its confidences, from its recorded answers.
 
     The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those
@@ -264,18 +284,20 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
     pair = [member, replace(member, name=f"{member.name}_again")]
     settings = replay_settings(pair, judge_settings(pair, built_in_kind(CascadeSettings), {}), data)
     run = open_scoring([member], settings, Path("replay.jsonl"))
-    cascade, tasks, found = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
+    cascade, tasks, by_uid = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
     for number, first in enumerate(tasks.first_equal):
-        if not tasks.places.find_task_positions(number):
+        if not tasks.response_index.find_task_positions(number):
             continue  # the row could not be judged
         task = tasks[number]
         ROW.set(tasks.uid(first))  # the calls of equal rows are recorded with the first
         cases, places = split_task(cascade.cheap.judge, task.judge_task)
         judgments = [await cascade.judge_part(cascade.cheap, case) for case in cases]
-        said = [{} if judgment.score is None else judgment.confidences for judgment in judgments]
+        confidences = [
+            {} if judgment.score is None else judgment.confidences for judgment in judgments
+        ]
         at = row_number(settings.seed, task.judge_task, "cascade")
         for uid, place in zip(task.uids, places, strict=True):
-            found[uid] = RowConfidence(
-                said[place[0]] if isinstance(place, tuple) else {}, task.uid, at
+            by_uid[uid] = RowConfidence(
+                confidences[place[0]] if isinstance(place, tuple) else {}, task.uid, at
             )
-    return found
+    return by_uid

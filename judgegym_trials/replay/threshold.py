@@ -43,7 +43,7 @@ class CascadeThreshold:
     rows: int
 
 
-def rows_for(harm: float, *, level: float) -> int:
+def fewest_rows(harm: float, *, level: float) -> int:
     """Return with how many rows a threshold can be certified at all: with none harmed, 1 − (1 − level)^(1/rows)."""
     return math.ceil(math.log(1.0 - level) / math.log(1.0 - harm))
 
@@ -73,25 +73,25 @@ def choose_threshold(
         ValueError: the sequences differ in length.
     """
     rows = sorted(zip(confidences, orders, harms, strict=True), key=lambda row: (-row[0], row[1]))
-    needed = rows_for(harm, level=level)
+    needed = fewest_rows(harm, level=level)
     if len(rows) < needed:
         promise = f"to promise {percent(harm)} with {percent(level, 0)} certainty"
         return f"not enough rows: {len(rows)}, and {promise} takes {needed}"
-    found: CascadeThreshold | None = None
+    threshold: CascadeThreshold | None = None
     for step in range(1, _STEPS + 1):
-        kept = round(len(rows) * step / _STEPS)
-        harmed = sum(is_harm for _, _, is_harm in rows[:kept])
+        count = round(len(rows) * step / _STEPS)
+        harmed = sum(is_harm for _, _, is_harm in rows[:count])
         bound = upper_bound(harmed, len(rows), level=level)
         if bound > harm:
             break
-        last = rows[kept - 1][0]
+        last = rows[count - 1][0]
         at = [place for place, (confidence, _, _) in enumerate(rows) if confidence == last]
-        share = (kept - at[0]) / len(at)
-        found = CascadeThreshold(last, share, kept / len(rows), harmed, bound, len(rows))
-    if found is None:
+        share = (count - at[0]) / len(at)
+        threshold = CascadeThreshold(last, share, count / len(rows), harmed, bound, len(rows))
+    if threshold is None:
         least = percent(1 / _STEPS, 0)
         return (
             f"not even the surest {least} of the rows keeps the promise of {percent(harm)}: "
             "escalate all"
         )
-    return found
+    return threshold

@@ -6,7 +6,7 @@ right sign, ½ for a tie.
 
 Guarantees: no weight is negative (negative weights look best on the rows that they were learned
 from, and break on others). Learned weights are a jury only where labels say that it beats its best
-member: `learned_weights` falls back to that member, whose ties the others decide.
+member: `learn_weights` falls back to that member, whose ties the others decide.
 
 What is promised holds for the population that the labels came from.
 
@@ -54,8 +54,8 @@ def points(votes: Floats, gold: Floats) -> Floats:
     """Return the points of verdicts: 1 for gold's sign, ½ for 0, else 0."""
     import numpy as np  # late, as everywhere in this package
 
-    found: Floats = (1.0 + np.sign(votes) * gold) / 2.0
-    return found
+    row_points: Floats = (1.0 + np.sign(votes) * gold) / 2.0
+    return row_points
 
 
 def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
@@ -67,7 +67,7 @@ def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
     return gain, gain - float(stats.norm.ppf(0.9) * stats.sem(gains)) if len(gains) > 1 else -1.0
 
 
-def learned_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeights | str:
+def learn_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeights | str:
     """Learn weights from labels: the best single member unless a jury is better with certainty.
 
     The members' ties are decided by clipped log-odds of the others. A logistic regression with
@@ -93,16 +93,16 @@ def learned_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeight
     folds = np.random.default_rng(seed).permutation(rows) % _FOLDS
     of_jury, of_single = np.empty(rows), np.empty(rows)
     for fold in range(_FOLDS):
-        held_out, kept = folds == fold, folds != fold
+        held_out, training = folds == fold, folds != fold
         of_jury[held_out] = points(
-            votes[held_out] @ _logistic(votes[kept], gold[kept]), gold[held_out]
+            votes[held_out] @ _fit_logistic(votes[training], gold[training]), gold[held_out]
         )
         of_single[held_out] = points(
-            votes[held_out] @ _single(votes[kept], gold[kept]), gold[held_out]
+            votes[held_out] @ _single_weights(votes[training], gold[training]), gold[held_out]
         )
     gain, at_least = gain_over(of_jury, of_single)
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
-    weights = _logistic(votes, gold) if at_least > 0.0 else _single(votes, gold)
+    weights = _fit_logistic(votes, gold) if at_least > 0.0 else _single_weights(votes, gold)
     return JuryWeights(tuple(weights.tolist()), best, gain, at_least)
 
 
@@ -111,24 +111,24 @@ def log_odds(accuracies: Floats) -> Floats:
     import numpy as np
 
     clipped = np.clip(accuracies, 0.5, _MOST_CERTAIN)
-    found: Floats = np.log(clipped / (1.0 - clipped))
-    return found
+    odds: Floats = np.log(clipped / (1.0 - clipped))
+    return odds
 
 
-def _single(votes: Floats, gold: Floats) -> Floats:
+def _single_weights(votes: Floats, gold: Floats) -> Floats:
     """Return weights with which the best member decides, and the others only its ties."""
     import numpy as np
 
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
-    right, said = (np.sign(votes) == gold[:, None]).sum(axis=0), (votes != 0).sum(axis=0)
-    weights = log_odds((right + 1.0) / (said + 2.0))
+    right, counts = (np.sign(votes) == gold[:, None]).sum(axis=0), (votes != 0).sum(axis=0)
+    weights = log_odds((right + 1.0) / (counts + 2.0))
     weights[best] = 0.0
     # A vote may be of half a certainty (one order of two), and still decides.
     weights[best] = 10.0 * weights.sum() + 1.0
     return weights
 
 
-def _logistic(votes: Floats, gold: Floats) -> Floats:
+def _fit_logistic(votes: Floats, gold: Floats) -> Floats:
     """Return the weights of a logistic regression without intercept, each 0 or more."""
     import numpy as np
     from scipy.optimize import minimize
@@ -140,8 +140,8 @@ def _logistic(votes: Floats, gold: Floats) -> Floats:
 
     members = votes.shape[1]
     start, bounds = np.full(members, 0.5), [(0.0, None)] * members
-    found: Floats = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
-    return found
+    fitted: Floats = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+    return fitted
 
 
 def dawid_skene(
@@ -164,17 +164,17 @@ def dawid_skene(
     """
     import numpy as np
 
-    said = (np.array(verdicts, dtype=float)[..., None] == np.arange(classes)).astype(float)
-    counts = said.sum(axis=1)
+    one_hot = (np.array(verdicts, dtype=float)[..., None] == np.arange(classes)).astype(float)
+    counts = one_hot.sum(axis=1)
     chances = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1.0)
     chances /= chances.sum(axis=1, keepdims=True)
     before = -np.inf
     for _ in range(rounds):
         shares = chances.mean(axis=0)
-        errors = np.einsum("rt,rmv->mtv", chances, said)
+        errors = np.einsum("rt,rmv->mtv", chances, one_hot)
         errors /= np.maximum(errors.sum(axis=2, keepdims=True), 1e-300)
         logs = np.log(np.maximum(errors, 1e-10))
-        joint = np.log(np.maximum(shares, 1e-10)) + np.einsum("rmv,mtv->rt", said, logs)
+        joint = np.log(np.maximum(shares, 1e-10)) + np.einsum("rmv,mtv->rt", one_hot, logs)
         highest = joint.max(axis=1, keepdims=True)
         likelihoods = np.exp(joint - highest)
         chances = likelihoods / likelihoods.sum(axis=1, keepdims=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.reports.run_page.groups import group_contents
-from judgegym.reports.run_page.rows import run_contents
+from judgegym.reports.run_page.groups import read_group_page
+from judgegym.reports.run_page.rows import read_run_page
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject
 from tests.conformance.test_resume_process import FLAGS
@@ -16,7 +16,7 @@ from tests.core.reports.objects import objects
 def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(
     subject: Subject, undisturbed: Undisturbed
 ) -> None:
-    head, read_items = run_contents(undisturbed.files.path)
+    head, read_items = read_run_page(undisturbed.files.path)
     items = objects([[*each] for each in read_items()])
     samples = {sample["uid"]: sample for sample in undisturbed.files.samples}
     assert head["total"] == len(items) == len(samples)
@@ -59,7 +59,7 @@ def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(
 @pytest.mark.slow
 def test_each_group_is_on_the_page_with_the_calls_of_its_rollouts(lab: Lab) -> None:
     assert lab.process(*FLAGS).code == 0
-    items = objects([[*each] for each in group_contents(lab.groups_path())[1]()])
+    items = objects([[*each] for each in read_group_page(lab.groups_path())[1]()])
     calls = list(read_calls(lab.groups_path().with_suffix(".run")))
     assert len(items) == len({call.group for call in calls})
     shown = [call for _, detail in items for view in detail.completions for call in view.calls]

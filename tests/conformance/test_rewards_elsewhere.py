@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
+from judgegym_trainers.single_turn import EnvironmentSource, close_all, get_environment
 from tests.conformance.lab import Lab
 from tests.conformance.lab import opened as laboratory
 from tests.conformance.subjects import KEYS, Subject
@@ -45,11 +45,11 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
         with pytest.raises(
             SettingsError, match=r"'row-0' is a conversation of several turns, .* `judgegym serve`"
         ):
-            opened(EnvironmentSource(str(lab.subject.script), arguments))
+            get_environment(EnvironmentSource(str(lab.subject.script), arguments))
         assert asked == lab.requests
         return
     try:
-        environment = opened(EnvironmentSource(str(lab.subject.script), arguments))
+        environment = get_environment(EnvironmentSource(str(lab.subject.script), arguments))
         for group in lab.groups():
             row = environment.row(group["row"]["uid"])
             assert [dict(message) for message in row.messages] == group["messages"][0][

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.arguments import load_settings, settings_type
+from judgegym.environments.command_line.arguments import load_settings, make_settings_type
 from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import declared_settings
 from judgegym.llm.errors import SettingsError
@@ -23,7 +23,9 @@ ENVIRONMENTS = list({subject.env_type: subject for subject in reversed(SUBJECTS)
 
 def pairs(subject: Subject, verb: Verb) -> Iterator[tuple[str, str]]:
     """Two settings of a verb that mean one thing: the one that is read first, and the other."""
-    for setting in declared_settings(expand_choices(settings_type(subject.env_type)), verb=verb):
+    for setting in declared_settings(
+        expand_choices(make_settings_type(subject.env_type)), verb=verb
+    ):
         other = setting.fallback(verb)
         if other is not None:
             yield setting.name, other

@@ -12,12 +12,12 @@ import pytest
 from docs.tools import prompts, write
 from docs.tools.example_code import select_names
 from docs.tools.generated import BLOCK, blank_generated
-from judgegym.cli.environments import built_in, load_environment
+from judgegym.cli.environments import built_in_modules, load_environment
 from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.environments.command_line.arguments import settings_type
+from judgegym.environments.command_line.arguments import make_settings_type
 from judgegym.judges.config.composed import expand_choices
-from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
+from judgegym.judges.config.fields import DeclaredSetting, declared_settings, format_default
 from judgegym.judges.scorers import registry
 from judgegym.server.settings import RewardServerSettings
 from tests.docs.blocks import name_of
@@ -82,9 +82,9 @@ def test_every_prompt_is_on_a_page() -> None:
 
 def test_every_setting_is_in_a_table_with_what_it_does() -> None:
     rows = dict(documented_settings())
-    for environment in built_in():
+    for environment in built_in_modules():
         for setting in declared_settings(
-            expand_choices(settings_type(load_environment(environment)))
+            expand_choices(make_settings_type(load_environment(environment)))
         ):
             row = rows.get(f"{environment}.{setting.name}") or rows.get(setting.name, "")
             assert has_declaration(row, setting), setting.name
@@ -114,7 +114,7 @@ def documented_settings() -> Iterator[tuple[str, str]]:
 def has_declaration(row: str, setting: DeclaredSetting) -> bool:
     """Whether a row has the default of a setting and its first words."""
     text = re.sub(r"[`\\]", "", row)
-    about, default = setting.about.replace("`", "")[:60], in_words(setting.default)
+    about, default = setting.about.replace("`", "")[:60], format_default(setting.default)
     return bool(about) and about in text and default.replace("`", "") in text
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import orjson
 
 from judgegym.offline import request as protocol
-from judgegym.offline.answers import noise
+from judgegym.offline.answers import write_noise
 from judgegym.offline.faults import (
     FAULTS,
     HTML_BODY,
@@ -166,9 +166,9 @@ def add_fields(completion: Json) -> None:
 
 
 def more_choices(attempt: Attempt) -> Effect:
-    texts = [*attempt.texts(), noise(attempt.request)]
+    texts = [*attempt.texts(), write_noise(attempt.request)]
     return send_completion(
-        attempt.request, protocol.completion(attempt.request, texts), is_answer=True
+        attempt.request, protocol.make_completion(attempt.request, texts), is_answer=True
     )
 
 

@@ -18,7 +18,7 @@ from judgegym.offline import process
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 from judgegym.server.http import listening
-from judgegym.server.service import opened
+from judgegym.server.service import open_service
 from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.command import PATIENCE_S
 from tests.core.server.running import PLACE
@@ -72,7 +72,7 @@ async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
         *flags,
     ]
     loaded = load(RewardServerSettings, argv, prog="test", reshape=add_preset)
-    async with opened(loaded) as service, listening(service) as (_, port):
+    async with open_service(loaded) as service, listening(service) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.llm.responses import finish_reasons
-from judgegym.llm.responses.finish_reasons import normalized
+from judgegym.llm.responses.finish_reasons import normalize_reason
 from tests.arena import Arena, Run, for_model, make_target_uid, model_is_a
 from tests.command import in_process, serving
 from tests.scripted import Json, Reply, completion
@@ -56,7 +56,7 @@ def counted(run: Run, role: str) -> set[str]:
 def test_table_has_every_state() -> None:
     assert len(TABLE) >= 60
     of_table = {
-        state: {normalized(line["word"]) for line in TABLE if line["state"] == state}
+        state: {normalize_reason(line["word"]) for line in TABLE if line["state"] == state}
         for state in STATES.values()
     }
     for state in ("whole", "cut_off", "refused", "broken_off", "tool_calls"):
@@ -84,7 +84,7 @@ def test_only_whole_answers_of_a_judge_become_scores_and_cache_entries(tmp_path:
     assert sorted(kept) == sorted(
         [word for uid, word in WORDS.items() if STATES[uid] == "whole"] * 2
     )
-    assert counted(run, "judge") == set(map(normalized, WORDS.values())), (
+    assert counted(run, "judge") == set(map(normalize_reason, WORDS.values())), (
         "also those of answers that cannot be used"
     )
 
@@ -97,7 +97,7 @@ def test_only_known_answers_of_a_policy_are_judged(tmp_path: Path) -> None:
     }
     cut_off = {line["uid"] for line in run.files.samples if line["finish_reason"] == "length"}
     assert cut_off == {uid for uid, state in STATES.items() if state == "cut_off"}
-    assert counted(run, "policy") == set(map(normalized, WORDS.values()))
+    assert counted(run, "policy") == set(map(normalize_reason, WORDS.values()))
 
 
 def test_only_known_answers_of_a_policy_become_training_data(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from judgegym.cli.commands import COMMANDS, installed_commands
-from judgegym.cli.environments import built_in, load_environment
+from judgegym.cli.commands import COMMANDS, load_installed_commands
+from judgegym.cli.environments import built_in_modules, load_environment
 from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.arguments import settings_type
+from judgegym.environments.command_line.arguments import make_settings_type
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings
@@ -41,13 +41,13 @@ def settings_of(model: Any, verb: str | None = None) -> tuple[Sequence[str], Seq
 
 def settings_of_verb(verb: Verb, environment: str) -> tuple[Sequence[str], Sequence[str]]:
     """The same of a verb of an environment."""
-    return settings_of(settings_type(load_environment(environment)), verb)
+    return settings_of(make_settings_type(load_environment(environment)), verb)
 
 
 def lines() -> Iterator[str]:
     """What is printed: a command, the number of its settings, and of those that are not a judge's."""
     for verb in VERBS:
-        for environment in built_in():
+        for environment in built_in_modules():
             every, others = settings_of_verb(verb, environment)
             yield f"{f'{verb} {environment}':<32}{len(every):>6}{len(others):>6}"
     for name, model, used_by in (
@@ -56,7 +56,7 @@ def lines() -> Iterator[str]:
     ):
         every, others = settings_of(model, used_by)
         yield f"{name:<32}{len(every):>6}{len(others):>6}"
-    for name, command in {**COMMANDS, **installed_commands()[0]}.items():
+    for name, command in {**COMMANDS, **load_installed_commands()[0]}.items():
         if name not in ("score", "judge-server") and name not in VERBS:
             flags = [
                 each for each in command.load().make_parser(name)._actions if each.option_strings

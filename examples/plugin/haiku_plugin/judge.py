@@ -15,9 +15,9 @@ _TEMPLATE = judges.MessageTemplate(
 
 
 @judges.verdict_parser
-def nearness(own: str) -> judges.ParsedVerdict[float] | None:
+def nearness(text: str) -> judges.ParsedVerdict[float] | None:
     """1 for 5, 7 and 5 syllables, less for others; none without a line that counts."""
-    lines = [*re.finditer(r"^SYLLABLES: (\d+(?:, \d+)*)$", own, re.MULTILINE)]
+    lines = [*re.finditer(r"^SYLLABLES: (\d+(?:, \d+)*)$", text, re.MULTILINE)]
     if not lines:
         return None
     counts = [int(number) for number in lines[-1][1].split(", ")]

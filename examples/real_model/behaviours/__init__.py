@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from examples.real_model.behaviours import forms, limits, sampling, tokens
 from examples.real_model.behaviours.behaviour import Behaviour
-from examples.real_model.server import Running
+from examples.real_model.server import RunningServer
 
 __all__ = ["Behaviour", "measure"]
 
 
-def measure(running: Running) -> Iterator[Behaviour]:
+def measure(running: RunningServer) -> Iterator[Behaviour]:
     """Ask for one behaviour after the other."""
     for room in (tokens, sampling, forms, limits):
         for probe in room.PROBES:

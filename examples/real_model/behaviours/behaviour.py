@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from examples.real_model.http import Answer
+from examples.real_model.http import EndpointResponse
 
 QUESTION = "How many legs has a spider?"
 
@@ -15,23 +15,23 @@ class Behaviour:
 
     Attributes:
         topic: what it is about.
-        asked: the request.
-        found: what the endpoint did.
+        request: the request.
+        observed: what the endpoint did.
     """
 
     topic: str
-    asked: str
-    found: str
+    request: str
+    observed: str
 
 
-def said(answer: Answer) -> str:
+def describe_response(answer: EndpointResponse) -> str:
     """Return what an answer is: its text with the finish reason, or its status with the message."""
     if answer.status != 200:
         return f"{answer.status}: {answer.text('error.message') or answer.body}"
-    return f"{answer.status}: {shown(answer.content)}, `finish_reason` {answer.finish_reason}"
+    return f"{answer.status}: {format_code(answer.content)}, `finish_reason` {answer.finish_reason}"
 
 
-def shown(text: str, most: int = 80) -> str:
+def format_code(text: str, most: int = 80) -> str:
     """Return a text as code, on one line, shortened."""
     line = (
         text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")

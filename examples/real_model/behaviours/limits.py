@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, said
-from examples.real_model.server import Running
+from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, describe_response
+from examples.real_model.server import RunningServer
 
 
-def _loading(running: Running) -> Behaviour:
+def _loading(running: RunningServer) -> Behaviour:
     statuses = ", ".join(map(str, running.while_loading)) or "it was not asked before it was ready"
     return Behaviour(
         "while it loads",
@@ -17,21 +17,21 @@ def _loading(running: Running) -> Behaviour:
     )
 
 
-def _context(running: Running) -> Behaviour:
-    of_slot = running.endpoint.get("/props").number("default_generation_settings.n_ctx")
+def _context(running: RunningServer) -> Behaviour:
+    slot_tokens = running.endpoint.get("/props").number("default_generation_settings.n_ctx")
     trained = running.endpoint.get("/v1/models").number("data.0.meta.n_ctx_train")
-    longer = running.endpoint.chat("word " * int(of_slot), max_tokens=4)
+    longer = running.endpoint.chat("word " * int(slot_tokens), max_tokens=4)
     return Behaviour(
         "context",
         f"a prompt that is longer than a slot's share ({running.settings.context} tokens for "
         f"{running.settings.slots} slots)",
-        f"a slot has {of_slot:.0f} tokens (the model was trained on {trained:.0f}); "
-        f"{said(longer)}, "
+        f"a slot has {slot_tokens:.0f} tokens (the model was trained on {trained:.0f}); "
+        f"{describe_response(longer)}, "
         f"`type` {longer.text('error.type')}",
     )
 
 
-def _length(running: Running) -> Behaviour:
+def _length(running: RunningServer) -> Behaviour:
     some = running.endpoint.chat(QUESTION, max_tokens=4)
     none = running.endpoint.chat(QUESTION, max_tokens=0)
     return Behaviour(
@@ -43,27 +43,27 @@ def _length(running: Running) -> Behaviour:
     )
 
 
-def _load(running: Running) -> Behaviour:
+def _load(running: RunningServer) -> Behaviour:
     count = 3 * running.settings.slots
     with ThreadPoolExecutor(count) as pool:
         answers = list(
             pool.map(lambda _: running.endpoint.chat(QUESTION, max_tokens=8), range(count))
         )
     statuses = sorted({answer.status for answer in answers})
-    what = "all are answered, the others wait" if statuses == [200] else "some are refused"
+    outcome = "all are answered, the others wait" if statuses == [200] else "some are refused"
     return Behaviour(
         "more requests than slots",
         f"{count} at once for {running.settings.slots} slots",
-        f"status {', '.join(map(str, statuses))}: {what}",
+        f"status {', '.join(map(str, statuses))}: {outcome}",
     )
 
 
-def _name(running: Running) -> Behaviour:
+def _name(running: RunningServer) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=2, model="no-such-model")
     return Behaviour(
         "an unknown `model`",
         "`model: no-such-model`",
-        f"{said(answer)}, `model` {answer.text('model')}",
+        f"{describe_response(answer)}, `model` {answer.text('model')}",
     )
 
 

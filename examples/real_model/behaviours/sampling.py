@@ -4,52 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, said
-from examples.real_model.http import Answer
-from examples.real_model.server import Running
+from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, describe_response
+from examples.real_model.http import EndpointResponse
+from examples.real_model.server import RunningServer
 
 _DEFAULTS = ("temperature", "top_k", "top_p", "min_p")
 
 
-def _defaults(running: Running) -> Behaviour:
+def _defaults(running: RunningServer) -> Behaviour:
     properties = running.endpoint.get("/props")
-    found = {
+    defaults = {
         name: properties.number(f"default_generation_settings.params.{name}") for name in _DEFAULTS
     }
     cut = (
         "the whole distribution"
-        if found["top_k"] <= 0 and found["top_p"] >= 1
+        if defaults["top_k"] <= 0 and defaults["top_p"] >= 1
         else "a distribution that is cut off"
     )
     return Behaviour(
         "the sampler's defaults",
         "`GET /props`",
-        f"{', '.join(f'{name} {value:.2g}' for name, value in found.items())}: it samples from "
+        f"{', '.join(f'{name} {value:.2g}' for name, value in defaults.items())}: it samples from "
         f"{cut}",
     )
 
 
-def _seed(running: Running) -> Behaviour:
-    one, two = (running.endpoint.chat(QUESTION, max_tokens=12, seed=7) for _ in range(2))
+def _seed(running: RunningServer) -> Behaviour:
+    left, right = (running.endpoint.chat(QUESTION, max_tokens=12, seed=7) for _ in range(2))
     both = running.endpoint.chat(QUESTION, max_tokens=12, seed=7, n=2)
     first, second = _contents(both)[:2]
     return Behaviour(
         "`seed`",
         "the same request with `seed: 7` twice, then with `n: 2`",
-        f"the texts are {'equal' if one.content == two.content else 'different'}; the two choices "
+        f"the texts are {'equal' if left.content == right.content else 'different'}; the two choices "
         "are "
         f"{'equal' if first == second else 'different'}",
     )
 
 
-def _contents(answer: Answer) -> list[str]:
+def _contents(answer: EndpointResponse) -> list[str]:
     return [
         answer.text(f"choices.{number}.message.content")
         for number in range(len(answer.items("choices")))
     ]
 
 
-def _several(running: Running) -> Behaviour:
+def _several(running: RunningServer) -> Behaviour:
     slots = running.settings.slots
     fits = running.endpoint.chat(QUESTION, max_tokens=4, n=slots)
     more = running.endpoint.chat(QUESTION, max_tokens=4, n=slots + 1)
@@ -58,11 +58,11 @@ def _several(running: Running) -> Behaviour:
         f"`n: {slots}` and `n: {slots + 1}` of a server with {slots} slots",
         f"{len(_contents(fits))} choices, `usage.completion_tokens` "
         f"{fits.number('usage.completion_tokens'):.0f}; "
-        f"{said(more) if more.status != 200 else f'{len(_contents(more))} choices'}",
+        f"{describe_response(more) if more.status != 200 else f'{len(_contents(more))} choices'}",
     )
 
 
-def _stop(running: Running) -> Behaviour:
+def _stop(running: RunningServer) -> Behaviour:
     grammar = 'root ::= "one two three four"'
     answer = running.endpoint.chat(
         QUESTION, max_tokens=16, stop=["three"], grammar=grammar, logprobs=True
@@ -75,12 +75,12 @@ def _stop(running: Running) -> Behaviour:
     return Behaviour(
         "`stop`",
         '`stop: ["three"]` in an answer that would be `one two three four`',
-        f"{said(answer)}; the entries of `logprobs` "
+        f"{describe_response(answer)}; the entries of `logprobs` "
         f"{'end with the text' if tokens == answer.content else f'go on to `{tokens}`'}",
     )
 
 
-def _cached(running: Running) -> Behaviour:
+def _cached(running: RunningServer) -> Behaviour:
     question = " ".join(f"word{number}" for number in range(60))
     counts = [
         running.endpoint.chat(question, max_tokens=1).at(

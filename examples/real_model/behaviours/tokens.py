@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, shown
-from examples.real_model.http import Answer
-from examples.real_model.server import Running
+from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, format_code
+from examples.real_model.http import EndpointResponse
+from examples.real_model.server import RunningServer
 
 _FIRST = "choices.0.logprobs.content.0"
 
 
-def _ids(running: Running) -> Behaviour:
+def _ids(running: RunningServer) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=4, logprobs=True, return_token_ids=True)
     entry, choice = answer.at(_FIRST), answer.at("choices.0")
     fields = ", ".join(entry) if isinstance(entry, Mapping) else "no entry"
@@ -26,7 +26,7 @@ def _ids(running: Running) -> Behaviour:
     )
 
 
-def _alternatives(running: Running) -> Behaviour:
+def _alternatives(running: RunningServer) -> Behaviour:
     plain = running.endpoint.chat(QUESTION, max_tokens=2, logprobs=True)
     none = running.endpoint.chat(QUESTION, max_tokens=2, logprobs=True, top_logprobs=0)
     count = len(plain.items(f"{_FIRST}.top_logprobs"))
@@ -38,44 +38,46 @@ def _alternatives(running: Running) -> Behaviour:
     )
 
 
-def _end(running: Running) -> Behaviour:
+def _end(running: RunningServer) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=8, logprobs=True, grammar='root ::= "yes"')
     entries = answer.items("choices.0.logprobs.content")
     texts = [str(entry.get("token")) for entry in entries if isinstance(entry, Mapping)]
     return Behaviour(
         "the token that ends an answer",
         "an answer that ends by itself, with `logprobs: true`",
-        f"{len(entries)} entries ({', '.join(map(shown, texts))}) for "
+        f"{len(entries)} entries ({', '.join(map(format_code, texts))}) for "
         f"{answer.number('usage.completion_tokens'):.0f} "
         f"completion tokens; `finish_reason` {answer.finish_reason}",
     )
 
 
-def _truncation(running: Running) -> Behaviour:
+def _truncation(running: RunningServer) -> Behaviour:
     whole = running.endpoint.chat(QUESTION, max_tokens=1, logprobs=True, temperature=1.0, top_k=1)
     cold = running.endpoint.chat(QUESTION, max_tokens=1, logprobs=True, temperature=0.1, top_k=1)
-    held = running.endpoint.chat(QUESTION, max_tokens=1, logprobs=True, grammar='root ::= "zebra"')
+    constrained = running.endpoint.chat(
+        QUESTION, max_tokens=1, logprobs=True, grammar='root ::= "zebra"'
+    )
     return Behaviour(
         "what a logprob is of",
         "the likeliest token at temperature 1 and 0.1 with `top_k: 1`; a token that a grammar "
         "forces",
         f"logprobs {_logprob(whole):.3f} and {_logprob(cold):.3f}: {_same(whole, cold)}; forced "
-        f"{_logprob(held):.3f}: "
-        f"{'the grammar does not change it' if _logprob(held) < -1 else 'of what the grammar leaves'}",
+        f"{_logprob(constrained):.3f}: "
+        f"{'the grammar does not change it' if _logprob(constrained) < -1 else 'of what the grammar leaves'}",
     )
 
 
-def _logprob(answer: Answer) -> float:
+def _logprob(answer: EndpointResponse) -> float:
     return answer.number(f"{_FIRST}.logprob")
 
 
-def _same(one: Answer, other: Answer) -> str:
-    if abs(_logprob(one) - _logprob(other)) < 0.01 and _logprob(one) < -0.001:
+def _same(left: EndpointResponse, right: EndpointResponse) -> str:
+    if abs(_logprob(left) - _logprob(right)) < 0.01 and _logprob(left) < -0.001:
         return "of the model's whole distribution at temperature 1, whatever it is sampled at"
     return "of the distribution that is sampled from"
 
 
-def _template(running: Running) -> Behaviour:
+def _template(running: RunningServer) -> Behaviour:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
     prompt = running.endpoint.post("/apply-template", {"messages": messages}).text("prompt")
     ids = running.endpoint.post(
@@ -88,11 +90,11 @@ def _template(running: Running) -> Behaviour:
     return Behaviour(
         "the prompt",
         "`POST /apply-template` and `POST /tokenize` with `add_special` and `parse_special`",
-        f"{shown(prompt)}: {count} ids, {equal} `usage.prompt_tokens` counts",
+        f"{format_code(prompt)}: {count} ids, {equal} `usage.prompt_tokens` counts",
     )
 
 
-def _special(running: Running) -> Behaviour:
+def _special(running: RunningServer) -> Behaviour:
     text = "<start_of_turn>"
     as_text = running.endpoint.post("/tokenize", {"content": text, "parse_special": False}).items(
         "tokens"

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from examples.tiny_grpo.policy.sampling import Prompt, Sampled
+from examples.tiny_grpo.policy.sampling import Prompt, SampledCompletion
 from examples.tiny_grpo.policy.served import ServedPolicy
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.offline import process
 from judgegym.offline import request as protocol
-from judgegym.offline.request import BadRequest, ChatRequest, parse_request, prompt_ids
+from judgegym.offline.request import BadRequest, ChatRequest, make_prompt_ids, parse_request
 
 MODEL = "tiny"
 _LARGEST_BATCH = 256  # completions sampled at once
@@ -35,17 +35,17 @@ _GATHER_S = 0.004  # how long a batch waits for requests that arrive together
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _QueuedRequest:
     prompt: Prompt
-    answer: asyncio.Future[list[Sampled]]
+    answer: asyncio.Future[list[SampledCompletion]]
     loop: asyncio.AbstractEventLoop
 
 
 @contextmanager
-def serving(policy: ServedPolicy) -> Iterator[str]:
+def serve_policy(policy: ServedPolicy) -> Iterator[str]:
     """Serve a policy on a free port of this machine while the block lasts; gives the base URL."""
     listener = process.listen("127.0.0.1", 0)
-    loop, waiting = asyncio.new_event_loop(), queue.SimpleQueue[_Waiting | None]()
+    loop, waiting = asyncio.new_event_loop(), queue.SimpleQueue[_QueuedRequest | None]()
     stop = asyncio.Event()
 
     async def serve() -> None:
@@ -80,7 +80,7 @@ def serving(policy: ServedPolicy) -> Iterator[str]:
 class _Endpoint:
     """The HTTP side."""
 
-    def __init__(self, context: int, waiting: queue.SimpleQueue[_Waiting | None]) -> None:
+    def __init__(self, context: int, waiting: queue.SimpleQueue[_QueuedRequest | None]) -> None:
         self._context = context
         self._waiting = waiting
 
@@ -90,11 +90,11 @@ class _Endpoint:
             prompt = self._prompt(request)
         except BadRequest as bad:
             return web.Response(
-                body=protocol.error(400, str(bad)), status=400, content_type="application/json"
+                body=protocol.make_error(400, str(bad)), status=400, content_type="application/json"
             )
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Sampled]] = loop.create_future()
-        self._waiting.put(_Waiting(prompt, answer, loop))
+        answer: asyncio.Future[list[SampledCompletion]] = loop.create_future()
+        self._waiting.put(_QueuedRequest(prompt, answer, loop))
         body = wire.dumps(_answer(request, prompt, await answer))
         return web.Response(body=body, content_type="application/json")
 
@@ -105,18 +105,20 @@ class _Endpoint:
             raise BadRequest(
                 "'top_logprobs' must be 0: this endpoint gives the logprobs of sampled tokens alone"
             )
-        ids = tuple(prompt_ids(request.messages))
+        ids = tuple(make_prompt_ids(request.messages))
         room = self._context - len(ids)
         if room < 1:
             raise BadRequest(f"the prompt has {len(ids)} tokens, and the context {self._context}")
         return Prompt(ids, request.n, min(request.max_tokens or room, room), request.temperature)
 
 
-def _sample_batches(policy: ServedPolicy, waiting: queue.SimpleQueue[_Waiting | None]) -> None:
+def _sample_batches(
+    policy: ServedPolicy, waiting: queue.SimpleQueue[_QueuedRequest | None]
+) -> None:
     """Sample what waits, batch by batch, until there is a `None`."""
     while (first := waiting.get()) is not None:
         batch = [first]
-        while sum(each.prompt.completions for each in batch) < _LARGEST_BATCH:
+        while sum(queued.prompt.completions for queued in batch) < _LARGEST_BATCH:
             try:
                 following = waiting.get(timeout=_GATHER_S)
             except queue.Empty:
@@ -125,17 +127,21 @@ def _sample_batches(policy: ServedPolicy, waiting: queue.SimpleQueue[_Waiting | 
                 waiting.put(None)  # for the outer loop
                 break
             batch.append(following)
-        sampled = policy.sample([each.prompt for each in batch])
-        for each, completions in zip(batch, sampled, strict=True):
-            each.loop.call_soon_threadsafe(_resolve, each.answer, completions)
+        sampled = policy.sample([queued.prompt for queued in batch])
+        for queued_request, completions in zip(batch, sampled, strict=True):
+            queued_request.loop.call_soon_threadsafe(_resolve, queued_request.answer, completions)
 
 
-def _resolve(answer: asyncio.Future[list[Sampled]], completions: list[Sampled]) -> None:
+def _resolve(
+    answer: asyncio.Future[list[SampledCompletion]], completions: list[SampledCompletion]
+) -> None:
     if not answer.done():  # its client has left
         answer.set_result(completions)
 
 
-def _answer(request: ChatRequest, prompt: Prompt, completions: list[Sampled]) -> dict[str, JSON]:
+def _answer(
+    request: ChatRequest, prompt: Prompt, completions: list[SampledCompletion]
+) -> dict[str, JSON]:
     generated = sum(len(completion.ids) for completion in completions)
     answer: dict[str, JSON] = {
         "id": f"chatcmpl-{request.digest[:24]}",
@@ -156,7 +162,7 @@ def _answer(request: ChatRequest, prompt: Prompt, completions: list[Sampled]) ->
     return answer
 
 
-def _choice(request: ChatRequest, index: int, completion: Sampled) -> dict[str, JSON]:
+def _choice(request: ChatRequest, index: int, completion: SampledCompletion) -> dict[str, JSON]:
     choice: dict[str, JSON] = {
         "index": index,
         "message": {"role": "assistant", "content": completion.text},

@@ -54,11 +54,11 @@ class Cache:
     values: list[Tensor]
     padding: Tensor  # (sequence, position), true where there is no token
 
-    def repeated(self, counts: Sequence[int]) -> Cache:
+    def repeat(self, counts: Sequence[int]) -> Cache:
         """Return a cache with each sequence as often as its count says."""
         times = torch.tensor(counts)
-        keys = [each.repeat_interleave(times, dim=0) for each in self.keys]
-        values = [each.repeat_interleave(times, dim=0) for each in self.values]
+        keys = [layer.repeat_interleave(times, dim=0) for layer in self.keys]
+        values = [layer.repeat_interleave(times, dim=0) for layer in self.values]
         return Cache(keys, values, self.padding.repeat_interleave(times, dim=0))
 
 

@@ -34,7 +34,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledCompletion:
     """A completion: its token ids with their logprobs; `<|im_end|>` is the last one if the model stopped by itself."""
 
     ids: tuple[int, ...]
@@ -54,7 +54,7 @@ class Sampled:
 @torch.inference_mode()
 def sample(
     model: TinyTransformer, prompts: Sequence[Prompt], generator: torch.Generator | None = None
-) -> list[list[Sampled]]:
+) -> list[list[SampledCompletion]]:
     """Return the completions of each prompt, in order."""
     counts = [prompt.completions for prompt in prompts]
     owners = [prompt for prompt in prompts for _ in range(prompt.completions)]
@@ -62,7 +62,7 @@ def sample(
     greedy = torch.tensor([prompt.temperature <= 0 for prompt in owners])
     heat = torch.tensor([prompt.temperature or 1.0 for prompt in owners])[:, None]
     logits, cache = model.begin([prompt.ids for prompt in prompts])
-    logits, cache = logits.repeat_interleave(torch.tensor(counts), dim=0), cache.repeated(counts)
+    logits, cache = logits.repeat_interleave(torch.tensor(counts), dim=0), cache.repeat(counts)
     drawn, logprobs = [], []
     open_ = torch.ones(len(owners), dtype=torch.bool)
     for length in range(1, int(limits.max()) + 1):
@@ -85,7 +85,7 @@ def sample(
     return [[next(flat) for _ in range(count)] for count in counts]
 
 
-def _cut(ids: list[int], logprobs: list[float], longest: int) -> Sampled:
+def _cut(ids: list[int], logprobs: list[float], longest: int) -> SampledCompletion:
     """A row of the batch up to its end."""
     end = min(longest, ids.index(IM_END) + 1 if IM_END in ids else len(ids))
-    return Sampled(tuple(ids[:end]), tuple(logprobs[:end]))
+    return SampledCompletion(tuple(ids[:end]), tuple(logprobs[:end]))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer
-from examples.tiny_grpo.policy.sampling import Prompt, Sampled, sample
+from examples.tiny_grpo.policy.sampling import Prompt, SampledCompletion, sample
 
 _REMEMBERED = 20_000  # completions whose version is kept
 
@@ -34,7 +34,7 @@ class ServedPolicy:
         self._model = TinyTransformer(size, seed=seed)
         self._generator = torch.Generator().manual_seed(seed)
         self._swapping = threading.Lock()
-        self._versions: OrderedDict[Sampled, int] = OrderedDict()
+        self._versions: OrderedDict[SampledCompletion, int] = OrderedDict()
 
     def publish(self, trained: TinyTransformer) -> None:
         """Serve these weights from the next batch on."""
@@ -42,18 +42,18 @@ class ServedPolicy:
             self._model.load_state_dict(trained.state_dict())
             self.version += 1
 
-    def sample(self, prompts: Sequence[Prompt]) -> list[list[Sampled]]:
+    def sample(self, prompts: Sequence[Prompt]) -> list[list[SampledCompletion]]:
         """Sample one batch, with one version of the weights."""
         with self._swapping:
-            sampled: list[list[Sampled]] = sample(self._model, prompts, self._generator)
+            sampled: list[list[SampledCompletion]] = sample(self._model, prompts, self._generator)
             self._versions.update(
-                (each, self.version) for completions in sampled for each in completions
+                (completion, self.version) for completions in sampled for completion in completions
             )
             while len(self._versions) > _REMEMBERED:
                 self._versions.popitem(last=False)
         return sampled
 
-    def version_of(self, completion: Sampled) -> int:
+    def find_version(self, completion: SampledCompletion) -> int:
         """Return the version that has sampled a completion; the last one of those that sampled the same.
 
         Raises:

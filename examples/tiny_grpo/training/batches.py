@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 
 from examples.rollout_api import Batch
 from examples.tiny_grpo.judge import letter_share
-from examples.tiny_grpo.policy.sampling import Sampled
+from examples.tiny_grpo.policy.sampling import SampledCompletion
 from examples.tiny_grpo.policy.served import ServedPolicy
 from judgegym.judges.parsing import thinking
 
@@ -33,7 +33,7 @@ class BatchNumbers:
     without_signal: float
 
 
-def render_completions(batch: Batch) -> Iterator[Sampled]:
+def iter_completions(batch: Batch) -> Iterator[SampledCompletion]:
     """Return what the policy has sampled, rollout by rollout and turn by turn."""
     for group in batch:
         for masks, logprobs in zip(group["masks"], group["inference_logprobs"], strict=True):
@@ -41,10 +41,10 @@ def render_completions(batch: Batch) -> Iterator[Sampled]:
                 zip(masks, logprobs, strict=True), lambda place: place[0] == _MASKED
             ):
                 if not is_prompt:
-                    yield Sampled(*zip(*places, strict=True))
+                    yield SampledCompletion(*zip(*places, strict=True))
 
 
-def numbers_of(
+def compute_numbers(
     batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks: bool = False
 ) -> BatchNumbers:
     """Return the numbers of a batch; of a policy that thinks, the letter's share is that in its answers.
@@ -55,8 +55,8 @@ def numbers_of(
         ValueError: a completion is none that the policy has sampled: its tokens or logprobs were
             changed on their way.
     """
-    completions = list(render_completions(batch))
-    answers = [_answer(each.text, thinks=thinks) for each in completions]
+    completions = list(iter_completions(batch))
+    answers = [_answer(completion.text, thinks=thinks) for completion in completions]
     scores = [[float(score) for score in group["scores"]] for group in batch]
     masked = [
         bool(override.get(_NO_ADVANTAGE))
@@ -67,12 +67,14 @@ def numbers_of(
         reward=fmean(score for group in scores for score in group),
         letter_share=fmean(letter_share(answer, letter) for answer in answers) if letter else 0.0,
         well_formed=fmean(bool(answer) for answer in answers),
-        length=fmean(len(each.ids) for each in completions),
+        length=fmean(len(completion.ids) for completion in completions),
         group_std=fmean(pstdev(group) for group in scores),
         masked=sum(masked) / sum(map(len, scores)),
         group_size=fmean(len(group) for group in scores),
         without_signal=fmean(max(group) - min(group) < _EQUAL for group in scores),
-        staleness=fmean(policy.version - policy.version_of(each) for each in completions),
+        staleness=fmean(
+            policy.version - policy.find_version(completion) for completion in completions
+        ),
     )
 
 

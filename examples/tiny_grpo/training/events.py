@@ -12,7 +12,7 @@ from judgegym.llm import wire
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedEvent:
     """The policy is served at this URL, and the trainer has registered: environments may come."""
 
     url: str
@@ -20,7 +20,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Trained:
+class StepEvent:
     """A step was made, and its weights are served.
 
     Attributes:
@@ -37,14 +37,14 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedEvent:
     """All steps were made; `groups` is how many groups the environment has sent, those of no batch included."""
 
     groups: int
     kind: Literal["finished"] = "finished"
 
 
-Event = Served | Trained | Finished
+Event = ServedEvent | StepEvent | FinishedEvent
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 

@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 
 from examples.rollout_api import RolloutApi
-from examples.tiny_grpo.policy.endpoint import serving
+from examples.tiny_grpo.policy.endpoint import serve_policy
 from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer
 from examples.tiny_grpo.policy.served import ServedPolicy
 from examples.tiny_grpo.policy.warm_up import warm_up
 from examples.tiny_grpo.tasks import WarmUp
-from examples.tiny_grpo.training.events import Event, Finished, Served, write_event
+from examples.tiny_grpo.training.events import Event, FinishedEvent, ServedEvent, write_event
 from examples.tiny_grpo.training.settings import SeedSettings
 from examples.tiny_grpo.training.trainer import Trainer
-from judgegym.offline.request import RequestMessage, prompt_ids
+from judgegym.offline.request import RequestMessage, make_prompt_ids
 
 
 def main() -> int:
@@ -47,22 +47,24 @@ def main() -> int:
     trainer = Trainer(
         model, policy, training, letter=settings.letter, thinks=settings.warm_up is not None
     )
-    with serving(policy) as url:
+    with serve_policy(policy) as url:
         api.register(batch_size=training.batch_size, max_tokens=size.context, steps=training.steps)
-        _say(Served(url))
+        _say(ServedEvent(url))
         groups = 0
         with redirect_stdout(sys.stderr):  # the loss of Atropos' trainer prints what it finds odd
             for trained in trainer.train(api):
                 _say(trained)
                 groups += trained.groups
-        _say(Finished(groups + api.queued()))
+        _say(FinishedEvent(groups + api.queued()))
     return 0
 
 
 def _prompts(settings: WarmUp) -> list[list[int]]:
     system = RequestMessage("system", settings.system)
     rows = Path(settings.rows).read_text(encoding="utf-8").splitlines()
-    return [prompt_ids([system, RequestMessage("user", json.loads(row)["prompt"])]) for row in rows]
+    return [
+        make_prompt_ids([system, RequestMessage("user", json.loads(row)["prompt"])]) for row in rows
+    ]
 
 
 def _say(event: Event) -> None:

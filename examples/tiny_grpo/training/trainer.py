@@ -18,8 +18,8 @@ from examples.rollout_api import Batch, RolloutApi
 from examples.tiny_grpo.curve import Step
 from examples.tiny_grpo.policy.model import TinyTransformer
 from examples.tiny_grpo.policy.served import ServedPolicy
-from examples.tiny_grpo.training.batches import numbers_of
-from examples.tiny_grpo.training.events import Trained
+from examples.tiny_grpo.training.batches import compute_numbers
+from examples.tiny_grpo.training.events import StepEvent
 from examples.tiny_grpo.training.settings import TrainingSettings
 
 _SAME = 1e-3  # two logprobs of a token are the same up to this difference
@@ -46,7 +46,7 @@ class Trainer:
         self._thinks = thinks
         self._optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
 
-    def train(self, api: RolloutApi) -> Iterator[Trained]:
+    def train(self, api: RolloutApi) -> Iterator[StepEvent]:
         """Make all steps, each as soon as there is a batch.
 
         Raises:
@@ -56,9 +56,9 @@ class Trainer:
         for number in range(1, self._settings.steps + 1):
             yield self.step(number, api.next_batch(_DEADLINE_S))
 
-    def step(self, number: int, batch: Batch) -> Trained:
+    def step(self, number: int, batch: Batch) -> StepEvent:
         """Make one step, and serve its weights."""
-        numbers = numbers_of(
+        numbers = compute_numbers(
             batch, self._policy, self._letter, thinks=self._thinks
         )  # the update changes the batch
         ratio, clipped, recomputed = self._update(batch)
@@ -77,7 +77,7 @@ class Trainer:
             group_size=numbers.group_size,
             without_signal=numbers.without_signal,
         )
-        return Trained(step, len(batch), recomputed)
+        return StepEvent(step, len(batch), recomputed)
 
     def _update(self, batch: Batch) -> tuple[float, float, float]:
         """Return the mean ratio, the share of tokens that were clipped, and of those whose logprob is recomputed."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from judgegym.datasets.rows.task import DatasetJudgeSettings
-from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow
+from judgegym.engine.runs.ledger import CallKeys, DiskRowLedger
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.core.tasks import (
     JudgeTask,
@@ -30,12 +30,12 @@ from judgegym.llm.ledger import (
     CallKey,
     VerdictLocation,
     component,
-    recorded_in,
+    record_calls,
 )
 from judgegym.llm.types import ChatResponse
 
-Held: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
-"""What a ledger holds of a row, as `LedgerOfRow.held` gives it."""
+RecordedCalls: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
+"""What a ledger holds of a row, as `DiskRowLedger.held` gives it."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class ActorRow:
             by their keys, and requests have numbers of this task.
     """
 
-    held: Held
+    held: RecordedCalls
     calls: dict[str, CallKey] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     _keys: CallKeys = field(default_factory=CallKeys)
@@ -59,15 +59,15 @@ class ActorRow:
         """See `RowLedger`; an actor sends no batches."""
         return ""
 
-    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+    def open(self, call_key: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
-        key = self._keys.begun(asked)
-        self.calls[key] = asked
+        key = self._keys.begin_key(call_key)
+        self.calls[key] = call_key
         return key, dict(self.held.get(key, {}))
 
-    def holds(self, asked: CallKey) -> bool:
+    def holds(self, call_key: CallKey) -> bool:
         """See `RowLedger`."""
-        return bool(self.held and self.held.get(self._keys.following(asked)))
+        return bool(self.held and self.held.get(self._keys.peek_key(call_key)))
 
     async def ready(self) -> float:
         """See `RowLedger`; the disk is elsewhere."""
@@ -92,20 +92,20 @@ class ActorRow:
         verdict: VerdictLocation,
     ) -> None:
         """See `RowLedger`."""
-        given = {
+        arguments = {
             "call": call.key,
             "part": part,
             "number": number,
             "answer": answer,
             "verdict": verdict,
         }
-        self.events.append(("answered", given))
+        self.events.append(("answered", arguments))
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         """See `RowLedger`."""
         self.events.append(("failed", {"call": call.key, "number": number, "error": error}))
 
-    async def record(self, row: LedgerOfRow) -> None:
+    async def record(self, row: DiskRowLedger) -> None:
         """Record the calls in the ledger of their row, under the keys that they would have had there.
 
         Raises:
@@ -113,18 +113,19 @@ class ActorRow:
         """
         await row.ready()
         calls = {
-            key: CallInProgress(asked, row, *row.open(asked)) for key, asked in self.calls.items()
+            key: CallInProgress(call_key, row, *row.open(call_key))
+            for key, call_key in self.calls.items()
         }
         numbers = dict[int | None, int | None]()
-        for method, given in self.events:
+        for method, arguments in self.events:
             number = numbers.get(
-                given["number"]
+                arguments["number"]
             )  # `None` of a part that the cache or another call has answered
             if method == "sent":
-                numbers[given["number"]] = row.sent(number)
+                numbers[arguments["number"]] = row.sent(number)
             else:
-                of_call = {"call": calls[given["call"]]} if "call" in given else {}
-                getattr(row, method)(**{**given, **of_call, "number": number})
+                call_argument = {"call": calls[arguments["call"]]} if "call" in arguments else {}
+                getattr(row, method)(**{**arguments, **call_argument, "number": number})
 
 
 ActorResult: TypeAlias = "tuple[list[ResponseJudgment], ActorRow]"
@@ -152,26 +153,31 @@ class JudgeActor:
         Raises:
             SettingsError: it cannot be opened here, such as for want of a key.
         """
-        await self._opened()
+        await self._open_scorer()
 
-    async def score(self, task: JudgeTask, held: Held, within: str) -> ActorResult:
+    async def score(
+        self, task: JudgeTask, held: RecordedCalls, component_prefix: str
+    ) -> ActorResult:
         """Judge the responses of a task.
 
         Args:
             task: the task.
             held: what an earlier run was answered.
-            within: what stands before the components of its calls.
+            component_prefix: what stands before the components of its calls.
 
         Raises:
             UserError: what no further call can mend.
         """
-        scorer, row = await self._opened(), ActorRow(held)
-        with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
+        scorer, row = await self._open_scorer(), ActorRow(held)
+        with (
+            record_calls(row),
+            component(component_prefix.removesuffix("/")) if component_prefix else nullcontext(),
+        ):
             return await score_or_fail(partial(judge_responses, scorer), task, "a task"), replace(
                 row, held={}
             )
 
-    async def _opened(self) -> TaskJudge:
+    async def _open_scorer(self) -> TaskJudge:
         async with self._opening:
             if self._scorer is None:
                 self._scorer = await open_scorer(self._stack, self._settings, self._identity)

@@ -43,8 +43,8 @@ from judgegym.judges.core.event_loop import BackgroundLoop
 from judgegym.judges.core.tasks import (
     ResponseJudgment,
     TaskJudge,
-    answered,
     judge_responses,
+    remove_task_thinking,
     score_or_fail,
 )
 from judgegym.llm.errors import DataError, SettingsError
@@ -108,19 +108,25 @@ class BatchScorer:
             SettingsError: the judge cannot be opened.
         """
         rows = list_rows(batch)
-        results = self._loop.run(self._scored(rows)) if rows else []
+        results = self._loop.run(self._score_rows(rows)) if rows else []
         columns = AddedColumns(self._several or False, verdicts=self._verdicts)
         added = [
-            columns.in_table(columns.make_row_values([_judged(each, columns) for each in of_row]))
-            for of_row in results
+            columns.table_values(
+                columns.make_row_values(
+                    [_response_values(result, columns) for result in row_results]
+                )
+            )
+            for row_results in results
         ]
         return add_columns(
-            batch, {name: [each[name] for each in added] for name in columns.names}, columns
+            batch,
+            {name: [row_values[name] for row_values in added] for name in columns.names},
+            columns,
         )
 
-    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
+    async def _score_rows(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
         """The results of the responses of each row, in their order."""
-        scorer = await self._opened()
+        scorer = await self._open()
         tasks = ScoreTasks(DataSet(_BATCH, rows), self.share, scorer.check)
         tasks.require_all()
         if self._several not in (None, tasks.several):
@@ -129,37 +135,37 @@ class BatchScorer:
                 "earlier batch "
                 f"{RESPONSES_OF_ROW[self._several or False]}; expected the same in all rows"
             )
-        read_from = tasks.reader.first.columns
+        columns_read = tasks.reader.first.columns
         check_same_columns(
-            tasks.reader.rows[0], read_from, self._columns or read_from, "an earlier batch"
+            tasks.reader.rows[0], columns_read, self._columns or columns_read, "an earlier batch"
         )
-        self._several, self._columns = tasks.several, read_from
+        self._several, self._columns = tasks.several, columns_read
         # What a batch's rows share, the next one's may not; whether it has such a column is the
         # same in all.
-        self._verdicts = tasks.questions.columns_beside(tasks.reader.columns)
+        self._verdicts = tasks.questions.batch_columns(tasks.reader.columns)
         results: list[list[ResponseJudgment]] = [[] for _ in range(len(tasks))]
         todo = iter([number for number, first in enumerate(tasks.first_equal) if number == first])
 
         async def worker() -> None:
             for number in todo:
-                results[number] = await self._judged(scorer, tasks[number])
+                results[number] = await self._judge_task(scorer, tasks[number])
 
         in_flight = min(len(tasks), self.share.units_in_flight)
         await run_workers(worker() for _ in range(in_flight))
         return [results[first] for first in tasks.first_equal]
 
-    async def _judged(self, scorer: TaskJudge, task: ScoreTask) -> list[ResponseJudgment]:
-        judge_task = answered(task.judge_task, scorer.settings)
+    async def _judge_task(self, scorer: TaskJudge, task: ScoreTask) -> list[ResponseJudgment]:
+        judge_task = remove_task_thinking(task.judge_task, scorer.settings)
         key = bytes.fromhex(judge_task.key(self._digest))[:KEY_BYTES]
-        found = None if self._ledger is None else self._ledger.find(key)
-        if found is not None:
-            return found
+        recorded = None if self._ledger is None else self._ledger.find(key)
+        if recorded is not None:
+            return recorded
         results = await score_or_fail(partial(judge_responses, scorer), judge_task, task.uid)
         if self._ledger is not None:
             self._ledger.append(key, results)
         return results
 
-    async def _opened(self) -> TaskJudge:
+    async def _open(self) -> TaskJudge:
         if self._scorer is not None:
             return self._scorer
         settings, offline = self.share, self.share.offline
@@ -176,10 +182,10 @@ class BatchScorer:
                 )  # as in `judgegym score`
             self._scorer = await open_scorer(stack, settings, STAND_IN_IDENTITY if offline else "")
             self._digest, self._stack = judge_digest(settings, offline=offline), stack.pop_all()
-        self._loop.close_at_exit(self._closed)
+        self._loop.close_at_exit(self._close)
         return self._scorer
 
-    async def _closed(self) -> None:
+    async def _close(self) -> None:
         stack, self._stack, self._scorer = self._stack, None, None
         if stack is not None:
             await stack.aclose()
@@ -187,22 +193,22 @@ class BatchScorer:
     def close(self) -> None:
         """Close the endpoint's connections; the next batch opens them again. The end of the process does it, too."""
         if self._stack is not None:
-            self._loop.forget(self._closed)
-            self._loop.run(self._closed())
+            self._loop.forget(self._close)
+            self._loop.run(self._close())
 
     def __getstate__(self) -> str:
         """The settings alone, as text: equal for equal settings, and without what this process has opened."""
-        return orjson.dumps([self.settings.given(), self.parts, self._parts_setting]).decode()
+        return orjson.dumps([self.settings.to_values(), self.parts, self._parts_setting]).decode()
 
     def __setstate__(self, state: str) -> None:
         """Prepare with these settings, in another process."""
-        given, parts, parts_setting = orjson.loads(state)
-        BatchScorer.__init__(self, given, parts=parts, parts_setting=parts_setting)
+        settings, parts, parts_setting = orjson.loads(state)
+        BatchScorer.__init__(self, settings, parts=parts, parts_setting=parts_setting)
 
 
-def _judged(result: ResponseJudgment, columns: AddedColumns) -> Mapping[str, JSON]:
-    said = (result.score, result.status, result.label, result.explanation, result.components)
-    return judged_values(*said, verdicts=result.verdicts, columns=columns.verdicts)
+def _response_values(result: ResponseJudgment, columns: AddedColumns) -> Mapping[str, JSON]:
+    fields = (result.score, result.status, result.label, result.explanation, result.components)
+    return judged_values(*fields, verdicts=result.verdicts, columns=columns.verdicts)
 
 
 def list_rows(batch: Batch) -> list[dict[str, JSON]]:
@@ -212,19 +218,19 @@ def list_rows(batch: Batch) -> list[dict[str, JSON]]:
         SettingsError: it is no batch of columns.
         DataError: its columns differ in length.
     """
-    table = _table(batch)
+    table = _arrow_table(batch)
     if table is not None:
         return [dict(row) for row in ArrowRows(table)]
     if _is_frame(batch):
         objects = batch.astype(object)
-        return _rows(
+        return _transpose_columns(
             {
                 name: objects[name].where(batch[name].notna(), None).tolist()
                 for name in batch.columns
             }
         )
     if isinstance(batch, Mapping):
-        return _rows(batch)
+        return _transpose_columns(batch)
     raise SettingsError(f"{_EXPECTED}; found {type(batch).__name__}")
 
 
@@ -234,7 +240,7 @@ def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Add
     Raises:
         DataError: it has a column of one of the names.
     """
-    table = _table(batch)
+    table = _arrow_table(batch)
     present = table.column_names if table is not None else list(batch.keys())
     taken = [name for name in values if name in present]
     if taken:
@@ -255,25 +261,25 @@ def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Add
         }
         return batch.assign(
             **{
-                name: pandas.Series(list(found), index=batch.index, dtype=kinds[name])
-                for name, found in values.items()
+                name: pandas.Series(list(entries), index=batch.index, dtype=kinds[name])
+                for name, entries in values.items()
             }
         )
     numpy = sys.modules.get("numpy")
     if numpy is not None and any(isinstance(column, numpy.ndarray) for column in batch.values()):
-        return {**batch, **{name: _array(numpy, found) for name, found in values.items()}}
+        return {**batch, **{name: _object_array(numpy, found) for name, found in values.items()}}
     return {**batch, **{name: list(found) for name, found in values.items()}}
 
 
-def _table(batch: Batch) -> Any:
+def _arrow_table(batch: Batch) -> Any:
     """The Arrow table of a batch that is one, or holds one; `None` of any other."""
     pyarrow = sys.modules.get("pyarrow")  # nobody has a batch of a library that is not imported
     if pyarrow is None:
         return None
     if type(batch).__name__ == "LazyRow":
         raise SettingsError(f"{_EXPECTED}; found a single row: map(…, batched=True)")
-    found = batch if isinstance(batch, pyarrow.Table) else getattr(batch, "pa_table", None)
-    return found if isinstance(found, pyarrow.Table) else None
+    table = batch if isinstance(batch, pyarrow.Table) else getattr(batch, "pa_table", None)
+    return table if isinstance(table, pyarrow.Table) else None
 
 
 def _is_frame(batch: Batch) -> bool:
@@ -281,7 +287,7 @@ def _is_frame(batch: Batch) -> bool:
     return pandas is not None and isinstance(batch, pandas.DataFrame)
 
 
-def _rows(columns: Mapping[str, Any]) -> list[dict[str, JSON]]:
+def _transpose_columns(columns: Mapping[str, Any]) -> list[dict[str, JSON]]:
     values = {name: _plain(column) for name, column in columns.items()}
     single = next((name for name, column in values.items() if not isinstance(column, list)), None)
     if single is not None:
@@ -310,7 +316,7 @@ def _plain_parts(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _array(numpy: Any, values: Sequence[JSON]) -> Any:
+def _object_array(numpy: Any, values: Sequence[JSON]) -> Any:
     """The values as an array of objects, in which `None` stays what it is."""
     array = numpy.empty(len(values), dtype=object)
     for number, value in enumerate(values):

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from judgegym.datasets.cluster.actors import ActorResult, JudgeActor
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, divide_limits
 from judgegym.datasets.rows.task import DatasetJudgeSettings
-from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.engine.runs.ledger import DiskRowLedger
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.at_once import cancel_all
@@ -42,14 +42,14 @@ from judgegym.llm.types import ChatSettings
 
 logger = logging.getLogger(__name__)
 
-_LISTENS_S = 10.0
+_CONNECT_TIMEOUT_S = 10.0
 """For so long an address may take to accept a connection."""
 _MORE_CALLS = 8
 """Calls of an actor beside its tasks: `ready`, once or twice."""
 
 
 @dataclass(slots=True, eq=False)
-class _Life:
+class _ActorLife:
     """An actor from when it is there until it dies; each task that it can take is a place in the pool's queue."""
 
     actor: Any
@@ -71,7 +71,7 @@ class ActorPool:
         self._tasks = requests + max(
             2, requests // 4
         )  # few wait in an actor, because they are lost with it
-        self._places: asyncio.Queue[_Life | UserError] = asyncio.Queue()
+        self._slots: asyncio.Queue[_ActorLife | UserError] = asyncio.Queue()
         """Places of actors; or an error, which is for all who wait."""
         self._actors: list[Any] = []
         self._keepers: list[asyncio.Task[None]] = []
@@ -88,7 +88,8 @@ class ActorPool:
         )
         self._actors = [make.remote(self._share, self._identity) for _ in range(self._count)]
         self._keepers = [
-            asyncio.ensure_future(self._keep(*each)) for each in enumerate(self._actors, start=1)
+            asyncio.ensure_future(self._offer_slots(*numbered_actor))
+            for numbered_actor in enumerate(self._actors, start=1)
         ]
 
     async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
@@ -100,10 +101,10 @@ class ActorPool:
         from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
 
         row = current_row()
-        recorded = row if isinstance(row, LedgerOfRow) else None
-        held = {} if recorded is None else recorded.held()
+        recorded = row if isinstance(row, DiskRowLedger) else None
+        held = {} if recorded is None else recorded.recorded_answers()
         while True:
-            life = await self._place()
+            life = await self._next_actor()
             try:
                 judged: ActorResult = await life.actor.score.remote(task, held, current_component())
             except RayActorError:
@@ -112,7 +113,7 @@ class ActorPool:
             except RayTaskError as error:
                 raise _cause(error) from None
             finally:
-                self._places.put_nowait(life)
+                self._slots.put_nowait(life)
             results, calls = judged
             if recorded is not None:
                 await calls.record(recorded)
@@ -136,17 +137,17 @@ class ActorPool:
         for actor in self._actors:
             ray.kill(actor, no_restart=True)
 
-    async def _place(self) -> _Life:
+    async def _next_actor(self) -> _ActorLife:
         """Wait for an actor that can take a task."""
         while True:
-            place = await self._places.get()
-            if isinstance(place, UserError):
-                self._places.put_nowait(place)
-                raise place
-            if not place.over.is_set():
-                return place
+            slot = await self._slots.get()
+            if isinstance(slot, UserError):
+                self._slots.put_nowait(slot)
+                raise slot
+            if not slot.over.is_set():
+                return slot
 
-    async def _keep(self, number: int, actor: Any) -> None:
+    async def _offer_slots(self, number: int, actor: Any) -> None:
         """Add the places of an actor whenever it is there."""
         from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
 
@@ -155,18 +156,18 @@ class ActorPool:
                 await actor.ready.options(max_task_retries=-1).remote()
                 logger.info("Ray actor %d of %d is there", number, self._count)
                 self._present += 1
-                life = _Life(actor)
+                life = _ActorLife(actor)
                 for _ in range(self._tasks):
-                    self._places.put_nowait(life)
+                    self._slots.put_nowait(life)
                 await life.over.wait()
                 self._present -= 1
                 logger.warning(
                     "Ray actor %d of %d is lost; its rows go to the others", number, self._count
                 )
         except RayTaskError as error:
-            self._places.put_nowait(_cause(error))
+            self._slots.put_nowait(_cause(error))
         except RayActorError as error:
-            self._places.put_nowait(
+            self._slots.put_nowait(
                 SettingsError(f"--ray: an actor cannot be started: {_last_line(error)}")
             )
 
@@ -215,7 +216,7 @@ def check_on_ray(
 
 @asynccontextmanager
 async def open_pool(
-    address: str, actors: int, settings: DatasetJudgeSettings, asked: ChatSettings
+    address: str, actors: int, settings: DatasetJudgeSettings, chat_settings: ChatSettings
 ) -> AsyncIterator[ActorPool]:
     """A pool of actors on a cluster, for the duration of the block.
 
@@ -223,44 +224,48 @@ async def open_pool(
         address: as for `check_on_ray`.
         actors: how many judge.
         settings: of the judge; they may have others beside.
-        asked: the judge's endpoint, which may be a stand-in.
+        chat_settings: the judge's endpoint, which may be a stand-in.
 
     Raises:
         SettingsError: there is no cluster at the address, or a limit is lower than the number of
             actors.
     """
-    pool = ActorPool(judge_alone(settings, asked), actors, asked.identity)
-    await _check_listens(address)
-    starting = asyncio.ensure_future(asyncio.to_thread(_connect, address, actors))
+    pool = ActorPool(select_judge_settings(settings, chat_settings), actors, chat_settings.identity)
+    await _check_reachable(address)
+    startup = asyncio.ensure_future(asyncio.to_thread(_connect, address, actors))
     try:
-        await asyncio.shield(starting)
+        await asyncio.shield(startup)
         pool.start()
         yield pool
     finally:
-        await asyncio.wait([starting])  # whoever is cancelled ends what was being started
-        if starting.exception() is None:
+        await asyncio.wait([startup])  # whoever is cancelled ends what was being started
+        if startup.exception() is None:
             import ray  # late: the extra `ray`
 
             await pool.close()
             await asyncio.to_thread(ray.shutdown)
 
 
-def judge_alone(settings: DatasetJudgeSettings, asked: ChatSettings) -> DatasetJudgeSettings:
+def select_judge_settings(
+    settings: DatasetJudgeSettings, chat_settings: ChatSettings
+) -> DatasetJudgeSettings:
     """The judge's settings without those beside them, for the endpoint that is asked."""
     everything = {name: getattr(settings, name) for name in type(settings).model_fields}
     judge_type = DatasetJudgeSettings.select_class(everything)
     values = {name: everything[name] for name in judge_type.model_fields}
-    given = settings.model_fields_set & values.keys()
-    if asked.identity:  # a stand-in's URL and name are not those of the settings
-        values["judge_base_url"] = ",".join(endpoint.base_url for endpoint in asked.endpoints)
-        values["judge_model_name"] = asked.endpoints[0].model
-        given |= {"judge_base_url", "judge_model_name"}
+    fields_set = settings.model_fields_set & values.keys()
+    if chat_settings.identity:  # a stand-in's URL and name are not those of the settings
+        values["judge_base_url"] = ",".join(
+            endpoint.base_url for endpoint in chat_settings.endpoints
+        )
+        values["judge_model_name"] = chat_settings.endpoints[0].model
+        fields_set |= {"judge_base_url", "judge_model_name"}
     if settings.judge_cache is not None:
         values["judge_cache"] = settings.judge_cache.expanduser().absolute()
-    return judge_type.model_construct(_fields_set=set(given), **values)
+    return judge_type.model_construct(_fields_set=set(fields_set), **values)
 
 
-async def _check_listens(address: str) -> None:
+async def _check_reachable(address: str) -> None:
     """Check that somebody listens at an address with a port: Ray itself would try for minutes.
 
     Raises:
@@ -275,7 +280,7 @@ async def _check_listens(address: str) -> None:
         return
     try:
         _, writer = await asyncio.wait_for(
-            asyncio.open_connection(parts.hostname, port), _LISTENS_S
+            asyncio.open_connection(parts.hostname, port), _CONNECT_TIMEOUT_S
         )
     except (OSError, asyncio.TimeoutError) as error:
         raise SettingsError(
@@ -292,14 +297,14 @@ def _connect(address: str, actors: int) -> None:
     """
     import ray  # late: the extra `ray`
 
-    more: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}
     if address == LOCAL:
         os.environ.setdefault(
             "RAY_USAGE_STATS_ENABLED", "0"
         )  # a cluster of a run reports to nobody
-        more = {"num_cpus": max(actors, os.cpu_count() or 1), "include_dashboard": False}
+        options = {"num_cpus": max(actors, os.cpu_count() or 1), "include_dashboard": False}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         first, _, _ = str(error).strip().partition("\n")
         raise SettingsError(f"--ray {address}: {first}") from error

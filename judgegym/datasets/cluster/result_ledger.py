@@ -51,7 +51,7 @@ class ResultLedger:
             SettingsError: it cannot be used.
             RunDirectoryError: a file cannot be read.
         """
-        self._places: dict[bytes, tuple[Path, int]] = {}
+        self._locations: dict[bytes, tuple[Path, int]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             files = sorted(folder.glob(f"*{_ENDING}"))
@@ -59,15 +59,15 @@ class ResultLedger:
             raise SettingsError(f"ledger: {folder} cannot be used: {error.strerror}") from error
         for file in files:
             for line, key in read_lines(file, _read_key, may_grow=True):
-                self._places.setdefault(key, (file, line.offset))
+                self._locations.setdefault(key, (file, line.offset))
         path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
-        self._lines = LineWriter(path, self._refused)
+        self._lines = LineWriter(path, self._raise_unwritable)
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:
         """The results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
-        if key not in self._places:
+        if key not in self._locations:
             return None
-        path, offset = self._places[key]
+        path, offset = self._locations[key]
         with path.open("rb") as file:
             file.seek(offset)
             fields = RawLine(path, 0, offset, file.readline()).fields()
@@ -75,7 +75,7 @@ class ResultLedger:
         return [
             ResponseJudgment(
                 **{name: result[name] for name in _FIELDS},
-                verdicts=tuple(NamedVerdict(**each) for each in result.get("verdicts", ())),
+                verdicts=tuple(NamedVerdict(**verdict) for verdict in result.get("verdicts", ())),
             )
             for result in results
         ]
@@ -97,7 +97,7 @@ class ResultLedger:
         ]
         self._lines.append(wire.dumps({"key": key.hex(), "results": dumped}) + b"\n")
 
-    def _refused(self, path: Path, error: OSError) -> None:
+    def _raise_unwritable(self, path: Path, error: OSError) -> None:
         self._lines.drop()
         raise SettingsError(f"ledger: {path} cannot be written to: {error.strerror}") from error
 

@@ -64,7 +64,7 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
             settings.judge_cache = settings.judge_cache.expanduser().absolute()
         return settings
 
-    def given(self) -> dict[str, JSON]:
+    def to_values(self) -> dict[str, JSON]:
         """The settings that were given, in the form that `of` reads, sorted by name: equal settings give equal JSON.
 
         Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs
@@ -93,19 +93,19 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
         )
 
 
-def divide_limits(settings: SettingsT, parts: int, what: str) -> SettingsT:
+def divide_limits(settings: SettingsT, parts: int, setting_name: str) -> SettingsT:
     """The settings with an equal share of the endpoint's limits, so that all parts together keep them.
 
     Args:
         settings: with the limits of the whole.
         parts: how many processes ask the endpoint at once, at most.
-        what: the name of the setting that says how many, for the message.
+        setting_name: the name of the setting that says how many, for the message.
 
     Raises:
         SettingsError: a limit is lower than the number of parts.
     """
     if parts < 1:
-        raise SettingsError(f"{what}: expected at least 1; found {parts}")
+        raise SettingsError(f"{setting_name}: expected at least 1; found {parts}")
     shares: dict[str, int] = {}
     for name in LIMITS:
         limit: int | None = getattr(settings, name)
@@ -113,7 +113,7 @@ def divide_limits(settings: SettingsT, parts: int, what: str) -> SettingsT:
             continue
         if limit < parts:
             raise SettingsError(
-                f"{what}: {name} is {limit} for all of them together, and {parts} need a share of "
+                f"{setting_name}: {name} is {limit} for all of them together, and {parts} need a share of "
                 "at least 1 each; "
                 f"expected at most {limit}"
             )
@@ -121,22 +121,27 @@ def divide_limits(settings: SettingsT, parts: int, what: str) -> SettingsT:
     return settings.model_copy(update=shares)
 
 
-_LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers"))
+_ADDED_LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers"))
 """Settings that earlier versions did not have: at their defaults they are left out, so that results keep their keys."""
 
 
 def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:
     """A digest of all settings that determine a judgment, for the keys of saved results."""
-    every = expand_choices(AnyJudgeSettings)
-    shaping = [each for each in declared_settings(every) if not each.is_operational]
-    public = {**json_defaults(every, [each.name for each in shaping]), **dump_public(settings)}
-    usual = {
+    settings_type = expand_choices(AnyJudgeSettings)
+    shaping = [
+        declared for declared in declared_settings(settings_type) if not declared.is_operational
+    ]
+    public = {
+        **json_defaults(settings_type, [each.name for each in shaping]),
+        **dump_public(settings),
+    }
+    omitted = {
         each.name
         for each in shaping
-        if each.name in _LATER and public.get(each.name) == each.default
+        if each.name in _ADDED_LATER and public.get(each.name) == each.default
     }
-    names = sorted(each.name for each in shaping if each.name not in usual)
-    matters: JSON = [offline, {name: public[name] for name in names if name in public}]
+    names = sorted(each.name for each in shaping if each.name not in omitted)
+    content: JSON = [offline, {name: public[name] for name in names if name in public}]
     return hashlib.blake2b(
-        orjson.dumps(matters, option=orjson.OPT_SORT_KEYS), digest_size=16
+        orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16
     ).hexdigest()

@@ -25,7 +25,7 @@ from judgegym.data.arrow import ArrowRows
 from judgegym.data.opening import is_pattern
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.questions import has_one_value, is_verdict_column, verdict_values
-from judgegym.judges.config.extras import needs, require
+from judgegym.judges.config.extras import report_missing_extra, require
 from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
@@ -79,13 +79,13 @@ class AddedColumns:
 
     @classmethod
     def from_names(
-        cls, names: Sequence[str], own: Collection[str], *, several: bool
+        cls, names: Sequence[str], data_columns: Collection[str], *, several: bool
     ) -> AddedColumns | None:
         """The added columns of a scored file.
 
         Args:
             names: all columns of the file, in their order.
-            own: the columns of the data set.
+            data_columns: the columns of the data set.
             several: a row has a list of responses.
 
         Returns:
@@ -99,7 +99,7 @@ class AddedColumns:
         before = tuple(names[max(0, end - len(JUDGED) - len(SAMPLED)) : end - len(JUDGED)])
         return cls(
             several,
-            sampled=before == SAMPLED and not {*before} & {*own},
+            sampled=before == SAMPLED and not {*before} & {*data_columns},
             verdicts=tuple(names[end:]),
         )
 
@@ -117,14 +117,14 @@ class AddedColumns:
         Raises:
             MissingExtraError: pyarrow is not installed.
         """
-        with needs("data"):
+        with report_missing_extra("data"):
             import pyarrow  # late: an extra
 
         number, text = pyarrow.float64(), pyarrow.string()
         plain = {name: number if is_number(name) else text for name in self.names}
-        of_verdict = pyarrow.struct([("name", text), ("points", number), ("value", number)])
+        verdict_type = pyarrow.struct([("name", text), ("points", number), ("value", number)])
         plain |= {
-            name: pyarrow.list_(of_verdict) for name in self.verdicts if not has_one_value(name)
+            name: pyarrow.list_(verdict_type) for name in self.verdicts if not has_one_value(name)
         }
         return {
             name: pyarrow.list_(kind) if self.several or name in SAMPLED else kind
@@ -139,16 +139,16 @@ class AddedColumns:
             ValueError: there are several responses, or none, of a row that has one.
         """
         if self.several:
-            return {name: [each[name] for each in responses] for name in self.names}
-        (only,) = responses
-        return {name: only[name] for name in self.names}
+            return {name: [entry[name] for entry in responses] for name in self.names}
+        (response,) = responses
+        return {name: response[name] for name in self.names}
 
     def make_bad_row_values(self, reason: str) -> dict[str, JSON]:
         """The values of a row that could not be judged: no score, and the reason."""
-        nothing: dict[str, JSON] = dict.fromkeys((*SAMPLED, *self.verdicts))
-        return self.make_row_values([{**nothing, **judged_values(None, BAD_ROW, None, reason, {})}])
+        nulls: dict[str, JSON] = dict.fromkeys((*SAMPLED, *self.verdicts))
+        return self.make_row_values([{**nulls, **judged_values(None, BAD_ROW, None, reason, {})}])
 
-    def in_order(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
+    def order_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
         """The values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.
 
         Raises:
@@ -160,13 +160,13 @@ class AddedColumns:
             )
         return {name: wire.scrub_all(added[name]) for name in self.names}
 
-    def in_table(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
+    def table_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
         """The same for a table, whose columns have one type: `judge/detail` is JSON text."""
-        found = self.in_order(added)
-        detail = found[DETAIL]
+        values = self.order_values(added)
+        detail = values[DETAIL]
         return {
-            **found,
-            DETAIL: [_as_text(each) for each in detail]
+            **values,
+            DETAIL: [_as_text(entry) for entry in detail]
             if isinstance(detail, list)
             else _as_text(detail),
         }
@@ -244,7 +244,7 @@ def check_out(out: Path, *, data: str | None = None) -> None:
         ) from error
     if not os.access(out.parent, os.W_OK | os.X_OK):
         raise SettingsError(f"--out: the folder {out.parent} cannot be written to")
-    read = Path(data).expanduser() if data is not None else None
+    data_path = Path(data).expanduser() if data is not None else None
     if (
         data is not None
         and is_pattern(data)
@@ -254,7 +254,7 @@ def check_out(out: Path, *, data: str | None = None) -> None:
             f"--out: {out} would be one of the files of {data}; name one that the pattern leaves "
             "out"
         )
-    if read is not None and out.exists() and read.exists() and out.samefile(read):
+    if data_path is not None and out.exists() and data_path.exists() and out.samefile(data_path):
         raise SettingsError(
             f"--out: {out} is the data set itself, which is not overwritten; name another file"
         )

@@ -56,14 +56,14 @@ def append_keys(text: bytes, added: dict[str, JSON]) -> bytes:
 
 def remove_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
     """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
-    kept = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
-    return b"{" + b",".join(kept) + b"}"
+    members = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
+    return b"{" + b",".join(members) + b"}"
 
 
 def read_exactly(text: bytes) -> Mapping[str, JSON]:
     """The object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
     try:
-        return cast("Mapping[str, JSON]", _scrubbed(json.loads(text)))
+        return cast("Mapping[str, JSON]", _scrub_surrogates(json.loads(text)))
     except (
         RecursionError
     ):  # its column is nested too deeply for a type; values are taken from the text
@@ -72,7 +72,7 @@ def read_exactly(text: bytes) -> Mapping[str, JSON]:
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
     """The keys of an object with the texts of their values: strict JSON, in which NaN is null."""
-    return ((name, _strict(value.strip())) for name, _, value in _members(one_line(text)))
+    return ((name, _strict_text(value.strip())) for name, _, value in _members(one_line(text)))
 
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
@@ -93,7 +93,7 @@ def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
             begin, value = token.end(), 0
 
 
-def _strict(text: bytes) -> str:
+def _strict_text(text: bytes) -> str:
     """A value's text; if strict readers refuse it, with null for numbers that are none and without lone surrogates."""
     try:
         orjson.loads(text)
@@ -108,19 +108,19 @@ def _strict_token(token: re.Match[bytes]) -> bytes:
     return token[0] if math.isfinite(float(token[0])) else b"null"
 
 
-def _scrubbed(value: Any) -> Any:
+def _scrub_surrogates(value: Any) -> Any:
     """A value without lone surrogates."""
     if isinstance(value, str):
         return wire.scrub(value)
     if isinstance(value, dict):
-        return {wire.scrub(key): _scrubbed(item) for key, item in value.items()}
-    return [_scrubbed(item) for item in value] if isinstance(value, list) else value
+        return {wire.scrub(key): _scrub_surrogates(item) for key, item in value.items()}
+    return [_scrub_surrogates(item) for item in value] if isinstance(value, list) else value
 
 
-def json_texts(rows: ArrowRows, places: range) -> Iterator[bytes]:
+def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
     """The rows of a table at places that follow each other, each as a JSON object on one line, without its end."""
     json_text = json_text_columns(rows.table.schema)
-    for batch in rows.batches(places):
+    for batch in rows.batches(row_range):
         columns = [_values(batch, number, json_text) for number in range(batch.num_columns)]
         names = [wire.dumps(name) for name in batch.schema.names]
         for values in zip(*columns, strict=True):
@@ -159,6 +159,6 @@ def _plain(value: object) -> object:
 def _duration(value: timedelta) -> str:
     """A duration in seconds, with all its digits; those of pandas have nanoseconds."""
     nanoseconds = value // timedelta(microseconds=1) * 1000 + int(getattr(value, "nanoseconds", 0))
-    seconds, rest = divmod(abs(nanoseconds), 10**9)
-    digits = f"{seconds}.{rest:09d}".rstrip("0").rstrip(".")
+    seconds, fraction = divmod(abs(nanoseconds), 10**9)
+    digits = f"{seconds}.{fraction:09d}".rstrip("0").rstrip(".")
     return f"{'-' if nanoseconds < 0 else ''}PT{digits}S"

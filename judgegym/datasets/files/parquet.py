@@ -73,7 +73,7 @@ class Shape:
     fields: dict[str, Shape] | None = None
     is_mixed: bool = False
 
-    def see(self, value: JSON, depth: int = 0) -> bool:
+    def observe(self, value: JSON, depth: int = 0) -> bool:
         """Add a value, which is `depth` deep in its column; return whether there still is a type for everything."""
         if value is not None and not self.is_mixed:
             self.kinds.add(type(value))
@@ -88,10 +88,12 @@ class Shape:
             is_alike = (
                 bool(value) and fields.keys() == value.keys()
             )  # Parquet has no struct without fields
-            return is_alike and all(fields[key].see(item, depth + 1) for key, item in value.items())
+            return is_alike and all(
+                fields[key].observe(item, depth + 1) for key, item in value.items()
+            )
         if isinstance(value, list):
             items = self.items = self.items or Shape()
-            return all(items.see(item, depth + 1) for item in value)
+            return all(items.observe(item, depth + 1) for item in value)
         if type(value) is int:
             self.least, self.most = min(self.least, value), max(self.most, value)
         if float in self.kinds:
@@ -139,7 +141,7 @@ def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:
         )  # those are fractions
         row = read_exactly(text) if is_long else cast("Mapping[str, JSON]", wire.loads(text))
         for name, value in row.items():
-            shapes.setdefault(name, Shape()).see(value)
+            shapes.setdefault(name, Shape()).observe(value)
         if len(shapes) > MOST_COLUMNS:
             raise too_many_columns(source)
     return shapes
@@ -161,9 +163,9 @@ class StoredColumns:
         """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
         self.schema = _drop_fingerprint(rows.table.schema)
 
-    def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
+    def groups(self, row_range: range, rows: int) -> Iterator[RowGroup]:
         """The rows at places that follow each other, in groups of so many rows."""
-        return row_groups(self._rows.table.schema, self._rows.batches(places), rows)
+        return row_groups(self._rows.table.schema, self._rows.batches(row_range), rows)
 
 
 def row_groups(
@@ -205,20 +207,20 @@ class JsonColumns:
         schema = pyarrow.schema([(name, shape.arrow_type()) for name, shape in shapes.items()])
         self.schema = mark_json_columns(schema, self.json_text)
 
-    def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
+    def groups(self, row_range: range, rows: int) -> Iterator[RowGroup]:
         """See `StoredColumns.groups`."""
         import pyarrow  # late: an extra
 
-        for first in range(places.start, places.stop, rows):
-            read = [
-                self._row(self._rows.text(place))
-                for place in range(first, min(first + rows, places.stop))
+        for first in range(row_range.start, row_range.stop, rows):
+            group = [
+                self._row(self._rows.text(index))
+                for index in range(first, min(first + rows, row_range.stop))
             ]
             yield (
-                len(read),
+                len(group),
                 [
-                    pyarrow.array([row.get(each.name) for row in read], each.type)
-                    for each in self.schema
+                    pyarrow.array([row.get(column.name) for row in group], column.type)
+                    for column in self.schema
                 ],
             )
 
@@ -227,25 +229,25 @@ class JsonColumns:
         row = cast("Mapping[str, JSON]", wire.loads(text))
         if not any(name in row for name in self.json_text):
             return row
-        found = {name: None if value == "null" else value for name, value in value_texts(text)}
-        return {**row, **{name: found.get(name) for name in self.json_text}}
+        texts = {name: None if value == "null" else value for name, value in value_texts(text)}
+        return {**row, **{name: texts.get(name) for name in self.json_text}}
 
 
 def parquet_parts(
-    own: StoredColumns | JsonColumns,
-    places: range,
+    input_columns: StoredColumns | JsonColumns,
+    row_range: range,
     added: Iterable[Mapping[str, JSON]],
     columns: AddedColumns,
-    rows_each: int,
+    rows_per_group: int,
 ) -> Iterator[bytes]:
     """The parts of a Parquet file.
 
     Args:
-        own: the columns of the input.
-        places: the rows that are written, from 0; they follow each other.
+        input_columns: the columns of the input.
+        row_range: the rows that are written, from 0; they follow each other.
         added: the added columns of each of them.
         columns: their names and types.
-        rows_each: how many rows a group has.
+        rows_per_group: how many rows a group has.
 
     Raises:
         DataError: the input has changed.
@@ -255,23 +257,24 @@ def parquet_parts(
 
     types = columns.arrow_types()
     schema = pyarrow.schema(
-        [*own.schema, *map(pyarrow.field, types, types.values())], own.schema.metadata
+        [*input_columns.schema, *map(pyarrow.field, types, types.values())],
+        input_columns.schema.metadata,
     )
 
     def tables() -> Iterator[pyarrow.Table]:
         waiting = iter(added)
-        for rows, own_arrays in own.groups(places, rows_each):
-            values = [columns.in_table(each) for each in islice(waiting, rows)]
+        for rows, own_arrays in input_columns.groups(row_range, rows_per_group):
+            values = [columns.table_values(row_values) for row_values in islice(waiting, rows)]
             if len(values) < rows:
                 raise ValueError(f"rows without added columns: {rows - len(values)}")
             arrays = [
-                pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()
+                pyarrow.array([row[name] for row in values], kind) for name, kind in types.items()
             ]
             yield pyarrow.Table.from_arrays([*own_arrays, *arrays], schema=schema).combine_chunks()
         if next(waiting, None) is not None:
             raise ValueError("added columns without a row")
 
-    return encode_tables(schema, tables(), entries_keep_names=own.entries_keep_names)
+    return encode_tables(schema, tables(), entries_keep_names=input_columns.entries_keep_names)
 
 
 def encode_tables(
@@ -301,8 +304,8 @@ def _drop_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
     """A schema without what `datasets` notes of its own cache beside the features."""
     metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:
-        noted = json.loads(metadata[b"huggingface"])
+        info = json.loads(metadata[b"huggingface"])
         metadata[b"huggingface"] = json.dumps(
-            {"info": {"features": noted["info"]["features"]}}
+            {"info": {"features": info["info"]["features"]}}
         ).encode()
     return schema.with_metadata(metadata or None)

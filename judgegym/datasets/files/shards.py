@@ -62,10 +62,10 @@ class Shard:
         Raises:
             ValueError: it is nothing of the kind.
         """
-        found = _SHARD.fullmatch(text.strip())
-        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        match = _SHARD.fullmatch(text.strip())
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise ValueError(f"expected I/N with 1 ≤ I ≤ N ≤ 99999, such as 3/16; found {text!r}")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -102,8 +102,8 @@ def _border(row: int, total: int, starts: Sequence[int] | None) -> int:
     """A row, or the first one after it with which a group begins."""
     if starts is None or row in (0, total):
         return row
-    place = bisect_left(starts, row)
-    return starts[place] if place < len(starts) else total
+    index = bisect_left(starts, row)
+    return starts[index] if index < len(starts) else total
 
 
 ShardSetting = Annotated[str, AfterValidator(lambda text: str(Shard.parse(text)))]
@@ -130,7 +130,9 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
     for group in groups:
         if group[-1] - group[0] + 1 != len(group):
             gap = next(
-                number for number, each in enumerate(group, start=group[0]) if number != each
+                number
+                for number, row_number in enumerate(group, start=group[0])
+                if number != row_number
             )
             raise DataError(
                 f"{rows[gap].place}: has another {column} (--group_by) than row {group[0] + 1}, "
@@ -169,43 +171,49 @@ def merge_shards(
             f"{out}: {len(missing)} of {count} shards are not in {out.parent}: "
             f"{', '.join(missing[:_NAMED])}{more}"
         )
-    own, columns = StoredRows(rows), _common_columns([*shards], list(rows[0].values))
+    stored_rows, columns = StoredRows(rows), _common_columns([*shards], list(rows[0].values))
     for path, numbers in shards.items():
-        found = _count(path)
-        if found != len(numbers):
+        row_count = _count_rows(path)
+        if row_count != len(numbers):
             raise DataError(
-                f"{path}: has {found} rows; expected {len(numbers)}, those from "
+                f"{path}: has {row_count} rows; expected {len(numbers)}, those from "
                 f"{numbers.start + 1} to "
-                f"{numbers.stop} of {own.source} ({len(rows)} rows)"
+                f"{numbers.stop} of {stored_rows.source} ({len(rows)} rows)"
             )
-        other = (_other_columns if is_parquet(path) else _other_line)(path, own, numbers, columns)
-        if other is not None:
+        mismatch = (_find_column_mismatch if is_parquet(path) else _find_line_mismatch)(
+            path, stored_rows, numbers, columns
+        )
+        if mismatch is not None:
             raise DataError(
-                f"{path}, row {other + 1} or later: its columns are not those of row "
-                f"{numbers.start + other + 1} "
-                f"of {own.source}; expected a shard of this data set, as it is now"
+                f"{path}, row {mismatch + 1} or later: its columns are not those of row "
+                f"{numbers.start + mismatch + 1} "
+                f"of {stored_rows.source}; expected a shard of this data set, as it is now"
             )
     write_scored(
-        own,
+        stored_rows,
         range(len(rows)),
         out,
-        lambda: chain(*(_added(path, columns) for path in shards)),
+        lambda: chain(*(_read_added_columns(path, columns) for path in shards)),
         columns,
     )
     return columns
 
 
-def _common_columns(paths: Sequence[Path], own: Collection[str]) -> AddedColumns:
+def _common_columns(paths: Sequence[Path], data_columns: Collection[str]) -> AddedColumns:
     """The columns that scoring has added to all shards.
 
     Raises:
         DataError: shards have different ones, or scoring has not written one.
     """
-    found = [(path, columns) for path in paths if (columns := _columns(path, own)) is not None]
-    if not found:
+    shard_columns = [
+        (path, columns)
+        for path in paths
+        if (columns := _read_columns(path, data_columns)) is not None
+    ]
+    if not shard_columns:
         raise DataError(f"{paths[0]}: none of the shards has a row")
-    first, expected = found[0]
-    for path, columns in found:
+    first, expected = shard_columns[0]
+    for path, columns in shard_columns:
         if columns != expected:
             raise DataError(
                 f"{path}: has other columns than {first}, or other kinds of values in them"
@@ -213,42 +221,42 @@ def _common_columns(paths: Sequence[Path], own: Collection[str]) -> AddedColumns
     return expected
 
 
-def _columns(path: Path, own: Collection[str]) -> AddedColumns | None:
+def _read_columns(path: Path, data_columns: Collection[str]) -> AddedColumns | None:
     """The columns that scoring has added to a shard; `None` for JSON lines without a row."""
     if is_parquet(path):
         import pyarrow  # late: an extra
 
-        schema = _parquet(path).schema_arrow
+        schema = _open_parquet(path).schema_arrow
         names = schema.names
         several = STATUS in names and pyarrow.types.is_list(schema.field(STATUS).type)
     else:
-        _, fields = next(_lines(path), (b"", None))
+        _, fields = next(_read_lines(path), (b"", None))
         if fields is None:
             return None
         names, several = list(fields), isinstance(fields.get(STATUS), list)
-    columns = AddedColumns.from_names(names, own, several=several)
+    columns = AddedColumns.from_names(names, data_columns, several=several)
     if columns is None:
-        raise _not_scored(path)
+        raise _not_scored_error(path)
     return columns
 
 
-def _count(path: Path) -> int:
+def _count_rows(path: Path) -> int:
     """How many rows a shard has."""
     if is_parquet(path):
-        return int(_parquet(path).metadata.num_rows)
+        return int(_open_parquet(path).metadata.num_rows)
     with path.open("rb") as file:
         return sum(1 for _ in file)
 
 
-def _added(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
+def _read_added_columns(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
     """The added columns of each row of a shard, whose first row has them."""
     if is_parquet(path):
-        for batch in _parquet(path).iter_batches(
+        for batch in _open_parquet(path).iter_batches(
             _AT_ONCE, columns=list(columns.names), use_threads=False
         ):
             yield from batch.to_pylist()
         return
-    for _, fields in _lines(path):
+    for _, fields in _read_lines(path):
         yield _parse_added_columns(path, fields, columns)
 
 
@@ -257,62 +265,67 @@ def _parse_added_columns(
 ) -> Mapping[str, JSON]:
     """The added columns of a row of JSON."""
     if not fields.keys() >= set(columns.names):
-        raise _not_scored(path)
+        raise _not_scored_error(path)
     return {name: fields[name] for name in columns.names}
 
 
-def _other_line(path: Path, own: StoredRows, numbers: range, columns: AddedColumns) -> int | None:
+def _find_line_mismatch(
+    path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
+) -> int | None:
     """The first row of a shard in JSON lines, from 0, that is another than that of the data set."""
     for number, (text, (line, fields)) in enumerate(
-        zip(own.texts(numbers), _lines(path), strict=True)
+        zip(stored_rows.texts(numbers), _read_lines(path), strict=True)
     ):
         if (
-            append_keys(text, columns.in_order(_parse_added_columns(path, fields, columns))) + b"\n"
+            append_keys(text, columns.order_values(_parse_added_columns(path, fields, columns)))
+            + b"\n"
             != line
         ):
             return number
     return None
 
 
-def _other_columns(
-    path: Path, own: StoredRows, numbers: range, columns: AddedColumns
+def _find_column_mismatch(
+    path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
     """The first row of a shard in Parquet, from 0, that may be another than that of the data set."""
-    names, first = own.columns.schema.names, 0
-    shard = _parquet(path)
+    names, first = stored_rows.columns.schema.names, 0
+    shard = _open_parquet(path)
     if shard.schema_arrow.names != [*names, *columns.names]:
         return 0
-    here = row_groups(shard.schema_arrow, shard.iter_batches(_AT_ONCE, use_threads=False), _AT_ONCE)
-    for (rows, found), (_, expected) in zip(
-        here, own.columns.groups(numbers, _AT_ONCE), strict=True
+    groups = row_groups(
+        shard.schema_arrow, shard.iter_batches(_AT_ONCE, use_threads=False), _AT_ONCE
+    )
+    for (rows, actual), (_, expected) in zip(
+        groups, stored_rows.columns.groups(numbers, _AT_ONCE), strict=True
     ):
-        if not all(map(_is_equal, found, expected)):
+        if not all(map(_is_equal, actual, expected)):
             return first
         first += rows
     return None
 
 
 def _is_equal(
-    found: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray
+    actual: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray
 ) -> bool:
     """Whether two columns hold the same.
 
     Values are compared as texts where Arrow finds a difference: it does for NaN, and for
         dictionaries in another order.
     """
-    return (found.type == expected.type and found == expected) or repr(found.to_pylist()) == repr(
-        expected.to_pylist()
-    )
+    return (actual.type == expected.type and actual == expected) or repr(
+        actual.to_pylist()
+    ) == repr(expected.to_pylist())
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
+def _read_lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
     """The lines of a file with their ends, each with its object."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield line, json_object(line, f"{path}, row {number}")
 
 
-def _parquet(path: Path) -> Any:
+def _open_parquet(path: Path) -> Any:
     import pyarrow.parquet  # late: an extra
 
     try:
@@ -321,7 +334,7 @@ def _parquet(path: Path) -> Any:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
 
-def _not_scored(path: Path) -> DataError:
+def _not_scored_error(path: Path) -> DataError:
     return DataError(
         f"{path}: expected a shard that judgegym score has written, with {', '.join(JUDGED)} at "
         "its end"

@@ -94,15 +94,15 @@ class StoredRows:
         """The columns as a Parquet file has them; those whose values become JSON text are in the log, once."""
         if not isinstance(self._values, JsonFile):
             return StoredColumns(self._values)
-        found = JsonColumns(self._values, self.source)
-        if found.json_text:
+        json_columns = JsonColumns(self._values, self.source)
+        if json_columns.json_text:
             logger.warning(
                 "%s: no type of Parquet says all that is in these columns, whose values become "
                 "JSON text: %s",
                 self.source,
-                ", ".join(found.json_text),
+                ", ".join(json_columns.json_text),
             )
-        return found
+        return json_columns
 
     @property
     def rows_per_group(self) -> int:
@@ -114,12 +114,12 @@ class StoredRows:
 
 
 def write_scored(
-    own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
+    stored_rows: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> None:
     """Write rows with their added columns to a file, in their order.
 
     Args:
-        own: the rows of the data set.
+        stored_rows: the rows of the data set.
         numbers: the rows that are written, from 0; they follow each other.
         out: the file, with an ending that `check_out` has accepted.
         added: gives the added columns of each of `numbers`, in their order; it is called again
@@ -131,28 +131,30 @@ def write_scored(
         UserError: the file cannot be written; what was there before is still there.
     """
     try:
-        write_atomic(out, scored_content(own, numbers, out, added, columns))
+        write_atomic(out, scored_content(stored_rows, numbers, out, added, columns))
     except OSError as error:
         raise UserError(f"--out: {out} cannot be written: {error.strerror or error}") from error
 
 
 def scored_content(
-    own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
+    stored_rows: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> Callable[[], Iterator[bytes]]:
     """A function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
 
     Args: those of `write_scored`.
     """
     if is_parquet(out):
-        return lambda: parquet_parts(own.columns, numbers, added(), columns, own.rows_per_group)
-    return partial(_lines, own, numbers, added, columns)
+        return lambda: parquet_parts(
+            stored_rows.columns, numbers, added(), columns, stored_rows.rows_per_group
+        )
+    return partial(_scored_lines, stored_rows, numbers, added, columns)
 
 
-def _lines(
-    own: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns
+def _scored_lines(
+    stored_rows: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns
 ) -> Iterator[bytes]:
-    for text, more in zip(own.texts(numbers), added(), strict=True):
-        yield append_keys(text, columns.in_order(more)) + b"\n"
+    for text, added_values in zip(stored_rows.texts(numbers), added(), strict=True):
+        yield append_keys(text, columns.order_values(added_values)) + b"\n"
 
 
 def locate_quarantine(out: Path) -> Path:
@@ -169,12 +171,12 @@ def quarantine_lines(
         bad: the errors of the rows, by their numbers from 0.
         bad_lines: lines that are no JSON objects.
     """
-    found = [
+    row_errors = [
         (number + 1, error.place, error.column, error.reason)
         for number, error in sorted(bad.items())
     ]
     lines = [(None, f"{line.source}, line {line.number}", None, line.reason) for line in bad_lines]
-    for row, place, column, reason in (*found, *lines):
+    for row, place, column, reason in (*row_errors, *lines):
         yield wire.dumps({"row": row, "place": place, "column": column, "reason": reason}) + b"\n"
 
 
@@ -185,21 +187,21 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
         DataError: the file cannot be read.
     """
     path = locate_quarantine(out)
-    found: dict[int, RowError] = {}
+    errors: dict[int, RowError] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
-        match wire.as_json(line):
+        match wire.loads_or_none(line):
             case {
                 "row": int(row),
                 "place": str(place),
                 "column": None | str() as column,
                 "reason": str(reason),
             }:
-                found[row - 1] = RowError(place, reason, column)
+                errors[row - 1] = RowError(place, reason, column)
             case {"row": None}:
                 pass  # a line that is no row
             case _:
                 raise DataError(f"{path}, line {number}: expected row, column and reason")
-    return found
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ def read_scored(path: Path) -> Sequence[ScoredRow]:
         )
     rows = load_rows(str(path), split="train")
     _check_is_scored(rows, str(path))
-    return LazyMap(rows, scored_row)
+    return LazyMap(rows, parse_scored_row)
 
 
 def _check_is_scored(rows: DataSet, name: str) -> None:
@@ -272,25 +274,29 @@ def _check_is_scored(rows: DataSet, name: str) -> None:
         )
 
 
-def scored_row(row: Row) -> ScoredRow:
+def parse_scored_row(row: Row) -> ScoredRow:
     """What the judge said of a row.
 
     Raises:
         DataError: one of the added columns is missing, or is not of the kind that scoring writes.
     """
     several = isinstance(row.values.get(STATUS), list)
-    status = _entries(row, STATUS, several, (str,))
-    score = _entries(row, SCORE, several, (float, int, type(None)))
-    label, said = (_entries(row, name, several, (str, type(None))) for name in (LABEL, EXPLANATION))
-    detail = _entries(row, DETAIL, several, (str, dict, type(None)))
-    if {len(score), len(label), len(said), len(detail)} != {len(status)}:
+    status = _read_entries(row, STATUS, several, (str,))
+    score = _read_entries(row, SCORE, several, (float, int, type(None)))
+    label, explanation = (
+        _read_entries(row, name, several, (str, type(None))) for name in (LABEL, EXPLANATION)
+    )
+    detail = _read_entries(row, DETAIL, several, (str, dict, type(None)))
+    if {len(score), len(label), len(explanation), len(detail)} != {len(status)}:
         raise DataError(
             f"{row.place}: the columns {', '.join(JUDGED)} have lists of different lengths"
         )
-    for each, one in zip(status, score, strict=True):
-        if (each == Status.OK.value) != (one is not None) or isinstance(one, bool):
+    for response_status, response_score in zip(status, score, strict=True):
+        if (response_status == Status.OK.value) != (response_score is not None) or isinstance(
+            response_score, bool
+        ):
             raise DataError(
-                f"{row.place}: the status is {each!r} and the score {one!r}; only `ok` has a score"
+                f"{row.place}: the status is {response_status!r} and the score {response_score!r}; only `ok` has a score"
             )
     return ScoredRow(
         row,
@@ -298,12 +304,14 @@ def scored_row(row: Row) -> ScoredRow:
         cast("tuple[float | None, ...]", score),
         cast("tuple[str, ...]", status),
         cast("tuple[str | None, ...]", label),
-        cast("tuple[str | None, ...]", said),
+        cast("tuple[str | None, ...]", explanation),
         cast("tuple[str | Mapping[str, JSON] | None, ...]", detail),
     )
 
 
-def _entries(row: Row, column: str, several: bool, kinds: tuple[type, ...]) -> tuple[JSON, ...]:
+def _read_entries(
+    row: Row, column: str, several: bool, kinds: tuple[type, ...]
+) -> tuple[JSON, ...]:
     """The entries of an added column, one for each response."""
     if column not in row.values:
         raise DataError(
@@ -337,10 +345,10 @@ def drop_judge_columns(rows: DataSet) -> DataSet:
     _check_is_scored(rows, f"{rows.source}: --rescore")
     if isinstance(rows.values, ArrowRows):
         names = [name for name in rows.values.table.schema.names if _is_judge_column(name)]
-        return DataSet(rows.source, rows.values.without(names))
+        return DataSet(rows.source, rows.values.drop_columns(names))
     assert isinstance(
         rows.values, JsonFile
     )  # what `load_rows` has read is stored in one of the two ways
     return DataSet(
-        rows.source, rows.values.edited(partial(remove_keys, is_left_out=_is_judge_column))
+        rows.source, rows.values.with_edit(partial(remove_keys, is_left_out=_is_judge_column))
     )

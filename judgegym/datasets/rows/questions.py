@@ -28,7 +28,7 @@ QuestionKind: TypeAlias = Literal["aspect", "criterion"]
 
 _PREFIXES: Mapping[QuestionKind, str] = {"aspect": "judge/aspect/", "criterion": "judge/criterion/"}
 _LISTS: Mapping[QuestionKind, str] = {"aspect": "judge/aspects", "criterion": "judge/criteria"}
-_BESIDE = ("raw", "left_out")
+_NOT_VERDICTS = ("raw", "left_out")
 """Components of a score that are no verdicts."""
 
 
@@ -48,29 +48,34 @@ class Questions:
         self._settings = settings
         self.kind: QuestionKind | None = "aspect" if aspects else "criterion" if checklist else None
         self.shared: Mapping[str, float] = {}
-        self._first: Sequence[object] | None = None
-        self._usual: Sequence[Any] = (
+        self._first_questions: Sequence[object] | None = None
+        self._default_questions: Sequence[Any] = (
             aspects.aspects if aspects else checklist.criteria if checklist else ()
         )
         if self.kind is not None:
-            self._share(self._usual)
+            self._set_shared(self._default_questions)
 
     def note(self, task: JudgeTask) -> None:
         """Take note of the questions of a row."""
         if self.kind is None:
             return
-        own: Sequence[Any] | None = task.aspects if self.kind == "aspect" else task.criteria
-        asked = own or self._usual
-        if self._first is None:
-            self._first = asked
-            self._share(asked)
-        elif asked is not self._first and tuple(asked) != tuple(self._first):
+        task_questions: Sequence[Any] | None = (
+            task.aspects if self.kind == "aspect" else task.criteria
+        )
+        questions = task_questions or self._default_questions
+        if self._first_questions is None:
+            self._first_questions = questions
+            self._set_shared(questions)
+        elif questions is not self._first_questions and tuple(questions) != tuple(
+            self._first_questions
+        ):
             self.shared = {}
 
-    def _share(self, questions: Sequence[Any]) -> None:
+    def _set_shared(self, questions: Sequence[Any]) -> None:
         is_aspect = self.kind == "aspect"
         self.shared = {
-            one.name: one.polarity * one.weight if is_aspect else one.points for one in questions
+            question.name: question.polarity * question.weight if is_aspect else question.points
+            for question in questions
         }
 
     @property
@@ -82,13 +87,16 @@ class Questions:
             _LISTS[self.kind],
         )
 
-    def columns_beside(self, read: Collection[str]) -> tuple[str, ...]:
+    def batch_columns(self, columns_read: Collection[str]) -> tuple[str, ...]:
         """The columns of a batch, which those of its rows do not decide, but what is read of them.
 
         Args:
-            read: what is read of the rows, such as `criteria`.
+            columns_read: what is read of the rows, such as `criteria`.
         """
-        if self.kind is None or ("aspects" if self.kind == "aspect" else "criteria") not in read:
+        if (
+            self.kind is None
+            or ("aspects" if self.kind == "aspect" else "criteria") not in columns_read
+        ):
             return Questions(self._settings).columns
         return (_LISTS[self.kind],)
 
@@ -108,8 +116,8 @@ def named_values(
 ) -> Mapping[str, float | None]:
     """The value of each verdict by name; of a line of an older version those among the components of the score."""
     if verdicts:
-        return {one.name: one.value for one in verdicts}
-    return {name: value for name, value in components.items() if name not in _BESIDE}
+        return {verdict.name: verdict.value for verdict in verdicts}
+    return {name: value for name, value in components.items() if name not in _NOT_VERDICTS}
 
 
 def verdict_values(
@@ -124,11 +132,15 @@ def verdict_values(
     """
     if not columns:
         return {}
-    found, points = named_values(verdicts, components), {one.name: one.points for one in verdicts}
+    value_by_name, points = (
+        named_values(verdicts, components),
+        {verdict.name: verdict.points for verdict in verdicts},
+    )
     if not has_one_value(columns[0]):
-        listed: list[JSON] = [
-            {"name": name, "points": points.get(name), "value": found[name]} for name in found
+        entries: list[JSON] = [
+            {"name": name, "points": points.get(name), "value": value_by_name[name]}
+            for name in value_by_name
         ]
-        return {columns[0]: listed or None}
-    values = {slug(name): value for name, value in found.items()}
+        return {columns[0]: entries or None}
+    values = {slug(name): value for name, value in value_by_name.items()}
     return {name: values.get(name.rpartition("/")[2]) for name in columns}

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import orjson
 
-from judgegym.data.answers import RESPONSES, unused_columns
+from judgegym.data.answers import RESPONSES, find_unused_columns
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import (
@@ -27,7 +27,7 @@ from judgegym.datasets.rows.schema import (
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.conversations.turns import list_images
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_columns
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, find_columns
 from judgegym.judges.scorers.fields import FieldTypeError, make_judge_task
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -68,28 +68,32 @@ class RowReader:
         self.unused_columns: set[str] = set()
         """Columns of the rows read so far that look as if they were for the judge, and that it is not shown."""
         first = rows[0]
-        named = {name: getattr(settings, f"{name}_column") for name in (*TASK_FIELDS, "category")}
-        self._named = {name: column for name, column in named.items() if column is not None}
-        for name, column in self._named.items():
+        named_columns = {
+            name: getattr(settings, f"{name}_column") for name in (*TASK_FIELDS, "category")
+        }
+        self._named_columns = {
+            name: column for name, column in named_columns.items() if column is not None
+        }
+        for name, column in self._named_columns.items():
             if not _has_column(rows, column):
-                raise first.lacks(f"a column {column} (--{name}_column)")
+                raise first.missing_error(f"a column {column} (--{name}_column)")
         by = settings.group_by
         if by is not None and first.value(by) is None and by not in first.values:
-            raise first.lacks(f"a column {by} (--group_by)")
+            raise first.missing_error(f"a column {by} (--group_by)")
         if settings.repeat_column is not None and not _has_column(rows, settings.repeat_column):
-            raise first.lacks(f"a column {settings.repeat_column} (--repeat_column)")
+            raise first.missing_error(f"a column {settings.repeat_column} (--repeat_column)")
         self.first = self._first_readable()
-        self._unseen = (
+        self._hidden_fields = (
             {*TASK_FIELDS} - settings.shown_fields
             if isinstance(settings, AnyJudgeSettings)
             else set()
         )
         """Fields that the judge is not shown."""
-        self._usual = [
+        self._unnamed_fields = [
             name
             for name in TASK_FIELDS
-            if name not in self._named
-            and (name not in ("context", "criteria") or name not in self._unseen)
+            if name not in self._named_columns
+            and (name not in ("context", "criteria") or name not in self._hidden_fields)
         ]
         self._taken = {*self.first.columns, *self.first.parts}
         """Columns of the prompt and the responses, which are no fields."""
@@ -97,15 +101,20 @@ class RowReader:
     def _columns(self, values: Mapping[str, JSON], *, null: bool = False) -> dict[str, str]:
         """From which column of a row each field of its task is read; with `null` also from one that is null there."""
         free = {name: value for name, value in values.items() if name not in self._taken}
-        found = usual_columns(free, self._usual)
-        for name in self._usual if null else ():
+        column_by_field = find_columns(free, self._unnamed_fields)
+        for name in self._unnamed_fields if null else ():
             column = next(
-                (each for each in USUAL_COLUMNS[name] if each in free and free[each] is None), None
+                (
+                    candidate
+                    for candidate in USUAL_COLUMNS[name]
+                    if candidate in free and free[candidate] is None
+                ),
+                None,
             )
-            if column is not None and column not in found.values():
-                found.setdefault(name, column)
-        found |= self._named
-        return {name: found[name] for name in TASK_FIELDS if name in found}
+            if column is not None and column not in column_by_field.values():
+                column_by_field.setdefault(name, column)
+        column_by_field |= self._named_columns
+        return {name: column_by_field[name] for name in TASK_FIELDS if name in column_by_field}
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -122,13 +131,13 @@ class RowReader:
             if value not in (None, "", [], {})
         }
         is_prompt_alone = self.sampled is not None or self._earlier is not None
-        what = "prompt" if is_prompt_alone else "prompt and responses"
-        found = {what: ", ".join(self.first.columns)}
-        return found | {
+        content = "prompt" if is_prompt_alone else "prompt and responses"
+        read_columns = {content: ", ".join(self.first.columns)}
+        return read_columns | {
             name: column
             for name, column in self._columns(first, null=True).items()
             if column.partition(".")[0] in filled
-            and (name in self._named or _can_be_read(name, value_at(first, column)))
+            and (name in self._named_columns or _can_be_read(name, value_at(first, column)))
         }
 
     def _first_readable(self) -> Responses:
@@ -139,30 +148,30 @@ class RowReader:
         """
         for row in self.rows:
             try:
-                return self._read(row)
+                return self._read_responses(row)
             except RowError:
                 continue
-        return self._read(self.rows[0])
+        return self._read_responses(self.rows[0])
 
-    def _read(self, row: Row) -> Responses:
+    def _read_responses(self, row: Row) -> Responses:
         if self.sampled is None and self._earlier is None:
-            found = read_responses(row, self.settings)
+            responses = read_responses(row, self.settings)
         else:
             earlier = () if self._earlier is None else self._earlier(row)
             texts = tuple(response.text for response in earlier)
-            found = replace(
+            responses = replace(
                 read_turns(row, self.settings), texts=texts, several=True, earlier=earlier
             )
-        if not found.prompt.strip():
+        if not responses.prompt.strip():
             prompts = [
-                column for column in found.columns if column not in RESPONSES
-            ] or found.columns
+                column for column in responses.columns if column not in RESPONSES
+            ] or responses.columns
             raise row.error(
                 f"expected a prompt with some text in {', '.join(prompts)}, and there is none; "
                 "name "
                 "the column: --prompt_column"
             )
-        return found
+        return responses
 
     def task(self, number: int) -> ScoreTask:
         """A row as a task.
@@ -172,61 +181,70 @@ class RowReader:
                 something else than text.
         """
         row = self.rows[number]
-        found = self._read(row)
-        if found.several != self.first.several:
+        responses = self._read_responses(row)
+        if responses.several != self.first.several:
             raise row.error(
-                f"has {RESPONSES_OF_ROW[found.several]}, and the first row has "
+                f"has {RESPONSES_OF_ROW[responses.several]}, and the first row has "
                 f"{RESPONSES_OF_ROW[self.first.several]}; expected the same in all rows"
             )
-        check_same_columns(row, found.columns, self.first.columns, "the first row")
-        judge_task = self._judge_task(row, found)
-        to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
+        check_same_columns(row, responses.columns, self.first.columns, "the first row")
+        judge_task = self._judge_task(row, responses)
+        to_sample = None if self.sampled is None else ToSample(responses.turns, self.sampled)
         return ScoreTask(
             (number,),
             judge_task,
-            found.several,
+            responses.several,
             (self._category(row),),
-            found.chosen,
+            responses.chosen,
             to_sample,
-            found.earlier,
+            responses.earlier,
         )
 
-    def _judge_task(self, row: Row, found: Responses) -> JudgeTask:
+    def _judge_task(self, row: Row, responses: Responses) -> JudgeTask:
         """What the judge is shown of a row; columns that are no field of a `JudgeTask` are noted."""
-        filled = row.filled()
+        filled = row.filled_values()
         columns = self._columns(filled)
-        given = {name: value_at(filled, column) for name, column in columns.items()}
-        named = ""
+        fields = {name: value_at(filled, column) for name, column in columns.items()}
+        setting_names = ""
         try:
             try:
-                judge_task = make_judge_task(found.prompt, found.texts, given)
+                judge_task = make_judge_task(responses.prompt, responses.texts, fields)
             except FieldTypeError:  # a column of a usual name may hold something else
-                given = {
+                fields = {
                     n: value
-                    for n, value in given.items()
-                    if n in self._named or _can_be_read(n, value)
+                    for n, value in fields.items()
+                    if n in self._named_columns or _can_be_read(n, value)
                 }
-                named = ", ".join(
-                    f"--{name}_column={self._named[name]}" for name in given if name in self._named
+                setting_names = ", ".join(
+                    f"--{name}_column={self._named_columns[name]}"
+                    for name in fields
+                    if name in self._named_columns
                 )
-                judge_task = make_judge_task(found.prompt, found.texts, given)
+                judge_task = make_judge_task(responses.prompt, responses.texts, fields)
         except ValueError as error:
             column = columns.get(
                 re.split(r"\W", str(error), maxsplit=1)[0]
             )  # it begins with a field's name
-            raise row.error(f"{error} ({named})" if named else str(error), column) from None
-        shown = [columns[name] for name in given if name not in self._unseen]
+            raise row.error(
+                f"{error} ({setting_names})" if setting_names else str(error), column
+            ) from None
+        shown = [columns[name] for name in fields if name not in self._hidden_fields]
         settings = self.settings
-        of_settings = filter(
+        setting_columns = filter(
             None, (settings.category_column, settings.group_by, settings.repeat_column)
         )
         self.unused_columns.update(
-            unused_columns(filled, {*found.columns, *found.parts, *shown, *of_settings})
+            find_unused_columns(
+                filled, {*responses.columns, *responses.parts, *shown, *setting_columns}
+            )
         )
         judge_task = replace(
-            judge_task, traces=found.traces, tools=found.tools, images=list_images(found.turns)
+            judge_task,
+            traces=responses.traces,
+            tools=responses.tools,
+            images=list_images(responses.turns),
         )
-        return replace(judge_task.numbered(), repeat=self._repeat(row))
+        return replace(judge_task.number_images(), repeat=self._repeat(row))
 
     def _repeat(self, row: Row) -> int:
         column = self.settings.repeat_column
@@ -267,27 +285,27 @@ def _can_be_read(name: str, value: JSON) -> bool:
 
 
 def check_same_columns(
-    row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str
+    row: Row, columns: Sequence[str], expected: Sequence[str], expected_source: str
 ) -> None:
     """Check that a row is read from the same columns as another, or has another schema and none of those columns.
 
     Args:
         row: the row.
-        found: the columns from which it is read.
+        columns: the columns from which it is read.
         expected: those of the other row.
-        expected_of: what that is called.
+        expected_source: what that is called.
 
     Raises:
         DataError: it has some of them, as null perhaps, and others in place of the rest. (Of rows
             with chosen and rejected, some may have their prompt in a column, others in the
             conversations.)
     """
-    differ = set(found) ^ set(expected)
-    if not differ or (differ == {"prompt"} and "chosen" in found):
+    differ = set(columns) ^ set(expected)
+    if not differ or (differ == {"prompt"} and "chosen" in columns):
         return
     if any(column in row.values for column in expected):
         raise row.error(
-            f"would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; "
+            f"would be read from {', '.join(columns)}, and {expected_source} from {', '.join(expected)}; "
             "expected the same in all rows; fill what is null, or name the columns: "
             "--prompt_column, --response_column"
         )

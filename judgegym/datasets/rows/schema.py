@@ -20,25 +20,25 @@ from judgegym.data.answers import (
     CONVERSATIONS,
     PROMPTS,
     RESPONSES,
+    build_prompt,
     list_prompt_columns,
     strip_answer,
-    whole_prompt,
 )
 from judgegym.data.pairs import draft_pair, parse_prompt_turns, split_pair_turns
-from judgegym.data.rows import Row, named_row, value_at
+from judgegym.data.rows import Row, name_row_in_errors, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.images import IMAGES, images_shown, insert_images
+from judgegym.judges.conversations.images import IMAGES, insert_images, show_images
 from judgegym.judges.conversations.messages import parse_turns
 from judgegym.judges.conversations.readers import add_tools, parse_trace, split_trace
 from judgegym.judges.conversations.tools import Tool, parse_tools
 from judgegym.judges.conversations.turns import (
     Turn,
     UnseenPart,
-    answer_text,
+    completion_text,
     list_images,
+    render_transcript,
     text_turn,
-    transcript,
 )
 from judgegym.llm.wire import JSON
 
@@ -46,11 +46,15 @@ _JOINED = "; several columns, separated by commas, are joined by blank lines"
 RESPONSES_OF_ROW = ("one response", "several responses")
 """What a row has, in words; the second if it has a list of responses."""
 _PREFERENCE = ("chosen", "rejected")
-_TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
+_RESPONSE_PAIRS = (
+    ("response1", "response2"),
+    ("response_A", "response_B"),
+    ("response_a", "response_b"),
+)
 _TOOLS = "tools"
 _LOGS = ("responses_create_params", "nodes")
 """The columns by which a rollout of NeMo Gym and a trace of verifiers are known."""
-_OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
+_TEXT_KEYS = ("response", "answer", "completion", "text", "content", "generation")
 """What the text of a response is called in an object that is no message."""
 _NO_PROMPT = (
     "a prompt in prompt, question, instruction or another usual column, or a conversation in "
@@ -115,9 +119,9 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     responses. They may stand anywhere in the data."""
 
 
-_USUAL = (*PROMPTS, *CONVERSATIONS)
+_PROMPT_COLUMNS = (*PROMPTS, *CONVERSATIONS)
 
-_Answer: TypeAlias = "tuple[str, tuple[Turn, ...]]"
+_Response: TypeAlias = "tuple[str, tuple[Turn, ...]]"
 """A response as text, with its turns if it came as messages."""
 Values: TypeAlias = Mapping[str, JSON]
 """The columns of a row that are not null."""
@@ -154,17 +158,19 @@ class Responses:
     earlier: tuple[JudgedResponse, ...] = ()
 
     @property
-    def answers(self) -> list[tuple[Turn, ...]]:
+    def response_turns(self) -> list[tuple[Turn, ...]]:
         """The turns that say each response: those of messages that no text can say, or the text as one turn."""
-        found = []
+        responses = []
         for text, trace in zip(self.texts, self.traces or [()] * len(self.texts), strict=True):
-            own = next((turns for turns in (trace, trace[-1:]) if answer_text(turns) == text), ())
-            is_text = len(own) < 2 and not any(turn.calls for turn in own)
-            found.append((text_turn("assistant", text),) if is_text else own)
-        return found
+            last_turns = next(
+                (turns for turns in (trace, trace[-1:]) if completion_text(turns) == text), ()
+            )
+            is_text = len(last_turns) < 2 and not any(turn.calls for turn in last_turns)
+            responses.append((text_turn("assistant", text),) if is_text else last_turns)
+        return responses
 
 
-def _names(setting: str) -> tuple[str, ...]:
+def _split_names(setting: str) -> tuple[str, ...]:
     """The columns that a setting names, separated by commas."""
     return tuple(name.strip() for name in setting.split(",") if name.strip())
 
@@ -180,32 +186,36 @@ def _find_prompt(
         DataError: a column that is named holds something else.
     """
     if settings.prompt_column is None:
-        return _usual_prompt(values, taken)
-    columns = _names(settings.prompt_column)
-    found: list[tuple[Turn, ...]] = []
+        return _find_usual_prompt(values, taken)
+    columns = _split_names(settings.prompt_column)
+    prompts: list[tuple[Turn, ...]] = []
     for column in columns:
         value = value_at(values, column)
         turns = None if value is None else parse_prompt_turns(value)
         if turns is None and isinstance(row.values.get(column), str):
             turns = parse_prompt_turns(row.values[column])  # a text that looks like a list
         if (column not in row.values and value is None) or (turns is None and value is not None):
-            raise row.lacks(f"a prompt (a text or messages) in {column}", column)
-        found += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
-    if len(found) > 1:
-        if any(map(list_images, found)):
+            raise row.missing_error(f"a prompt (a text or messages) in {column}", column)
+        prompts += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
+    if len(prompts) > 1:
+        if any(map(list_images, prompts)):
             raise UnseenPart("images in several columns of a prompt are not read: name one column")
-        found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
-    whole = insert_images(values, found[0]) if found else ()
-    return Responses(transcript(whole), columns, whole, IMAGES) if found else None
+        prompts = [(text_turn("user", "\n\n".join(map(render_transcript, prompts))),)]
+    prompt_turns = insert_images(values, prompts[0]) if prompts else ()
+    return (
+        Responses(render_transcript(prompt_turns), columns, prompt_turns, IMAGES)
+        if prompts
+        else None
+    )
 
 
-def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
+def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
     """The prompt in the first of the usual columns that is not taken; `None` without one.
 
     Of a conversation it is what precedes an answer at its end, which may be the very response, or
     the expected one.
     """
-    for column in _USUAL:
+    for column in _PROMPT_COLUMNS:
         turns = (
             parse_prompt_turns(values[column]) if column in values and column not in taken else None
         )
@@ -213,15 +223,15 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
             turns = strip_answer(turns)
         if turns:
             parts = tuple(part for part in list_prompt_columns(column, turns) if part not in taken)
-            given = {part: values[part] for part in parts if part in values}
-            whole = whole_prompt(given, column, turns)
-            return Responses(transcript(whole), (column,), whole, parts)
+            part_values = {part: values[part] for part in parts if part in values}
+            prompt_turns = build_prompt(part_values, column, turns)
+            return Responses(render_transcript(prompt_turns), (column,), prompt_turns, parts)
     return None
 
 
-def _lacks_prompt(row: Row) -> Exception:
+def _missing_prompt_error(row: Row) -> Exception:
     """The error of a row without a prompt."""
-    return row.lacks(
+    return row.missing_error(
         f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: "
         "--prompt_column"
     )
@@ -236,22 +246,22 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has none.
     """
-    with named_row(row, shows_images=True):
-        values, found = row.filled(), None
+    with name_row_in_errors(row, shows_images=True):
+        values, prompt = row.filled_values(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
             pair = split_pair_turns(values)
-            found = (
+            prompt = (
                 Responses("", _list_pair_columns(values), pair[0])
                 if pair is not None and pair[0]
                 else None
             )
-        found = found or _find_prompt(row, values, settings, ())
-        turns = () if found is None else strip_answer(found.turns)
-        if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
-            raise _lacks_prompt(row)
+        prompt = prompt or _find_prompt(row, values, settings, ())
+        turns = () if prompt is None else strip_answer(prompt.turns)
+        if prompt is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
+            raise _missing_prompt_error(row)
         for turn in turns:
             turn.message()
-        return replace(found, prompt=transcript(turns), turns=turns)
+        return replace(prompt, prompt=render_transcript(turns), turns=turns)
 
 
 def _list_pair_columns(values: Values) -> tuple[str, ...]:
@@ -265,38 +275,43 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
         DataError: it has no prompt or no response in the columns that are named, or in any of the
             usual ones.
     """
-    with named_row(row, shows_images=True):
-        values = row.filled()
-        found = _read(row, values, settings)
-        tools = found.tools or parse_tools(values.get(_TOOLS)) or ()
-        if not tools or _TOOLS in found.columns:
-            return found
-        prompt = transcript(add_tools(found.turns, tools))
-        return replace(found, prompt=prompt, parts=(*found.parts, _TOOLS), tools=tools)
+    with name_row_in_errors(row, shows_images=True):
+        values = row.filled_values()
+        responses = _read(row, values, settings)
+        tools = responses.tools or parse_tools(values.get(_TOOLS)) or ()
+        if not tools or _TOOLS in responses.columns:
+            return responses
+        prompt = render_transcript(add_tools(responses.turns, tools))
+        return replace(responses, prompt=prompt, parts=(*responses.parts, _TOOLS), tools=tools)
 
 
 def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
     if settings.response_column is not None:
-        columns = _names(settings.response_column)
-        return _named(row, values, columns, _find_prompt(row, values, settings, columns))
+        columns = _split_names(settings.response_column)
+        return _read_named(row, values, columns, _find_prompt(row, values, settings, columns))
     if settings.prompt_column is None:
-        for read in (_logged, _preferred, _two):
-            found = read(values)
-            if found is not None:
-                return found
+        for reader in (_read_log, _read_preference, _read_two_responses):
+            responses = reader(values)
+            if responses is not None:
+                return responses
     column = next(
-        (name for name in RESPONSES if name in values and _answers(values[name]) is not None), None
+        (
+            name
+            for name in RESPONSES
+            if name in values and _parse_responses(values[name]) is not None
+        ),
+        None,
     )
     prompt = None if column is None else _find_prompt(row, values, settings, (column,))
     if column is not None and (settings.prompt_column is not None or prompt is not None):
-        return _named(row, values, (column,), prompt)
+        return _read_named(row, values, (column,), prompt)
     if settings.prompt_column is None:
         for name in CONVERSATIONS:
-            found = _conversation(values, name)
-            if found is not None:
-                return found
+            responses = _read_conversation(values, name)
+            if responses is not None:
+                return responses
     wrong = [
-        f"{name} holds {_kind(values[name])}"
+        f"{name} holds {_describe(values[name])}"
         for name in RESPONSES
         if name in values and column is None
     ]
@@ -310,12 +325,12 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             "out "
             "(--on_bad_row=skip), or name another column: --response_column"
         )
-    raise row.lacks(
-        _what_is_missing(row, values, settings) + (f" (here {', '.join(wrong)})" if wrong else "")
+    raise row.missing_error(
+        _describe_missing(row, values, settings) + (f" (here {', '.join(wrong)})" if wrong else "")
     )
 
 
-def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
+def _describe_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
     """What a row should have that has no prompt, or a prompt alone."""
     prompt = _find_prompt(row, values, settings, ())
     if prompt is None:
@@ -332,31 +347,36 @@ def _holds_columns(values: Values) -> bool:
         [value for name in names if isinstance(value := values.get(name), list)]
         for names in (PROMPTS, RESPONSES)
     ]
-    lengths = {len(value) for each in lists for value in each}
+    lengths = {len(value) for column_lists in lists for value in column_lists}
     return all(lists) and len(lengths) == 1
 
 
-def _named(row: Row, values: Values, columns: Sequence[str], prompt: Responses | None) -> Responses:
+def _read_named(
+    row: Row, values: Values, columns: Sequence[str], prompt: Responses | None
+) -> Responses:
     """The responses in columns of one text each, or in one column with a list."""
-    found = [_answers(value_at(values, column)) for column in columns]
-    for column, answers in zip(columns, found, strict=True):
+    column_answers = [_parse_responses(value_at(values, column)) for column in columns]
+    for column, answers in zip(columns, column_answers, strict=True):
         if answers is None:
-            what = _kind(value_at(values, column))
-            wanted = (
+            kind = _describe(value_at(values, column))
+            expected = (
                 f"a response (a text or messages), or a list of them, in {column}, which holds "
-                f"{what}"
+                f"{kind}"
             )
-            raise row.lacks(wanted, column)
+            raise row.missing_error(expected, column)
         if len(columns) > 1 and answers[1]:
             raise row.error(
                 f"expected one response in {column}, since --response_column names several", column
             )
     if prompt is None:
-        raise _lacks_prompt(row)
+        raise _missing_prompt_error(row)
     texts, traces = zip(
-        *(answer for answers in found if answers is not None for answer in answers[0]), strict=True
+        *(answer for answers in column_answers if answers is not None for answer in answers[0]),
+        strict=True,
     )
-    several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
+    several = len(columns) > 1 or any(
+        answers is not None and answers[1] for answers in column_answers
+    )
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
     return replace(
         prompt,
@@ -368,42 +388,43 @@ def _named(row: Row, values: Values, columns: Sequence[str], prompt: Responses |
     )
 
 
-def _answers(value: JSON) -> tuple[tuple[_Answer, ...], bool] | None:
+def _parse_responses(value: JSON) -> tuple[tuple[_Response, ...], bool] | None:
     """The responses of a value, and whether it is a list of them; `None` if it holds none."""
-    one = _answer(value)
-    if one is not None:
-        return (one,), False
+    single = _parse_response(value)
+    if single is not None:
+        return (single,), False
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         return None
-    answers = tuple(answer for answer in map(_answer, value) if answer is not None)
+    answers = tuple(answer for answer in map(_parse_response, value) if answer is not None)
     return (answers, True) if len(answers) == len(value) else None
 
 
-def _kind(value: JSON) -> str:
+def _describe(value: JSON) -> str:
     """What a value is, for the message that it is no response."""
     if value is None:
         return "nothing"
     if not isinstance(value, list | tuple):
         return f"a value of type {type(value).__name__}"
-    place, wrong = next(
-        ((n, each) for n, each in enumerate(value, start=1) if _answer(each) is None), (0, None)
+    position, wrong = next(
+        ((n, entry) for n, entry in enumerate(value, start=1) if _parse_response(entry) is None),
+        (0, None),
     )
-    return f"a list whose entry {place} is {_kind(wrong)}" if place else "an empty list"
+    return f"a list whose entry {position} is {_describe(wrong)}" if position else "an empty list"
 
 
-def _answer(value: JSON) -> _Answer | None:
+def _parse_response(value: JSON) -> _Response | None:
     """A text, messages as one text with their turns, or the text of an object; `None` for anything else."""
     if isinstance(value, str):
         return value, ()
     if isinstance(value, Mapping):
-        text = next((value[key] for key in _OF_OBJECT if isinstance(value.get(key), str)), None)
+        text = next((value[key] for key in _TEXT_KEYS if isinstance(value.get(key), str)), None)
         if isinstance(text, str) and not {"role", "from"} & value.keys():
             return text, ()
     turns = parse_turns(value)
-    return (answer_text(turns), turns) if turns else None
+    return (completion_text(turns), turns) if turns else None
 
 
-def _preferred(values: Values) -> Responses | None:
+def _read_preference(values: Values) -> Responses | None:
     """`chosen` and `rejected`, in this order."""
     if not all(column in values for column in _PREFERENCE):
         return None
@@ -412,35 +433,35 @@ def _preferred(values: Values) -> Responses | None:
             "images beside chosen and rejected are not read: name a column of the prompt and of "
             "responses"
         )
-    with images_shown(shown=False):
-        found, turns = draft_pair(values), split_pair_turns(values)
-    if turns is None or found is None or isinstance(found, str):
+    with show_images(shown=False):
+        pair, turns = draft_pair(values), split_pair_turns(values)
+    if turns is None or pair is None or isinstance(pair, str):
         return None
     columns, texts, traces = (
         _list_pair_columns(values),
-        (*found.correct, *found.wrong),
+        (*pair.correct, *pair.wrong),
         turns[1:] if turns[1] else (),
     )
     return Responses(
-        found.prompt,
+        pair.prompt,
         columns,
         turns[0],
         texts=texts,
         traces=traces,
         several=True,
-        chosen=len(found.correct),
+        chosen=len(pair.correct),
     )
 
 
-def _two(values: Values) -> Responses | None:
+def _read_two_responses(values: Values) -> Responses | None:
     """Two responses in columns of their own."""
-    for first, second in _TWO:
+    for first, second in _RESPONSE_PAIRS:
         if (
             first in values
             and isinstance(values[first], str)
             and isinstance(values.get(second), str)
         ):
-            prompt = _usual_prompt(values, ())
+            prompt = _find_usual_prompt(values, ())
             if prompt is not None:
                 texts, columns = (
                     (str(values[first]), str(values[second])),
@@ -450,32 +471,42 @@ def _two(values: Values) -> Responses | None:
     return None
 
 
-def _conversation(values: Values, column: str) -> Responses | None:
+def _read_conversation(values: Values, column: str) -> Responses | None:
     """A conversation whose last turn is the response; its trace begins with the calls of tools that led to it."""
     trace = split_trace(parse_turns(values.get(column)) or ())
     if trace is None:
         return None
-    asked, parts = (
-        whole_prompt(values, column, trace.turns[:-1]),
+    prompt_turns, parts = (
+        build_prompt(values, column, trace.turns[:-1]),
         list_prompt_columns(column, trace.turns),
     )
-    led = tuple(
-        replace(turn, images=()) for turn in trace.turns[trace.asked : -1]
+    earlier_turns = tuple(
+        replace(turn, images=()) for turn in trace.turns[trace.prompt_length : -1]
     )  # whose images the prompt shows
-    texts, traces = (answer_text(trace.turns[-1:]),), ((*led, trace.turns[-1]),)
-    return Responses(transcript(asked), (column,), asked, parts, texts=texts, traces=traces)
+    texts, traces = (completion_text(trace.turns[-1:]),), ((*earlier_turns, trace.turns[-1]),)
+    return Responses(
+        render_transcript(prompt_turns), (column,), prompt_turns, parts, texts=texts, traces=traces
+    )
 
 
-def _logged(values: Values) -> Responses | None:
+def _read_log(values: Values) -> Responses | None:
     """A rollout of NeMo Gym, or a trace of verifiers."""
     for column in _LOGS:
         if (trace := parse_trace(values, column)) is not None:
-            asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
+            prompt_turns, answer = (
+                trace.turns[: trace.prompt_length],
+                trace.turns[trace.prompt_length :],
+            )
             columns, texts = (
                 ((column, "response") if column == _LOGS[0] else (column,)),
-                (answer_text(answer),),
+                (completion_text(answer),),
             )
             return Responses(
-                transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools
+                render_transcript(prompt_turns),
+                columns,
+                prompt_turns,
+                texts=texts,
+                traces=(answer,),
+                tools=trace.tools,
             )
     return None

@@ -34,7 +34,7 @@ def digest_text(text: bytes, size: int = KEY_BYTES) -> bytes:
     return blake2b(text, digest_size=size).digest()
 
 
-def first_equals(digests: bytes, size: int) -> array[int]:
+def index_first_duplicates(digests: bytes, size: int) -> array[int]:
     """For each digest the place of the first one that is equal to it.
 
     Args:
@@ -136,8 +136,8 @@ class ScoreTask:
 
         Units of earlier responses are equal if these are, with all that is known of them.
         """
-        asked = repr(self.to_sample or self.earlier) if self.to_sample or self.earlier else ""
-        return bytes.fromhex(self.judge_task.key(asked))[:KEY_BYTES]
+        sampling = repr(self.to_sample or self.earlier) if self.to_sample or self.earlier else ""
+        return bytes.fromhex(self.judge_task.key(sampling))[:KEY_BYTES]
 
 
 def digest_group_value(row: Row, column: str) -> bytes:
@@ -148,7 +148,7 @@ def digest_group_value(row: Row, column: str) -> bytes:
     """
     value = row.value(column)
     if value is None:
-        raise row.lacks(f"a value in {column} (--group_by)")
+        raise row.missing_error(f"a value in {column} (--group_by)")
     return digest_text(orjson.dumps(value, default=str))
 
 
@@ -168,8 +168,8 @@ def group_rows(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list
         digests += digest_group_value(rows[number], column)
         taken.append(number)
     groups: dict[int, array[int]] = {}
-    for place, first in enumerate(first_equals(bytes(digests), KEY_BYTES)):
-        groups.setdefault(first, array("q")).append(taken[place])
+    for index, first in enumerate(index_first_duplicates(bytes(digests), KEY_BYTES)):
+        groups.setdefault(first, array("q")).append(taken[index])
     return list(groups.values())
 
 
@@ -196,42 +196,44 @@ class ResponseIndex:
         self._groups = groups
         self._several = several
         self._starts = array("q", accumulate(counts, initial=0))
-        self._unit_of_row = array("q")
+        self._task_by_row = array("q")
         self.count = self._starts[-1]
         """How many responses there are."""
         if groups is not None:
-            self._unit_of_row = array("q", [0]) * len(numbers)
+            self._task_by_row = array("q", [0]) * len(numbers)
             for task, rows in enumerate(groups):
                 for row in rows:
-                    self._unit_of_row[row - numbers.start] = task
+                    self._task_by_row[row - numbers.start] = task
 
     def find_task_positions(self, task: int) -> Sequence[int]:
         """The places of a task's responses, in their order."""
         if self._groups is not None:
-            return [place for row in self._groups[task] for place in self.find_row_positions(row)]
+            return [
+                position for row in self._groups[task] for position in self.find_row_positions(row)
+            ]
         return self.find_row_positions(self._numbers[task])
 
     def find_row_positions(self, row: int) -> range:
         """The places of a row's responses; none for a row that cannot be judged."""
-        place = row - self._numbers.start
-        return range(self._starts[place], self._starts[place + 1])
+        index = row - self._numbers.start
+        return range(self._starts[index], self._starts[index + 1])
 
     def find(self, row: int, number: int | None) -> int | None:
         """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
         if row not in self._numbers or (number is None) is self._several:
             return None
-        found = self.find_row_positions(row)
-        return found[number or 0] if (number or 0) < len(found) else None
+        positions = self.find_row_positions(row)
+        return positions[number or 0] if (number or 0) < len(positions) else None
 
-    def task(self, place: int) -> int:
+    def task(self, position: int) -> int:
         """The task of the response at a place."""
-        index = bisect_right(self._starts, place) - 1
-        return index if self._groups is None else self._unit_of_row[index]
+        index = bisect_right(self._starts, position) - 1
+        return index if self._groups is None else self._task_by_row[index]
 
-    def row(self, place: int) -> tuple[int, int]:
+    def row(self, position: int) -> tuple[int, int]:
         """The row of the response at a place, and its number among the row's responses."""
-        index = bisect_right(self._starts, place) - 1
-        return self._numbers[index], place - self._starts[index]
+        index = bisect_right(self._starts, position) - 1
+        return self._numbers[index], position - self._starts[index]
 
 
 class DatasetJudgeSettings(AnyJudgeSettings):

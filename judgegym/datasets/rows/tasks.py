@@ -26,8 +26,8 @@ from judgegym.datasets.rows.task import (
     ResponseIndex,
     ScoreTask,
     digest_group_value,
-    first_equals,
     group_rows,
+    index_first_duplicates,
 )
 from judgegym.engine.runs.directory import make_row_uid
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -38,8 +38,8 @@ from judgegym.llm.wire import is_blank
 
 logger = logging.getLogger(__name__)
 
-_SAID_EVERY_S = 10.0
-_SOME = "a response that will be sampled"
+_LOG_EVERY_S = 10.0
+_PLACEHOLDER = "a response that will be sampled"
 _NO_KEY = bytes(KEY_BYTES)
 _NAMED = 9
 """Bad rows that a message names beside the first."""
@@ -101,13 +101,15 @@ class ScoreTasks(LazySequence[ScoreTask]):
                 "themselves"
             )
 
-        self._groups = None if settings.group_by is None else self._grouped(settings.group_by)
+        self._groups = (
+            None if settings.group_by is None else self._group_judgeable_rows(settings.group_by)
+        )
         self.empty = 0
         self.questions = Questions(settings)
         self.chosen = array("I")
         keys, counts = bytearray(), array("q")
-        for number in _told(range(len(self))):
-            task = self._checked(number, check)
+        for number in _log_progress(range(len(self))):
+            task = self._read_checked_task(number, check)
             if task is None and self._groups is not None:
                 continue  # the group is left out
             if task is not None:
@@ -123,12 +125,16 @@ class ScoreTasks(LazySequence[ScoreTask]):
         if self._groups is not None:
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
-        self.places = ResponseIndex(self.numbers, self._groups, counts, several=self.several)
+        self.response_index = ResponseIndex(
+            self.numbers, self._groups, counts, several=self.several
+        )
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)
         self.first_equal = (
-            first_equals(self._keys, KEY_BYTES) if sampled is None else array("q", range(len(self)))
+            index_first_duplicates(self._keys, KEY_BYTES)
+            if sampled is None
+            else array("q", range(len(self)))
         )
 
     def note_questions(self, numbers: Iterable[int]) -> None:
@@ -137,18 +143,18 @@ class ScoreTasks(LazySequence[ScoreTask]):
             with suppress(RowError):  # it is a bad row of another shard
                 self.questions.note(self.reader.task(number).judge_task)
 
-    def _grouped(self, column: str) -> list[Sequence[int]]:
+    def _group_judgeable_rows(self, column: str) -> list[Sequence[int]]:
         """The rows of each group, without those that have no value."""
         values = array("q")
         for number in self.numbers:
-            with self._noting([number]):
+            with self._record_errors([number]):
                 digest_group_value(self.reader.rows[number], column)
                 if number not in self.bad:
                     values.append(number)
         return group_rows(self.reader.rows, column, values)
 
     @contextmanager
-    def _noting(self, numbers: Sequence[int]) -> Iterator[None]:
+    def _record_errors(self, numbers: Sequence[int]) -> Iterator[None]:
         """Note the error of rows as the reason why they cannot be judged."""
         try:
             yield
@@ -156,7 +162,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
             for number in numbers:
                 self.bad[number] = self.reader.rows[number].error(error.reason, error.column)
 
-    def _checked(self, number: int, check: Callable[[JudgeTask], None]) -> ScoreTask | None:
+    def _read_checked_task(
+        self, number: int, check: Callable[[JudgeTask], None]
+    ) -> ScoreTask | None:
         """A task without the rows of its group that cannot be judged; `None` if it cannot be judged at all."""
         rows = [self.numbers[number]] if self._groups is None else self._groups[number]
         if any(row in self.bad for row in rows):
@@ -168,11 +176,11 @@ class ScoreTasks(LazySequence[ScoreTask]):
                 self.bad[rows[0]] = error
                 return None
         for row in rows:
-            with self._noting([row]):
+            with self._record_errors([row]):
                 self.reader.task(row)
-        kept = self._groups[number] = [row for row in rows if row not in self.bad]
-        if kept:
-            with self._noting(kept):
+        judgeable_rows = self._groups[number] = [row for row in rows if row not in self.bad]
+        if judgeable_rows:
+            with self._record_errors(judgeable_rows):
                 return self._check(self[number], check)
             self._groups[number] = []
         return None
@@ -181,7 +189,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         """Return the task if it can be judged, or if nothing is asked about it."""
         judge_task = task.judge_task
         if task.to_sample is not None:
-            judge_task = judge_task.replace_responses((_SOME,) * task.count)
+            judge_task = judge_task.replace_responses((_PLACEHOLDER,) * task.count)
         try:
             if not all(is_blank(response) for response in judge_task.responses):
                 check(judge_task)
@@ -195,9 +203,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
         name = message.partition(":")[0]
         if name not in USUAL_COLUMNS or getattr(task, name) is not None:
             return row.error(message)
-        usual = ", ".join(USUAL_COLUMNS[name])
-        where = f"a row has its {name} in {usual}, or in the column that --{name}_column names"
-        return row.error(f"{message}; {where}; columns found: {', '.join(row.values)}")
+        columns = ", ".join(USUAL_COLUMNS[name])
+        hint = f"a row has its {name} in {columns}, or in the column that --{name}_column names"
+        return row.error(f"{message}; {hint}; columns found: {', '.join(row.values)}")
 
     def require_all(self, hint: str = "") -> None:
         """Check that all rows can be judged.
@@ -212,11 +220,11 @@ class ScoreTasks(LazySequence[ScoreTask]):
         if not self.bad:
             return
         first, *others = sorted(self.bad)
-        shown = ", ".join(str(number + 1) for number in others[:_NAMED]) + (
+        numbers = ", ".join(str(number + 1) for number in others[:_NAMED]) + (
             ", …" if len(others) > _NAMED else ""
         )
         more = (
-            f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {shown}"
+            f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {numbers}"
             if others
             else ""
         )
@@ -241,14 +249,16 @@ class ScoreTasks(LazySequence[ScoreTask]):
         """Read a task."""
         if self._groups is None:
             return self.reader.task(self.numbers[place])
-        return _together([self.reader.task(number) for number in self._groups[place]], self.reader)
+        return _join_group(
+            [self.reader.task(number) for number in self._groups[place]], self.reader
+        )
 
-    def judgeable(self) -> Iterator[ScoreTask]:
+    def iter_judgeable(self) -> Iterator[ScoreTask]:
         """All tasks but those of rows that cannot be judged."""
         return (
-            self[place]
-            for place in range(len(self))
-            if self._groups or self.numbers[place] not in self.bad
+            self[index]
+            for index in range(len(self))
+            if self._groups or self.numbers[index] not in self.bad
         )
 
     def uid(self, index: int) -> str:
@@ -260,12 +270,12 @@ class ScoreTasks(LazySequence[ScoreTask]):
         return self._keys[index * KEY_BYTES : (index + 1) * KEY_BYTES]
 
 
-def _told(numbers: range) -> Iterator[int]:
+def _log_progress(numbers: range) -> Iterator[int]:
     """All numbers, one after the other; the log says now and then how many tasks have been read."""
-    said_at = time.monotonic()
+    logged_at = time.monotonic()
     for number in numbers:
-        if time.monotonic() - said_at > _SAID_EVERY_S:
-            said_at = time.monotonic()
+        if time.monotonic() - logged_at > _LOG_EVERY_S:
+            logged_at = time.monotonic()
             logger.info(
                 "reading, and checking before the first call: %s of %s",
                 f"{number:,}",
@@ -274,7 +284,7 @@ def _told(numbers: range) -> Iterator[int]:
         yield number
 
 
-def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
+def _join_group(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
     """The task of a group: what the judge is shown of its first row, with the response of each row.
 
     Raises:
@@ -292,6 +302,6 @@ def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
     responses, traces = (
         tuple(getattr(task.judge_task, name) for task in tasks) for name in ("response", "trace")
     )
-    judge_task = replace(first.judge_task, responses=responses, traces=traces).numbered()
+    judge_task = replace(first.judge_task, responses=responses, traces=traces).number_images()
     rows = tuple(task.rows[0] for task in tasks)
     return ScoreTask(rows, judge_task, False, tuple(task.category[0] for task in tasks))

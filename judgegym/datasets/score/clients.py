@@ -27,7 +27,7 @@ from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.scorers.stand_in import references
+from judgegym.judges.scorers.stand_in import list_references
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
@@ -62,31 +62,31 @@ class ScoreClients(RunClients):
 
 @asynccontextmanager
 async def open_clients(
-    loaded: LoadedSettings[ScoreSettings], budget: Budget | None, dry: DryRun | None = None
+    loaded: LoadedSettings[ScoreSettings], budget: Budget | None, dry_run: DryRun | None = None
 ) -> AsyncIterator[ScoreClients]:
     """Open the clients, which share the budget, for the duration of the block.
 
     Args:
         loaded: the settings, and where each was given.
         budget: of the run.
-        dry: counts what is asked, in place of all endpoints and stand-ins.
+        dry_run: counts what is asked, in place of all endpoints and stand-ins.
 
     Raises:
         SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` and an
             endpoint contradict each other.
     """
     settings = loaded.settings
-    named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
-    if settings.offline and named:
+    endpoint_flags = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
+    if settings.offline and endpoint_flags:
         raise SettingsError(
-            f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two"
+            f"--{endpoint_flags[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two"
         )
     async with AsyncExitStack() as stack:
         urls: Mapping[str, str] = {}
         make, make_cache = (
-            (ChatClient, JudgmentCache) if dry is None else (dry.open, dry.open_cache)
+            (ChatClient, JudgmentCache) if dry_run is None else (dry_run.open, dry_run.open_cache)
         )
-        if dry is not None:
+        if dry_run is not None:
             urls = dict.fromkeys(settings.stand_ins, STAND_IN_URL)
         elif settings.stand_ins:
             from judgegym.offline import (
@@ -95,7 +95,7 @@ async def open_clients(
 
             judges = {role: role == "judge" for role in settings.stand_ins}
             urls = await stack.enter_async_context(
-                running_stand_ins(judges, settings.faults, references(settings))
+                running_stand_ins(judges, settings.faults, list_references(settings))
             )
         judge = settings
         if "judge" in urls:
@@ -107,11 +107,11 @@ async def open_clients(
             stack, judge, identity=identity, retry_delay=delay, make_cache=make_cache, **shared
         )
         yield ScoreClients(
-            client, await _policy(stack, settings, urls.get("policy"), **shared), budget
+            client, await _open_policy(stack, settings, urls.get("policy"), **shared), budget
         )
 
 
-async def _policy(
+async def _open_policy(
     stack: AsyncExitStack,
     settings: ScoreSettings,
     stand_in: str | None,
@@ -126,14 +126,14 @@ async def _policy(
     if settings.eval_temperature == 0 and count > 1:
         logger.warning("%d responses at temperature 0 are the same response %d times", count, count)
     if stand_in is not None:
-        of_stand_in: dict[str, JSON] = {
+        stand_in_settings: dict[str, JSON] = {
             "base_url": stand_in,
             "replicas": [],
             "api": "openai",
             "api_key": None,
             "model_name": STAND_IN_POLICY,
         }
-        openai = openai.model_copy(update=of_stand_in)
+        openai = openai.model_copy(update=stand_in_settings)
     chat = openai.chat_settings(settings, max_concurrency=openai.num_requests_for_eval, section="")
     return Policy(await stack.enter_async_context(make(chat, budget=budget)), settings)
 
@@ -149,18 +149,18 @@ def resume_command(
         spent: by the whole run, which its budget does not let go on.
     """
     words, hint = redact_command_line(settings, command)
-    kept = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
-    return f"{shlex.join(kept if spent is None else settings.larger(kept, spent))}{hint}"
+    resumed = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
+    return f"{shlex.join(resumed if spent is None else settings.enlarge_command(resumed, spent))}{hint}"
 
 
-def kept_words(judged: int, of: int, out: Path) -> str:
+def describe_progress(judged: int, total: int, out: Path) -> str:
     """What a run that has not ended leaves.
 
     Args:
         judged: responses that have ended with a score or a failure.
-        of: all responses.
+        total: all responses.
         out: the file that it would have written; an earlier run, whose failures were judged again,
             may have.
     """
     file = f"{out} is as an earlier run has left it" if out.exists() else f"{out} is not written"
-    return f"{judged:,} of {of:,} responses are judged and kept; {file}"
+    return f"{judged:,} of {total:,} responses are judged and kept; {file}"

@@ -21,7 +21,7 @@ from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.files.shards import Shard
 from judgegym.datasets.sample import USED_BY, check_sampling_flags
-from judgegym.datasets.score.clients import kept_words, resume_command
+from judgegym.datasets.score.clients import describe_progress, resume_command
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import (
@@ -34,7 +34,7 @@ from judgegym.engine.command import (
 )
 from judgegym.engine.runs.directory import CONFIG, check_unused, locate_run_directory
 from judgegym.environments.command_line.offline import expand_replicas
-from judgegym.judges.config.reading.help import flags_parser, help_page
+from judgegym.judges.config.reading.help import make_flags_parser, render_help
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.llm.errors import SettingsError
@@ -80,7 +80,7 @@ MOST_USED = (
     *("config", "show_config"),
 )
 """What `--help` lists, the most used first."""
-_PLANNED = "scored.jsonl"
+_PLAN_OUT = "scored.jsonl"
 """In place of FILE, where a plan names none."""
 
 
@@ -99,7 +99,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    return flags_parser(ScoreSettings, verb=USED_BY)
+    return make_flags_parser(ScoreSettings, verb=USED_BY)
 
 
 def _run(words: list[str], prog: str) -> int:
@@ -111,7 +111,7 @@ def _run(words: list[str], prog: str) -> int:
         return loaded
 
     page = partial(
-        help_page,
+        render_help,
         ScoreSettings,
         words=words,
         verb=USED_BY,
@@ -126,12 +126,12 @@ def _run(words: list[str], prog: str) -> int:
 
 def add_data_flag(words: Sequence[str]) -> list[str]:
     """The words with the data as a flag, which may stand before the flags without one."""
-    first, *rest = words or [""]
+    first, *other_words = words or [""]
     is_data = first == STDIN or (first and not first.startswith("-"))
-    given = [f"--data={first}", *rest] if is_data else list(words)
+    words_with_flag = [f"--data={first}", *other_words] if is_data else list(words)
     return [
         f"{word}={LOCAL}" if _is_bare(word, after) else word
-        for word, after in zip_longest(given, given[1:])
+        for word, after in zip_longest(words_with_flag, words_with_flag[1:])
     ]
 
 
@@ -155,9 +155,11 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     if settings.merge is not None:
         from judgegym.datasets.score.merge import merge  # late, as below
 
-        return _shown(await merge(settings, data, out, settings.merge), settings, out, command)
+        return _show_result(
+            await merge(settings, data, out, settings.merge), settings, out, command
+        )
     result = await judge_data("score", loaded, data, out, command, settings.budget())
-    return _shown(result, settings, out, command)
+    return _show_result(result, settings, out, command)
 
 
 async def judge_data(
@@ -191,34 +193,38 @@ async def judge_data(
     from judgegym.datasets.score.run import ScoreRun
 
     settings = loaded.settings
-    on_ray = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
-    if on_ray is not None:
+    ray_arguments = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
+    if ray_arguments is not None:
         if settings.judge_batch is not None:
             raise SettingsError(
                 "--judge_batch: actors of --ray send requests by themselves; leave out one of the "
                 "two"
             )
-        check_on_ray(*on_ray, is_offline=settings.offline, has_budget=budget is not None)
-    event_loop.spare_the_collector()  # the rows are read below, all of them
+        check_on_ray(*ray_arguments, is_offline=settings.offline, has_budget=budget is not None)
+    event_loop.reduce_garbage_collection()  # the rows are read below, all of them
     async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, data, out, clients)
 
-        def kept() -> str:
-            return kept_words(run.progress.done, run.tasks.places.count, out)
+        def describe_kept() -> str:
+            return describe_progress(run.progress.done, run.tasks.response_index.count, out)
 
         with (
-            resumable(partial(resume_command, settings, words), kept, "go on", budget),
+            resumable(partial(resume_command, settings, words), describe_kept, "go on", budget),
             terminal.ProgressDisplay(name, "responses") as display,
         ):
             async with AsyncExitStack() as stack:
-                pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
+                pool = (
+                    None
+                    if ray_arguments is None
+                    else open_pool(*ray_arguments, clients.judge.settings)
+                )
                 return await run.run(
                     display, None if pool is None else await stack.enter_async_context(pool)
                 )
 
 
-def _shown(
+def _show_result(
     result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]
 ) -> int:
     """Print the result, which merged shards without a run have not; return the exit code."""
@@ -226,21 +232,21 @@ def _shown(
     from judgegym.datasets.score.results import select_commands, show_result  # late, as above
 
     is_several = result is not None and f"eval/{BEST}" in result.metrics.values
-    then = (
+    next_commands = (
         select_commands(out, is_several=is_several)
         if settings.shard is None
-        else [_merging(settings)]
+        else [_merge_command(settings)]
     )
-    show_result(result, out, then)
+    show_result(result, out, next_commands)
     if result is None or result.problem is None:
         return 0
-    of_shards = "the command of a shard, with --resume in place of --shard"
-    again = resume_command(settings, command) if settings.merge is None else of_shards
-    terminal.warn(f"{result.problem}\nTo judge them again:\n  {again}")
+    shard_command = "the command of a shard, with --resume in place of --shard"
+    retry_command = resume_command(settings, command) if settings.merge is None else shard_command
+    terminal.warn(f"{result.problem}\nTo judge them again:\n  {retry_command}")
     return FAILED
 
 
-def _merging(settings: ScoreSettings) -> str:
+def _merge_command(settings: ScoreSettings) -> str:
     """The command that joins the shards, once all of them are there."""
     count = Shard.parse(settings.shard or "1/1").count
     words = [
@@ -266,7 +272,7 @@ def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
         raise SettingsError("expected a data set: judgegym score DATA --out FILE")
     if settings.out is None and (settings.resume or not settings.plan):
         raise SettingsError("--out: expected the file to write, such as --out scored.parquet")
-    out = Path(_PLANNED) if settings.out is None else settings.out.expanduser()
+    out = Path(_PLAN_OUT) if settings.out is None else settings.out.expanduser()
     if settings.merge is not None and settings.shard is not None:
         raise SettingsError(
             "--merge joins all shards, and --shard judges one: expected one of them"

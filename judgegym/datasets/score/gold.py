@@ -12,7 +12,7 @@ from judgegym.engine.metrics import GoldLabel
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.registry import USUAL, scale_in_words
+from judgegym.judges.scorers.registry import DEFAULT_KIND, describe_scale
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
@@ -34,9 +34,9 @@ class GoldColumn:
         column: str,
         count: Callable[[int], int],
         *,
-        of_aspects: bool,
+        judges_aspects: bool,
         scale: Scale | None = None,
-        kind: str = USUAL,
+        kind: str = DEFAULT_KIND,
     ) -> None:
         """Check the labels of all rows that are judged.
 
@@ -45,7 +45,7 @@ class GoldColumn:
             numbers: the rows that are judged.
             column: the column.
             count: how many responses a row has.
-            of_aspects: the judge gives verdicts on aspects.
+            judges_aspects: the judge gives verdicts on aspects.
             scale: of the judge; `None` if it has none, or no fixed one.
             kind: of the judge.
 
@@ -53,19 +53,19 @@ class GoldColumn:
             DataError: a label cannot be read, or is not on the judge's scale, a row has not as many
                 as responses, or no row has one.
         """
-        self._rows, self._column, self._of_aspects = rows, column, of_aspects
+        self._rows, self._column, self._judges_aspects = rows, column, judges_aspects
         has_labels, scores = False, set[float]()
         for number in numbers:
-            found = self._values(number)
-            has_labels |= any(found)
-            if any(found) and len(found) != count(number):
-                raise rows[number].lacks(
+            labels = self._row_labels(number)
+            has_labels |= any(labels)
+            if any(labels) and len(labels) != count(number):
+                raise rows[number].missing_error(
                     f"in {column} a gold label for each of {count(number)} responses"
                 )
-            for gold in chain.from_iterable(each.values() for each in found):
+            for gold in chain.from_iterable(response_labels.values() for response_labels in labels):
                 if scale is not None and not scale.includes(gold):
-                    limits = scale_in_words(kind, scale)
-                    raise rows[number].lacks(
+                    limits = describe_scale(kind, scale)
+                    raise rows[number].missing_error(
                         f"in {column} a number on the judge's scale, {limits}, not {gold!r}"
                     )
                 if isinstance(gold, float):
@@ -85,34 +85,35 @@ class GoldColumn:
             result: what the judge says; one without a score has no verdict.
         """
         compare = partial(
-            GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._of_aspects
+            GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._judges_aspects
         )
-        return tuple(compare(gold, name=name) for name, gold in self.values(row, number).items())
+        return tuple(
+            compare(gold, name=name) for name, gold in self.label_values(row, number).items()
+        )
 
-    def values(self, row: int, number: int) -> Mapping[str, str | float]:
+    def label_values(self, row: int, number: int) -> Mapping[str, str | float]:
         """The gold labels of a response of a row, by name; none where the row has none."""
-        values = self._values(row)
+        values = self._row_labels(row)
         return values[number] if any(values) else {}
 
-    def _values(self, number: int) -> list[Mapping[str, str | float]]:
+    def _row_labels(self, number: int) -> list[Mapping[str, str | float]]:
         """The labels of each response of a row, by name."""
         row = self._rows[number]
-        found = read_text_cell(row.values.get(self._column))
+        cell = read_text_cell(row.values.get(self._column))
         return [
-            dict(self._read(row, value))
-            for value in (found if isinstance(found, list) else [found])
+            dict(self._read(row, value)) for value in (cell if isinstance(cell, list) else [cell])
         ]
 
     def _read(self, row: Row, value: JSON) -> Iterator[tuple[str, str | float]]:
         value = read_text_cell(value)
         if isinstance(value, Mapping):
             for name, verdict in value.items():
-                said = yes_no_label(verdict)
-                if verdict is not None and said is None:
-                    raise row.lacks(f"in {self._column} 1 or 0 for {name}, not {verdict!r}")
-                if said is not None:
-                    yield name, said
-        elif (isinstance(value, bool) or self._of_aspects) and (
+                gold = yes_no_label(verdict)
+                if verdict is not None and gold is None:
+                    raise row.missing_error(f"in {self._column} 1 or 0 for {name}, not {verdict!r}")
+                if gold is not None:
+                    yield name, gold
+        elif (isinstance(value, bool) or self._judges_aspects) and (
             label := yes_no_label(value)
         ) is not None:
             yield "", label
@@ -122,4 +123,4 @@ class GoldColumn:
             if value.strip():
                 yield "", value.strip()
         elif value is not None:
-            raise row.lacks(f"in {self._column} {_EXPECTED}, not {value!r}")
+            raise row.missing_error(f"in {self._column} {_EXPECTED}, not {value!r}")

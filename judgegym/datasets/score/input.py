@@ -12,13 +12,19 @@ from pathlib import Path
 
 import orjson
 
-from judgegym.data.rows import DataSet, DatasetRead, bad_line_words, load_rows, recording
+from judgegym.data.rows import (
+    DataSet,
+    DatasetRead,
+    bad_line_message,
+    collect_datasets_read,
+    load_rows,
+)
 from judgegym.datasets.files.columns import RESPONSE, SAMPLED, AddedColumns, judged_values
 from judgegym.datasets.files.shards import group_starts
 from judgegym.datasets.files.writer import drop_judge_columns
 from judgegym.datasets.rows.reader import ReadEarlier
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.sample import earlier_responses
+from judgegym.datasets.sample import read_earlier_responses
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.judgment import NamedVerdict
@@ -38,7 +44,7 @@ class ScoreInput:
 
     Attributes:
         rows: the rows with all their columns.
-        own: the same rows as the output has them, before the columns that are added.
+        output_rows: the same rows as the output has them, before the columns that are added.
         datasets: what was read.
         earlier: reads the responses of a row, where an earlier run has sampled them.
         answers_run: the complete run that judged the rows before, if `--rescore` has found it beside
@@ -46,7 +52,7 @@ class ScoreInput:
     """
 
     rows: DataSet
-    own: DataSet
+    output_rows: DataSet
     datasets: Sequence[DatasetRead]
     earlier: ReadEarlier | None = None
     answers_run: SavedRun | None = None
@@ -68,7 +74,7 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
         SettingsError: a column of responses is named, and the file has those of a policy.
         RunDirectoryError: the run beside a file that is judged again is damaged.
     """
-    with recording() as read:
+    with collect_datasets_read() as datasets:
         rows = load_rows(data, split=settings.split, skips=True)
     if rows.bad_lines and settings.on_bad_row == "fail":
         more = (
@@ -76,10 +82,10 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
             if len(rows.bad_lines) > 1
             else ""
         )
-        raise DataError(f"{bad_line_words(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
+        raise DataError(f"{bad_line_message(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
     if not settings.rescore:
-        return ScoreInput(rows, rows, tuple(read))
-    own = drop_judge_columns(rows)
+        return ScoreInput(rows, rows, tuple(datasets))
+    output_rows = drop_judge_columns(rows)
     is_sampled = RESPONSE in rows[0].values
     if is_sampled and settings.response_column not in (None, RESPONSE):
         raise SettingsError(
@@ -87,11 +93,15 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
             f"in {RESPONSE}; leave "
             "the setting out"
         )
-    beside = find_scoring_run(Path(data).expanduser())
-    run = None if beside is None else SavedRun.open(beside)
+    run_path = find_scoring_run(Path(data).expanduser())
+    run = None if run_path is None else SavedRun.open(run_path)
     answers_run = run if run is not None and run.is_complete else None
     return ScoreInput(
-        rows, own, tuple(read), earlier_responses if is_sampled else None, answers_run
+        rows,
+        output_rows,
+        tuple(datasets),
+        read_earlier_responses if is_sampled else None,
+        answers_run,
     )
 
 
@@ -111,11 +121,14 @@ def iter_added_columns(
             yield columns.make_bad_row_values(bad.reason)
             continue
         yield columns.make_row_values(
-            [_values(saved.line(place), columns) for place in tasks.places.find_row_positions(row)]
+            [
+                _sample_values(saved.read_line(place), columns)
+                for place in tasks.response_index.find_row_positions(row)
+            ]
         )
 
 
-def _values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
+def _sample_values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
     sample = orjson.loads(line)
     detail = sample.get("detail") or {
         "explanation": sample.get("error")
@@ -126,7 +139,7 @@ def _values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
         sample.get("label"),
         detail["explanation"],
         detail.get("components", {}),
-        verdicts=[NamedVerdict(**each) for each in detail.get("verdicts", ())],
+        verdicts=[NamedVerdict(**verdict) for verdict in detail.get("verdicts", ())],
         columns=columns.verdicts,
     )
     sampled = (

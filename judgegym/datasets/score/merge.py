@@ -32,7 +32,7 @@ from judgegym.engine.runs.directory import (
     locate_run_directory,
     read_settings,
 )
-from judgegym.engine.runs.recorded_calls import join
+from judgegym.engine.runs.recorded_calls import join_ledgers
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import declared_settings
@@ -61,43 +61,47 @@ async def merge(
         UserError: the file cannot be written.
     """
     runs = [locate_run_directory(shard.path(out)) for shard in list_shards(count)]
-    there = [path for path in runs if (path / CONFIG).exists()]
-    if there and len(there) < count:
-        missing = next(path for path in runs if path not in there)
+    existing = [path for path in runs if (path / CONFIG).exists()]
+    if existing and len(existing) < count:
+        missing = next(path for path in runs if path not in existing)
         raise RunDirectoryError(
-            f"{missing}: there is no run of this shard, and {there[0]} is one of another"
+            f"{missing}: there is no run of this shard, and {existing[0]} is one of another"
         )
-    for path in there:
+    for path in existing:
         if not (
             path / METRICS
         ).exists():  # written last: the shard's file may be older than its lines
             raise RunDirectoryError(
                 f"{path}: this run has not ended; go on with the command of the shard, and --resume"
             )
-    of_shards = _common_settings(there, settings, data, out) if there else settings
+    shard_settings = _common_settings(existing, settings, data, out) if existing else settings
     started = time.monotonic()
-    found = read_input(of_shards, data)
-    await asyncio.to_thread(merge_shards, found.own, out, count, found.group_starts(of_shards))
-    if not there:
+    score_input = read_input(shard_settings, data)
+    await asyncio.to_thread(
+        merge_shards, score_input.output_rows, out, count, score_input.group_starts(shard_settings)
+    )
+    if not existing:
         logger.warning(
             "the shards have no runs beside them, so %s has none: there is nothing to report", out
         )
         return None
-    run = open_run(of_shards, out)
-    with closing(run), run.log.ending():
+    run = open_run(shard_settings, out)
+    with closing(run), run.log.log_end():
         run.drop_results()
-        await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
-        await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
+        await run.rewrite(lambda: _iter_lines(runs, SAMPLES), lambda: _iter_lines(runs, FAILURES))
+        await run.disk.retry_until_written(
+            run.path, lambda: join_ledgers(runs, run.path), in_thread=True
+        )
         # They were checked before they were judged.
-        sampled, earlier = of_shards.responses_per_prompt, found.earlier
+        sampled, earlier = shard_settings.responses_per_prompt, score_input.earlier
         bad = {
             row: error
             for shard in list_shards(count)
             for row, error in read_quarantine(shard.path(out)).items()
         }
         tasks = ScoreTasks(
-            found.rows,
-            of_shards,
+            score_input.rows,
+            shard_settings,
             lambda task: None,
             sampled=sampled,
             earlier=earlier,
@@ -105,13 +109,13 @@ async def merge(
         )
         await write_quarantine(tasks, out, run.disk)
         with closing(read_ended(tasks, run)) as saved:
-            result = await conclude(of_shards, found, tasks, saved, started)
-        if of_shards.write_report:
+            result = await conclude(shard_settings, score_input, tasks, saved, started)
+        if shard_settings.write_report:
             await write_report_after(run.path, run.disk)
         return result
 
 
-def _lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
+def _iter_lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
     lines = (line for path in runs for line, _ in read_lines(path / name, read_response))
     return (line.data.rstrip(b"\n") + b"\n" for line in lines)
 
@@ -129,9 +133,9 @@ def _common_settings(
     first, *_ = compared = [compared_settings(config) for config in configs]
     for path, config in zip(runs, compared, strict=True):
         operational = {
-            each.name
-            for each in declared_settings(expand_choices(ScoreSettings))
-            if each.is_operational
+            declared.name
+            for declared in declared_settings(expand_choices(ScoreSettings))
+            if declared.is_operational
         }
         differences = [
             f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
@@ -143,15 +147,17 @@ def _common_settings(
                 f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not "
                 "shards of one run:\n  " + "\n  ".join(differences)
             )
-    of_command = ("resume", "write_report", "max_judge_error_rate")
-    own = {
+    command_names = ("resume", "write_report", "max_judge_error_rate")
+    overrides = {
         "data": data,
         "out": out,
         "shard": None,
-        **{name: getattr(settings, name) for name in of_command},
+        **{name: getattr(settings, name) for name in command_names},
     }
-    usual = (
+    defaults = (
         ScoreSettings().public()
     )  # what is not named is found by its usual name, and need not be there
-    named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
-    return settings_from_keywords(ScoreSettings, {**named, **own}, prefix=f"{runs[0] / CONFIG}: ")
+    explicit = {name: value for name, value in configs[0].items() if value != defaults.get(name)}
+    return settings_from_keywords(
+        ScoreSettings, {**explicit, **overrides}, prefix=f"{runs[0] / CONFIG}: "
+    )

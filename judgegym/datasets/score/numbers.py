@@ -32,7 +32,7 @@ from judgegym.datasets.score.verdicts import VerdictNumbers
 from judgegym.engine.metrics import MetricAggregator, Metrics, prompt_code, record_parts
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import Table
-from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
+from judgegym.environments.evaluate.metrics import CategoryTotals, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
 from judgegym.reports.results.run import CHOSEN_HIGHER
@@ -90,7 +90,7 @@ WORST_OF = {size: f"mean_worst_of_{size}" for size in (2, 4, 8, 16)}
 """The expected lowest score of so many responses, by their number (HealthBench's worst-at-k)."""
 
 
-class WithinRows:
+class WithinPromptNumbers:
     """Collects the numbers of the tasks with several responses, one by one."""
 
     def __init__(self, first_equal: Sequence[int], chosen: Sequence[int]) -> None:
@@ -142,8 +142,8 @@ class WithinRows:
             return
         metrics.count(INCOMPLETE, self._incomplete)
         for name, ratio in self._ratios.items():
-            of_margin = name == MARGIN and self._ends is not None
-            ratio.record(metrics, name, prompts, UNIT.difference_ends if of_margin else None)
+            is_margin = name == MARGIN and self._ends is not None
+            ratio.record(metrics, name, prompts, UNIT.difference_ends if is_margin else None)
             metrics.expect("each prompt with several responses has one that failed", name)
         for size, ratio in self._worst.items():
             ratio.record(metrics, WORST_OF[size], prompts)
@@ -185,12 +185,12 @@ class ScoreNumbers:
 
     metrics: Metrics
     digest: str
-    categories: Categories
+    categories: CategoryTotals
     tables: tuple[Table, ...]
     by_name: tuple[Table, ...] = ()
 
 
-def score_numbers(
+def compute_numbers(
     tasks: ScoreTasks,
     saved: SavedResponses,
     outcomes: Outcomes,
@@ -208,14 +208,19 @@ def score_numbers(
         parts: the names of the parts of a reward.
     """
     metrics = MetricAggregator("eval")
-    shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
-    mean, within = ClusteredRatio(tasks.first_equal), WithinRows(tasks.first_equal, tasks.chosen)
+    shared, categories = SharedMetrics(thinking_mode=thinking_mode), CategoryTotals()
+    mean, within = (
+        ClusteredRatio(tasks.first_equal),
+        WithinPromptNumbers(tasks.first_equal, tasks.chosen),
+    )
     verdicts = VerdictNumbers(
         tasks.questions, lambda: ClusteredRatio(tasks.first_equal), MOST_CATEGORIES
     )
     scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
-        samples = [saved.sample(place) for place in tasks.places.find_task_positions(number)]
+        samples = [
+            saved.read_sample(place) for place in tasks.response_index.find_task_positions(number)
+        ]
         prompts.append(prompt_code(samples[0].prompt_key if samples else str(number)))
         for sample in samples:
             shared.add(sample)
@@ -244,14 +249,16 @@ def score_numbers(
     metrics.count("equal_responses", equal)
     within.record(metrics, prompts, MOST_CATEGORIES)
     _record_distribution(metrics, scores)
-    for name, found in categories.largest(MOST_CATEGORIES)[0].items():
+    for name, category_score in categories.largest(MOST_CATEGORIES)[0].items():
         metrics.ratio(
-            f"{HEADLINE}_category_{metrics.names(name)}", found.value * found.rows, found.rows
+            f"{HEADLINE}_category_{metrics.names(name)}",
+            category_score.value * category_score.rows,
+            category_score.rows,
         )
     verdicts.record(metrics, prompts)
     shared.record(metrics, outcomes)
     result = metrics.result()
-    tables = (score_table(scores),) if scores else ()
+    tables = (make_score_table(scores),) if scores else ()
     by_name = tuple(verdicts.tables(result))
     return ScoreNumbers(result, digest.hexdigest()[:16], categories, (*tables, *by_name), by_name)
 
@@ -271,7 +278,7 @@ def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> Non
         metrics.number(name, float(value))
 
 
-def tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
+def count_tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
     """How many scores there are in each tenth of the scale, of which the last one holds the highest, too.
 
     The scale is from 0 to 1, or, of a reward model's numbers beyond that, from the lowest to the
@@ -281,19 +288,19 @@ def tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
     if lowest >= 0.0 and highest <= 1.0:
         lowest, highest = 0.0, 1.0
     span = highest - lowest or 1.0
-    edges = [lowest + span * place / _BINS for place in range(_BINS + 1)]
+    edges = [lowest + span * index / _BINS for index in range(_BINS + 1)]
     counts = Counter(
         min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores
     )
     return [
-        (f"{low:.1f} to {high:.1f}", counts[place])
-        for place, (low, high) in enumerate(pairwise(edges))
+        (f"{low:.1f} to {high:.1f}", counts[index])
+        for index, (low, high) in enumerate(pairwise(edges))
     ]
 
 
-def score_table(scores: Sequence[float]) -> Table:
+def make_score_table(scores: Sequence[float]) -> Table:
     """How many scores there are in each tenth of the scale, and their shares."""
-    names, counts = zip(*tenths(scores), strict=True)
+    names, counts = zip(*count_tenths(scores), strict=True)
     shares = (percent(count / len(scores)) for count in counts)
     return Table(
         "Scores",

@@ -14,7 +14,7 @@ from pathlib import Path
 from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.run import ScoreRun
-from judgegym.datasets.score.saved import find_position, missing_tasks, read_response
+from judgegym.datasets.score.saved import find_position, list_missing_tasks, read_response
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import interruptible
@@ -27,8 +27,8 @@ from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import SAMPLES, locate_run_directory
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import judge_responses
-from judgegym.llm.ledger import recorded_in
-from judgegym.offline.answers import known_prompts
+from judgegym.llm.ledger import record_calls
+from judgegym.offline.answers import load_known_prompts
 
 
 class _ScoredRows(PlanSource):
@@ -44,11 +44,11 @@ class _ScoredRows(PlanSource):
 
     def left(self, run: Path | None) -> Sequence[int]:
         """See `PlanSource`."""
-        judged = bytearray(self._tasks.places.count)
+        judged = bytearray(self._tasks.response_index.count)
         for _, sample in () if run is None else read_lines(run / SAMPLES, read_response):
             if (place := find_position(sample, self._tasks)) is not None:
                 judged[place] = 1
-        left = missing_tasks(
+        left = list_missing_tasks(
             self._tasks, (place for place, is_judged in enumerate(judged) if not is_judged)
         )
         self._judged, self._left = sum(judged), len(left)
@@ -60,7 +60,7 @@ class _ScoredRows(PlanSource):
 
     async def step(self, earlier: EarlierRun, number: int) -> None:
         """See `PlanSource`."""
-        with recorded_in(earlier.row(self.uid(number)).begin()):
+        with record_calls(earlier.row(self.uid(number)).begin()):
             await self._judge(self._tasks[number])
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
@@ -75,13 +75,13 @@ class _ScoredRows(PlanSource):
         equal = sum(
             number != first
             for number, first in enumerate(tasks.first_equal)
-            if tasks.places.find_task_positions(number)
+            if tasks.response_index.find_task_positions(number)
         )
         shared = (
             f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
         )
         yield "rows", f"{len(tasks.numbers):,}"
-        yield "responses", f"{tasks.places.count:,}{empty}"
+        yield "responses", f"{tasks.response_index.count:,}{empty}"
         if self._run.settings.resume:
             yield "judged already", f"{self._judged:,} responses"
         yield "to judge", f"{self._left:,} rows or groups{shared}"
@@ -109,7 +109,7 @@ async def make_plan(
             cannot be read.
     """
     settings, dry = loaded.settings, dry or DryRun()
-    dry.parts, dry.formats = frozenset(settings.part_names), known_prompts(settings)
+    dry.parts, dry.formats = frozenset(settings.part_names), load_known_prompts(settings)
     options = PlanOptions(
         tokens=settings.plan,
         is_offline=settings.offline,

@@ -32,7 +32,7 @@ from judgegym.datasets.score.numbers import (
     INCOMPLETE,
     MARGIN,
     MOST_CATEGORIES,
-    score_numbers,
+    compute_numbers,
 )
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.datasets.score.settings import ScoreSettings
@@ -43,16 +43,16 @@ from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT, RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.settings.policy import STAND_IN_POLICY
-from judgegym.engine.terminal.output import counted, duration
-from judgegym.engine.terminal.progress import rate_words
+from judgegym.engine.terminal.output import format_count, format_duration
+from judgegym.engine.terminal.progress import format_rate
 from judgegym.engine.terminal.summary import (
     Outcome,
     Section,
     Summary,
     SummaryLine,
     cost_lines,
+    format_latencies,
     headline_line,
-    latency_words,
     outcome_lines,
 )
 from judgegym.environments.evaluate.evaluation import EvaluationResult
@@ -60,16 +60,16 @@ from judgegym.environments.evaluate.results import (
     FAILURE_WORDS,
     EvaluatedRows,
     RunFacts,
-    category_lines,
+    describe_protocol,
     describe_sampling,
+    make_category_lines,
     make_metrics_content,
-    protocol,
     write_results,
 )
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.scorers.registry import reads
+from judgegym.judges.scorers.registry import reads_setting
 from judgegym.judges.scorers.settings import KindSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -83,8 +83,8 @@ _FILES = {
     FAILURES: "responses without a score, and why",
     METRICS: "all metrics, and how they were measured",
 }
-_OF_SEVERAL = (("best", "--best"), ("pairs", "--pairs"))
-_OF_ONE = (("good", "--threshold", "0.5"),)
+_GROUP_RULES = (("best", "--best"), ("pairs", "--pairs"))
+_SINGLE_RULES = (("good", "--threshold", "0.5"),)
 _CHOSEN = Outcome.from_metric("chosen is higher", CHOSEN_HIGHER)
 _WITHIN_ROWS = (
     Outcome.from_metric("best of a prompt", BEST, unit="number"),
@@ -101,25 +101,25 @@ _NOTES = {
 
 async def conclude(
     settings: ScoreSettings,
-    found: ScoreInput,
+    score_input: ScoreInput,
     tasks: ScoreTasks,
     saved: SavedResponses,
     started: float,
     *,
     earlier: int = 0,
-    asked: ScoreClients | None = None,
+    clients: ScoreClients | None = None,
     anchors: AnchorResult | None = None,
 ) -> EvaluationResult:
     """Compute the metrics, write `metrics.json` and the log.
 
     Args:
         settings: of the run.
-        found: what was read.
+        score_input: what was read.
         tasks: of the run.
         saved: its responses, each with a line in the run directory.
         started: when this command began to judge.
         earlier: how many responses an earlier command has judged.
-        asked: the clients of this command; `None` if it has asked nobody.
+        clients: the clients of this command; `None` if it has asked nobody.
         anchors: what they show of the judge, if there are any.
 
     Raises:
@@ -128,62 +128,71 @@ async def conclude(
     """
     run, outcomes, seconds = saved.run, saved.outcomes(), time.monotonic() - started
     numbers = await asyncio.to_thread(
-        score_numbers, tasks, saved, outcomes, settings.thinking_mode, parts=settings.part_names
+        compute_numbers, tasks, saved, outcomes, settings.thinking_mode, parts=settings.part_names
     )
-    metrics, said = numbers.metrics, [] if asked is None else asked.notices
+    metrics, notices = numbers.metrics, [] if clients is None else clients.notices
     if settings.stand_ins:
-        said.append(terminal.offline_notice(settings.stand_ins))
+        notices.append(terminal.offline_notice(settings.stand_ins))
     if len(numbers.categories) > MOST_CATEGORIES:
-        said.append(
+        notices.append(
             f"{settings.category_column} has {len(numbers.categories):,} values; the "
             f"{MOST_CATEGORIES} most frequent "
             "have metrics of their own."
         )
-    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds)
-    if asked is not None:
-        reasons, served, refused = asked.finish_reasons, asked.served_models, asked.refused_fields
+    rows = EvaluatedRows(outcomes.rows, numbers.digest, score_input.datasets, seconds)
+    if clients is not None:
+        reasons, served, refused = (
+            clients.finish_reasons,
+            clients.served_models,
+            clients.refused_fields,
+        )
         rows = replace(rows, finish_reasons=reasons, served_models=served, refused_fields=refused)
-    more: dict[str, JSON] = {"items": "responses"}
+    extra: dict[str, JSON] = {"items": "responses"}
     if anchors is not None:
-        said.append(anchors.words)
-        more["anchors"] = anchors.to_json()
-    if found.answers_run is not None:
-        more["answers_of"] = _describe_answers(found.answers_run)
-    facts = _facts(settings, found.answers_run)
+        notices.append(anchors.summary)
+        extra["anchors"] = anchors.to_json()
+    if score_input.answers_run is not None:
+        extra["answers_of"] = _describe_answers(score_input.answers_run)
+    facts = _run_facts(settings, score_input.answers_run)
     content = make_metrics_content(
-        facts, rows, metrics, notices=said, tables=numbers.tables, more=more
+        facts, rows, metrics, notices=notices, tables=numbers.tables, more=extra
     )
     labels = None if settings.labels is None else read_labels(settings.labels)
     judges, correction = await write_results(run, content, settings, labels)
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
-    judged = 0 if asked is None else len(saved) - earlier
-    rate = rate_words(judged / seconds, "responses") if seconds else ""
-    remarks = ("since it was resumed" if earlier else "", rate, latency_words(metrics, "eval"))
+    judged = 0 if clients is None else len(saved) - earlier
+    rate = format_rate(judged / seconds, "responses") if seconds else ""
+    remarks = ("since it was resumed" if earlier else "", rate, format_latencies(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
-    of = (
+    total = (
         f"{outcomes.rows:,} responses"
         if is_whole
         else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
     )
-    mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished)
-    preferred = _preferred(metrics)
+    mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, basis=total, counted=outcomes.finished)
+    preferred = _chosen_higher_line(metrics)
     summary = Summary(
         title=f"score: {facts.subject}, judged by {facts.judge}",
         headline=mean if preferred is None else preferred,
         sections=(
             *([] if correction is None else [make_section(correction)]),
             *([] if judges is None else [judges.section()]),
-            Section("scores", [*([] if preferred is None else [mean]), *_distribution(metrics)]),
+            Section(
+                "scores", [*([] if preferred is None else [mean]), *_distribution_lines(metrics)]
+            ),
             *verdict_sections(numbers.by_name),
             Section("several responses to a prompt", [*_summarize_rows(metrics)]),
-            Section("categories", category_lines(numbers.categories)),
-            Section("went wrong", [*_faults(metrics, outcomes, run.path)], is_alarm=True),
+            Section("categories", make_category_lines(numbers.categories)),
+            Section("went wrong", [*_fault_lines(metrics, outcomes, run.path)], is_alarm=True),
             Section("cost", cost_lines(metrics, "eval")),
-            Section("time", [SummaryLine("", duration(seconds), "; ".join(filter(None, remarks)))]),
+            Section(
+                "time",
+                [SummaryLine("", format_duration(seconds), "; ".join(filter(None, remarks)))],
+            ),
         ),
-        notices=said,
+        notices=notices,
     )
-    return EvaluationResult(run.path, metrics, problem, tuple(said), numbers.tables, summary)
+    return EvaluationResult(run.path, metrics, problem, tuple(notices), numbers.tables, summary)
 
 
 def _log_result(
@@ -211,22 +220,22 @@ def _log_result(
     return problem
 
 
-def _facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFacts:
+def _run_facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFacts:
     """What was measured, how, and by whom; of the judge's settings those that its kind reads."""
     matters = {
         name: value
         for name, value in settings.matters().items()
-        if name not in KindSettings.model_fields or reads(settings.judge, name)
+        if name not in KindSettings.model_fields or reads_setting(settings.judge, name)
     }
     return RunFacts(
         name="score",
-        subject=_subject(settings, answers_run),
+        subject=_describe_subject(settings, answers_run),
         judge=settings.judged_by,
         sampling=describe_sampling(
             None if settings.responses_per_prompt is None else settings, settings
         ),
         prompts=settings.prompt_digests(),
-        protocol=protocol(matters, declared_settings(type(settings))),
+        protocol=describe_protocol(matters, declared_settings(type(settings))),
         seed=settings.seed,
         headline=_VALUE,
         words=HEADLINE_WORDS,
@@ -234,17 +243,21 @@ def _facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFacts:
     )
 
 
-def _subject(settings: ScoreSettings, answers_run: SavedRun | None) -> str:
+def _describe_subject(settings: ScoreSettings, answers_run: SavedRun | None) -> str:
     """What was judged: the name of the data set without folder and ending, after that of its policy.
 
     What was judged before is called as then.
     """
     if answers_run is not None:
         return answers_run.policy
-    given = settings.data or ""
-    data = PurePath(given.removesuffix(".gz"))
+    data_name = settings.data or ""
+    data = PurePath(data_name.removesuffix(".gz"))
     name = (
-        "standard input" if given == STDIN else data.stem if parse_file_kind(given) else str(data)
+        "standard input"
+        if data_name == STDIN
+        else data.stem
+        if parse_file_kind(data_name)
+        else str(data)
     )
     if settings.responses_per_prompt is None:
         return name
@@ -256,20 +269,20 @@ def _describe_answers(run: SavedRun) -> dict[str, JSON]:
 
     Its data, and how many responses it asked for, are this run's, too.
     """
-    general, asked = run.general, "responses_per_prompt"
+    general, count_key = run.general, "responses_per_prompt"
     return {
         "path": str(run.path),
         "environment": run.environment,
         "policy": run.policy,
         "judge": run.judge,
         "date": run.date.isoformat(timespec="seconds"),
-        asked: wire.lookup(general, f"protocol.{asked}")
-        or wire.lookup(general, f"answers_of.{asked}"),
+        count_key: wire.lookup(general, f"protocol.{count_key}")
+        or wire.lookup(general, f"answers_of.{count_key}"),
         "datasets": wire.lookup(general, "answers_of.datasets", general.get("datasets")),
     }
 
 
-def _distribution(metrics: Metrics) -> Iterator[SummaryLine]:
+def _distribution_lines(metrics: Metrics) -> Iterator[SummaryLine]:
     names = ("median", "p25", "p75", "min", "max")
     median, lower, upper, least, most = (metrics.values.get(f"eval/score_{name}") for name in names)
     if median is not None:
@@ -285,22 +298,22 @@ def _distribution(metrics: Metrics) -> Iterator[SummaryLine]:
         )
 
 
-def _preferred(metrics: Metrics) -> SummaryLine | None:
+def _chosen_higher_line(metrics: Metrics) -> SummaryLine | None:
     """How often the chosen responses have the higher score, which is the headline of chosen and rejected responses."""
     name = f"eval/{CHOSEN_HIGHER}"
     if name not in metrics.values:
         return None
-    prompts = counted(metrics.observations[name], "prompt")
+    prompts = format_count(metrics.observations[name], "prompt")
     return headline_line(
-        metrics, name, _CHOSEN.words, of=prompts, counted=metrics.observations[name]
+        metrics, name, _CHOSEN.words, basis=prompts, counted=metrics.observations[name]
     )
 
 
 def _summarize_rows(metrics: Metrics) -> Iterator[SummaryLine]:
     shown = [
-        each
-        for each in _WITHIN_ROWS
-        if each is not _CHOSEN or f"eval/{CHOSEN_HIGHER}" not in metrics.values
+        outcome
+        for outcome in _WITHIN_ROWS
+        if outcome is not _CHOSEN or f"eval/{CHOSEN_HIGHER}" not in metrics.values
     ]
     yield from outcome_lines(shown, metrics, "eval", faults=False)
     incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
@@ -310,36 +323,38 @@ def _summarize_rows(metrics: Metrics) -> Iterator[SummaryLine]:
         )
 
 
-def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
+def _fault_lines(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
     """What went wrong, each only above 0."""
-    what = (
+    invalid_kinds = (
         "empty"
         if metrics.values.get("eval/policy_calls") is None
         else "empty, malformed or refusals"
     )
     suspects = "tokens or markers of the judge's prompt, in texts under judgment"
     invalid = Status.INVALID_COMPLETION.value
-    found = [
+    faults = [
         (words, outcomes.statuses[status], f"responses have no score; they are in {run / FAILURES}")
         for status, words in FAILURE_WORDS.items()
     ]
-    found += [
+    faults += [
         (
             "invalid",
             outcomes.statuses[invalid],
-            f"responses are {what}: no score, and 0 in the mean",
+            f"responses are {invalid_kinds}: no score, and 0 in the mean",
         ),
         (
             "bad rows",
-            _count(metrics, "bad_rows"),
+            _count_metric(metrics, "bad_rows"),
             f"rows could not be judged; {run.stem}.quarantine.jsonl says why",
         ),
-        ("suspects", _count(metrics, "judge_injection_suspects"), suspects),
+        ("suspects", _count_metric(metrics, "judge_injection_suspects"), suspects),
     ]
-    yield from (SummaryLine(words, f"{count:,}", remark) for words, count, remark in found if count)
+    yield from (
+        SummaryLine(words, f"{count:,}", remark) for words, count, remark in faults if count
+    )
 
 
-def _count(metrics: Metrics, name: str) -> int:
+def _count_metric(metrics: Metrics, name: str) -> int:
     return int(metrics.values.get(f"eval/{name}", 0))
 
 
@@ -351,7 +366,7 @@ def select_commands(out: Path, *, is_several: bool) -> list[str]:
         is_several: there are several responses to a prompt, which were judged together or stand in
             one row.
     """
-    rules = _OF_SEVERAL if is_several else _OF_ONE
+    rules = _GROUP_RULES if is_several else _SINGLE_RULES
     targets = [(str(out.parent / folder / f"train{out.suffix}"), rule) for folder, *rule in rules]
     return [
         shlex.join(["judgegym", "select", str(out), "--out", target, *rule])
@@ -359,25 +374,32 @@ def select_commands(out: Path, *, is_several: bool) -> list[str]:
     ]
 
 
-def show_result(result: EvaluationResult | None, out: Path, then: Sequence[str] = ()) -> None:
+def show_result(
+    result: EvaluationResult | None, out: Path, next_commands: Sequence[str] = ()
+) -> None:
     """Print the summary of a run, the paths of the file and the run, the run's files for people, and the next commands.
 
     Args:
         result: of the run; `None` for merged shards without one.
         out: the file of the scored rows.
-        then: commands that go on from here.
+        next_commands: commands that go on from here.
     """
     if result is not None and result.summary is not None:
         terminal.show_summary(result.summary)
     lines, commands = [f"The scored rows are in {out}"], list[str]()
     if result is not None:
         run = result.path
-        there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
-        lines += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
+        written_files = [
+            name for name in _FILES if (run / name).exists() and (run / name).stat().st_size
+        ]
+        lines += [
+            f"The run is in {run}",
+            *(f"  {name:<14}  {_FILES[name]}" for name in written_files),
+        ]
         commands += (
             [] if (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
         )
-    commands += then
+    commands += next_commands
     for line in (
         *lines,
         *(["Next:"] if commands else []),

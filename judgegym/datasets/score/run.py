@@ -31,25 +31,25 @@ from judgegym.datasets.score.results import conclude, write_quarantine
 from judgegym.datasets.score.saved import (
     SavedResponses,
     find_position,
+    list_missing_tasks,
+    make_row_end,
     make_samples,
-    missing_tasks,
     open_run,
     open_saved,
     read_response,
     split_response_uid,
-    task_end,
 )
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.anchors import AnchorJudge, check_anchors, judge_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
-from judgegym.engine.runs.batches import judged_in_batches
+from judgegym.engine.runs.batches import use_batches
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, make_row_uid
 from judgegym.engine.runs.disk import remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
-from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
+from judgegym.judges.core.tasks import TaskJudge, judge_responses, share_judgment
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.registry import find_scale
 from judgegym.llm.errors import RunDirectoryError, SettingsError
@@ -87,27 +87,27 @@ class ScoreRun:
         """
         self.settings, self.out, self.clients = settings, out, clients
         self.scorer: TaskJudge = open_judge(settings, clients.judge)
-        self.input = found = read_input(settings, data)
+        self.input = score_input = read_input(settings, data)
         sampled = settings.responses_per_prompt
         self.tasks = tasks = ScoreTasks(
-            found.rows,
+            score_input.rows,
             settings,
             self.scorer.check,
-            self._numbers(),
+            self._select_rows(),
             sampled=sampled,
-            earlier=found.earlier,
+            earlier=score_input.earlier,
         )
-        if settings.on_bad_row == "fail" or len(tasks.bad) == len(found.rows):
+        if settings.on_bad_row == "fail" or len(tasks.bad) == len(score_input.rows):
             tasks.require_all(f"\n{SKIP_HINT}")
-        self.gold = self._gold_labels()
+        self.gold = self._open_gold_column()
         if settings.shard is not None:
             tasks.note_questions(
-                number for number in range(len(found.rows)) if number not in tasks.numbers
+                number for number in range(len(score_input.rows)) if number not in tasks.numbers
             )
         self.columns = AddedColumns(
             tasks.several, sampled=sampled is not None, verdicts=tasks.questions.columns
         )
-        check_columns(found.own, self.columns, out)
+        check_columns(score_input.output_rows, self.columns, out)
         self.anchor_judge: AnchorJudge | None = None
         if settings.anchors is not None:
             self.anchor_judge = AnchorJudge(
@@ -115,7 +115,7 @@ class ScoreRun:
                 lambda: sorted(clients.judge.served_models),
             )
             check_anchors(self.anchor_judge)
-        self._elsewhere: ActorPool | None = None
+        self._actor_pool: ActorPool | None = None
         self.progress = RunProgress("mean score", lambda: self._waiting, None)
         log_unused_columns(data, tasks.reader.unused_columns)
         if tasks.bad:
@@ -131,22 +131,22 @@ class ScoreRun:
                 data,
                 len(tasks.bad_lines),
             )
-        read_from = {
+        columns_read = {
             **tasks.reader.columns,
-            **({} if found.earlier is None else {"responses": RESPONSE}),
+            **({} if score_input.earlier is None else {"responses": RESPONSE}),
         }
-        said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
-        of = "" if settings.limit is None else f" of {len(found.rows):,}"
-        logger.info("%s%s rows; %s", f"{len(tasks.numbers):,}", of, said)
+        sources = ", ".join(f"{content} from {column}" for content, column in columns_read.items())
+        total = "" if settings.limit is None else f" of {len(score_input.rows):,}"
+        logger.info("%s%s rows; %s", f"{len(tasks.numbers):,}", total, sources)
 
     async def run(
-        self, display: ProgressDisplay, elsewhere: ActorPool | None = None
+        self, display: ProgressDisplay, actor_pool: ActorPool | None = None
     ) -> EvaluationResult:
         """Judge what an earlier run has not judged, and write the file.
 
         Args:
             display: shows the progress.
-            elsewhere: judges instead of the client, in other processes.
+            actor_pool: judges instead of the client, in other processes.
 
         Raises:
             RunDirectoryError: the run cannot be resumed, or another process is at it.
@@ -155,30 +155,30 @@ class ScoreRun:
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no
                 file is written.
         """
-        self._elsewhere = elsewhere
+        self._actor_pool = actor_pool
         self.progress = RunProgress("mean score", lambda: self._waiting, display)
-        started, settings, found = time.monotonic(), self.settings, self.input
+        started, settings, score_input = time.monotonic(), self.settings, self.input
         run = open_run(settings, self.out)
-        with closing(run), run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
+        with closing(run), run.log.log_end(), closing(open_saved(self.tasks, run)) as saved:
             self._read_earlier(run, saved)
             run.drop_results()
             remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
-            earlier = await self._judge(run, saved)
+            earlier = await self._judge_missing(run, saved)
             anchors = await judge_anchors(self.anchor_judge, run, keep_texts=settings.keep_calls)
             await saved.sort()
             packing = asyncio.create_task(
                 self._pack(run, saved)
             )  # another core compresses the ledger meanwhile
             try:
-                await self._write(run, saved)
+                await self._write_output(run, saved)
                 result = await conclude(
                     settings,
-                    found,
+                    score_input,
                     self.tasks,
                     saved,
                     started,
                     earlier=earlier,
-                    asked=self.clients,
+                    clients=self.clients,
                     anchors=anchors,
                 )
             finally:
@@ -198,17 +198,17 @@ class ScoreRun:
         """
         changed, limit, tasks = 0, self.settings.limit, self.tasks
         for line, _ in run.lines(FAILURES, read_response):
-            saved.begin_after(FAILURES, line.offset + len(line.data))
+            saved.set_end(FAILURES, line.offset + len(line.data))
         for line, sample in run.lines(SAMPLES, read_response):
             place = find_position(sample, tasks)
-            saved.begin_after(SAMPLES, line.offset + len(line.data))
+            saved.set_end(SAMPLES, line.offset + len(line.data))
             gold = (
                 {}
                 if place is None or self.gold is None
-                else self.gold.values(*tasks.places.row(place))
+                else self.gold.label_values(*tasks.response_index.row(place))
             )
             if place is not None and gold == {label.name: label.gold for label in sample.gold}:
-                saved.note(place, line, sample.status, is_complete=True)
+                saved.record_line(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
                 continue
             row, _ = split_response_uid(sample.uid)
@@ -225,25 +225,25 @@ class ScoreRun:
                 changed,
             )
 
-    async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
+    async def _judge_missing(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
         tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
         judge = ResponseJudge(
-            self._elsewhere or partial(judge_responses, self.scorer), self.settings, policy
+            self._actor_pool or partial(judge_responses, self.scorer), self.settings, policy
         )
-        numbers = missing_tasks(tasks, saved.missing)
-        to_judge, equals = frozenset(numbers), defaultdict[int, list[int]](list)
+        numbers = list_missing_tasks(tasks, saved.missing)
+        to_judge, duplicates = frozenset(numbers), defaultdict[int, list[int]](list)
         left = 0
         for number, first in enumerate(tasks.first_equal):
             if first in to_judge:
-                left += len(tasks.places.find_task_positions(number))
+                left += len(tasks.response_index.find_task_positions(number))
                 if number != first:
-                    equals[first].append(number)
+                    duplicates[first].append(number)
         finished = frozenset(
             tasks.uid(number) for number in range(len(tasks)) if number not in to_judge
         )
         self.progress.done = earlier = len(saved) - left
-        in_flight = self.settings.rows_in_progress(self.settings.units_in_flight)
+        in_flight = self.settings.max_rows_in_progress(self.settings.units_in_flight)
         if policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
 
@@ -251,10 +251,13 @@ class ScoreRun:
             number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float
         ) -> None:
             self._record(saved, number, task, judged, seconds)
-            if number in equals:
-                shared = [replace(each, result=shared_judgment(each.judgment)) for each in judged]
-                for other in equals[number]:
-                    self._record(saved, other, tasks[other], shared, 0.0)
+            if number in duplicates:
+                shared = [
+                    replace(response, result=share_judgment(response.judgment))
+                    for response in judged
+                ]
+                for duplicate in duplicates[number]:
+                    self._record(saved, duplicate, tasks[duplicate], shared, 0.0)
 
         with closing(
             CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)
@@ -265,14 +268,14 @@ class ScoreRun:
                 )
                 self.clients.note_served(ledger.earlier.served)
             self.clients.begin_after(ledger.earlier)
-            async with judged_in_batches(run, ledger, self.settings):
-                with self.progress.shown(run.disk, run.log.write, left=left):
+            async with use_batches(run, ledger, self.settings):
+                with self.progress.show(run.disk, run.log.write, left=left):
                     try:
                         await judge_rows(
                             tasks,
                             numbers,
                             judge,
-                            task_end,
+                            make_row_end,
                             record,
                             ledger,
                             in_flight=in_flight,
@@ -295,15 +298,15 @@ class ScoreRun:
         """Write a line for each response of a task."""
         samples = make_samples(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
         for place, sample in zip(
-            self.tasks.places.find_task_positions(number), samples, strict=True
+            self.tasks.response_index.find_task_positions(number), samples, strict=True
         ):
             saved.append(place, sample, is_complete=sample.finished)
             self.progress.add(sample)
 
     @property
     def _waiting(self) -> str | None:
-        elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
-        return "; ".join(filter(None, (self.clients.held_up, elsewhere))) or None
+        actors_waiting = self._actor_pool.waiting if self._actor_pool is not None else None
+        return "; ".join(filter(None, (self.clients.delay_reason, actors_waiting))) or None
 
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if (
@@ -311,15 +314,15 @@ class ScoreRun:
         ):  # failed responses still need the answers
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
-    async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
+    async def _write_output(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = partial(iter_added_columns, self.tasks, saved, self.columns)
         content = scored_content(
-            StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns
+            StoredRows(self.input.output_rows), self.tasks.numbers, self.out, added, self.columns
         )
         await run.disk.write(self.out, content, in_thread=True)
         await write_quarantine(self.tasks, self.out, run.disk)
 
-    def _gold_labels(self) -> GoldColumn | None:
+    def _open_gold_column(self) -> GoldColumn | None:
         column, kind = self.settings.gold_column, self.settings.judge
         if column is None:
             return None
@@ -328,7 +331,7 @@ class ScoreRun:
                 "--gold_column: --responses_per_prompt asks for new responses, which have no gold "
                 "label"
             )
-        places = self.tasks.places
+        places = self.tasks.response_index
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
         scale, of_aspects = find_scale(kind, self.settings), self.settings.definition.judges_aspects
 
@@ -336,10 +339,16 @@ class ScoreRun:
             return len(places.find_row_positions(row))
 
         return GoldColumn(
-            self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale, kind=kind
+            self.input.rows,
+            numbers,
+            column,
+            count,
+            judges_aspects=of_aspects,
+            scale=scale,
+            kind=kind,
         )
 
-    def _numbers(self) -> range:
+    def _select_rows(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""
         total, limit, shard = len(self.input.rows), self.settings.limit, self.settings.shard
         if shard is None and (limit is None or limit >= total):

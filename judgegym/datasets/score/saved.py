@@ -76,7 +76,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
 
 def open_saved(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     """The responses of a run, without a line yet."""
-    return SavedRows(range(tasks.places.count), run, SampleReader(ScoreDetail))
+    return SavedRows(range(tasks.response_index.count), run, SampleReader(ScoreDetail))
 
 
 def make_samples(
@@ -95,39 +95,40 @@ def make_samples(
         seconds: how long it took; the first response has them.
         gold: reads the gold labels of the rows; `None` without any.
     """
-    shown = task.judge_task
-    found = {
-        "reference": shown.reference,
-        "rubric": shown.rubric,
-        "baseline": shown.baseline,
-        "context": shown.context,
+    judge_task = task.judge_task
+    fields = {
+        "reference": judge_task.reference,
+        "rubric": judge_task.rubric,
+        "baseline": judge_task.baseline,
+        "context": judge_task.context,
     }
-    if shown.levels:
-        found["levels"] = "\n".join(
-            f"Score {level}: {description}" for level, description in shown.levels
+    if judge_task.levels:
+        fields["levels"] = "\n".join(
+            f"Score {level}: {description}" for level, description in judge_task.levels
         )
-    if shown.aspects is not None:
-        found["aspects"] = "\n".join(
-            f"{aspect.name}: {aspect.definition}" for aspect in shown.aspects
+    if judge_task.aspects is not None:
+        fields["aspects"] = "\n".join(
+            f"{aspect.name}: {aspect.definition}" for aspect in judge_task.aspects
         )
-    if shown.criteria is not None:
-        found["criteria"] = "\n".join(
-            f"[{one.points:g}] {one.name}: {one.text}" for one in shown.criteria
+    if judge_task.criteria is not None:
+        fields["criteria"] = "\n".join(
+            f"[{criterion.points:g}] {criterion.name}: {criterion.text}"
+            for criterion in judge_task.criteria
         )
-    texts = {title: text for title, text in found.items() if text is not None}
-    for place, (uid, response) in enumerate(zip(task.uids, judged, strict=True)):
+    texts = {title: text for title, text in fields.items() if text is not None}
+    for position, (uid, response) in enumerate(zip(task.uids, judged, strict=True)):
         completion, result = response.completion, response.judgment
-        row, number = (task.rows[0], place) if task.several else (task.rows[place], 0)
+        row, number = (task.rows[0], position) if task.several else (task.rows[position], 0)
         policy_calls = () if response.policy_call is None else (response.policy_call,)
         yield Sample(
             uid=uid,
-            category=task.category[0 if task.several else place],
-            question=shown.prompt,
+            category=task.category[0 if task.several else position],
+            question=judge_task.prompt,
             completions=() if completion is None else (completion,),
-            judgment=None if completion is None else _judgment(result),
+            judgment=None if completion is None else _make_judgment(result),
             score=result.score,
             run=SampleRun(
-                seconds if place == 0 else 0.0,
+                seconds if position == 0 else 0.0,
                 policy_calls,
                 None if completion is None else result.runs,
             ),
@@ -143,7 +144,7 @@ def make_samples(
         )
 
 
-def _judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
+def _make_judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
     status = Status(result.status)
     return Judgment(
         result.score,
@@ -155,7 +156,7 @@ def _judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
     )
 
 
-def task_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
+def make_row_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
     """How a task ended.
 
     That a policy never gave a response in an earlier run says nothing of this one's endpoints, nor
@@ -187,15 +188,15 @@ def read_response(line: RawLine) -> Sample[JSON]:
 
 def find_position(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
     """The place of a sample's response; `None` if its row is gone, or it was judged as another."""
-    place = tasks.places.find(*split_response_uid(sample.uid))
-    return place if place is not None and _is_current(tasks, place, sample) else None
+    position = tasks.response_index.find(*split_response_uid(sample.uid))
+    return position if position is not None and _is_current(tasks, position, sample) else None
 
 
-def _is_current(tasks: ScoreTasks, place: int, sample: Sample[JSON]) -> bool:
+def _is_current(tasks: ScoreTasks, position: int, sample: Sample[JSON]) -> bool:
     """Whether a sample is of the response at a place, as it is now."""
-    if sample.task_digest != tasks.key(tasks.places.task(place)).hex():
+    if sample.task_digest != tasks.key(tasks.response_index.task(position)).hex():
         return False
-    row, _ = tasks.places.row(place)
+    row, _ = tasks.response_index.row(position)
     if (
         tasks.are_groups
         and sample.completions[0].answer != tasks.reader.task(row).judge_task.response
@@ -213,12 +214,12 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     saved = open_saved(tasks, run)
     for name in (FAILURES, SAMPLES):
         for line, sample in read_lines(run.path / name, read_response):
-            place = tasks.places.find(*split_response_uid(sample.uid))
-            if place is None:
+            position = tasks.response_index.find(*split_response_uid(sample.uid))
+            if position is None:
                 raise line.error("not of a response of this data set")
-            saved.note(place, line, sample.status, is_complete=sample.status in FINISHED)
+            saved.record_line(position, line, sample.status, is_complete=sample.status in FINISHED)
     if missing := saved.missing:
-        row, _ = tasks.places.row(missing[0])
+        row, _ = tasks.response_index.row(missing[0])
         raise RunDirectoryError(
             f"{run.path}: {len(missing)} responses have no line, such as one of row {row + 1}"
         )
@@ -231,22 +232,22 @@ def split_response_uid(uid: str) -> tuple[int, int | None]:
     Raises:
         ValueError: it is the id of something else.
     """
-    found = parse_response_uid(uid)
-    if found is None:
+    row_and_number = parse_response_uid(uid)
+    if row_and_number is None:
         raise ValueError(
             f"expected a judged response of a data set, such as row-1; found the uid {uid!r}"
         )
-    return found
+    return row_and_number
 
 
-def missing_tasks(tasks: ScoreTasks, places: Iterable[int]) -> array[int]:
+def list_missing_tasks(tasks: ScoreTasks, positions: Iterable[int]) -> array[int]:
     """The tasks to judge: the first of those that are equal, if a response of any of them has no line.
 
     Args:
         tasks: all tasks.
-        places: the responses without a line.
+        positions: the responses without a line.
     """
     missing = bytearray(len(tasks))
-    for place in places:
-        missing[tasks.first_equal[tasks.places.task(place)]] = 1
+    for position in positions:
+        missing[tasks.first_equal[tasks.response_index.task(position)]] = 1
     return array("q", (number for number, is_missing in enumerate(missing) if is_missing))

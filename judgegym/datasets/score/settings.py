@@ -100,8 +100,8 @@ class ScoreSettings(
     @property
     def stand_ins(self) -> tuple[str, ...]:
         """Which of `judge` and `policy` are stand-ins."""
-        asked = (("judge", self.asks_endpoint), ("policy", self.responses_per_prompt is not None))
-        return tuple(role for role, is_asked in asked if is_asked and self.offline)
+        roles = (("judge", self.asks_endpoint), ("policy", self.responses_per_prompt is not None))
+        return tuple(role for role, is_asked in roles if is_asked and self.offline)
 
     @property
     def judged_by(self) -> str:
@@ -115,9 +115,9 @@ class ScoreSettings(
         that may be. The default name of the key's variable is left out, because a key whose
         variable is named in a file may be sent to any host.
         """
-        found = dump_public(self)
+        public_settings = dump_public(self)
         if _KEY_VARIABLE not in self.model_fields_set:
-            del found[_KEY_VARIABLE]
+            del public_settings[_KEY_VARIABLE]
         for name in (
             "config",
             "show_config",
@@ -129,22 +129,31 @@ class ScoreSettings(
             "labels",
             *BUDGETS,
         ):
-            del found[name]
+            del public_settings[name]
         if not self.asks_endpoint:  # who reads the file has a name for the judge
-            del found["judge_base_url"]
-            found["judge_model_name"] = self.judge_name()
+            del public_settings["judge_base_url"]
+            public_settings["judge_model_name"] = self.judge_name()
         if self.responses_per_prompt is None:
-            found = {
-                name: value for name, value in found.items() if name not in list_policy_settings()
+            public_settings = {
+                name: value
+                for name, value in public_settings.items()
+                if name not in list_policy_settings()
             }
-        return {**found, **self.policy_settings}
+        return {**public_settings, **self.policy_settings}
 
     def defaults(self) -> dict[str, JSON]:
         """The defaults of the settings: what a run did before there was one."""
-        return {each.name: cast(JSON, each.default) for each in declared_settings(type(self))}
+        return {
+            declared.name: cast(JSON, declared.default)
+            for declared in declared_settings(type(self))
+        }
 
     def matters(self) -> dict[str, JSON]:
         """The settings that determine the results; a resumed run cannot change them."""
-        shaping = {each.name for each in declared_settings(type(self)) if not each.is_operational}
-        own = {name: value for name, value in self.public().items() if name in shaping}
-        return {**own, **self.policy_matters()}
+        shaping = {
+            declared.name
+            for declared in declared_settings(type(self))
+            if not declared.is_operational
+        }
+        determining = {name: value for name, value in self.public().items() if name in shaping}
+        return {**determining, **self.policy_matters()}

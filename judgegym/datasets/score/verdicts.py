@@ -108,12 +108,12 @@ class VerdictNumbers:
         for name, rate in self._rates.items():
             first, *others = metric_names(self._questions, name)
             rate.record(metrics, first, prompts)
-            for other in others:
-                self._yes[name].record(metrics, other)
+            for other_metric in others:
+                self._yes[name].record(metrics, other_metric)
             metrics.expect(_NO_VERDICT, first, *others)
-        part = MetricNames(self._tags)
+        slugs = MetricNames(self._tags)
         for tag, ratio in self._largest_tags:
-            ratio.record(metrics, f"tag_score_{part(tag)}")
+            ratio.record(metrics, f"tag_score_{slugs(tag)}")
 
     def tables(self, metrics: Metrics) -> Iterator[Table]:
         """The tables of the page, by aspect or criterion and by tag, each of those that have a verdict."""
@@ -122,18 +122,20 @@ class VerdictNumbers:
         for name, points in self._questions.shared.items():
             metric, yes = f"eval/{metric_names(self._questions, name)[0]}", self._yes[name]
             if metric in metrics.values and yes.weight:
-                beside = percent(yes.total / yes.weight) if is_aspect else f"{points:g}"
+                rate_or_points = percent(yes.total / yes.weight) if is_aspect else f"{points:g}"
                 interval = format_interval(metrics, metric, "share").removeprefix("95 %: ")
                 counted = f"{yes.weight + self._invalid:,.0f}"
-                rows.append((name, beside, percent(metrics.values[metric]), interval, counted))
+                rows.append(
+                    (name, rate_or_points, percent(metrics.values[metric]), interval, counted)
+                )
         header = ("aspect", "yes", "passes") if is_aspect else ("criterion", "points", "met")
         if rows:
             yield Table(
                 "Aspects" if is_aspect else "Criteria", (*header, "95 %", "responses"), tuple(rows)
             )
         tags = [
-            (tag, f"{of.total / of.weight:.4f}", f"{of.weight:,.0f}")
-            for tag, of in self._largest_tags
+            (tag, f"{ratio.total / ratio.weight:.4f}", f"{ratio.weight:,.0f}")
+            for tag, ratio in self._largest_tags
         ]
         if tags:
             yield Table("Tags", ("tag", "score", "responses"), tuple(tags))
@@ -158,8 +160,10 @@ def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
                     row[0], row[value], ", ".join(filter(None, (interval, f"{row[-1]} responses")))
                 )
             )
-        more = len(table.rows) - len(lines)
+        hidden = len(table.rows) - len(lines)
         lines += (
-            [SummaryLine("…", f"{more:,}", "more, in metrics.json and on the page")] if more else []
+            [SummaryLine("…", f"{hidden:,}", "more, in metrics.json and on the page")]
+            if hidden
+            else []
         )
         yield Section(f"{table.title.lower()}: {table.header[value]}", lines)

@@ -39,7 +39,7 @@ from judgegym.datasets.rows.schema import (
     read_turns,
 )
 from judgegym.datasets.rows.task import digest_group_value, digest_text
-from judgegym.judges.conversations.turns import Turn, answer_text
+from judgegym.judges.conversations.turns import Turn, completion_text
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
 
@@ -98,7 +98,7 @@ class Group:
 
 Turns: TypeAlias = "tuple[Turn, ...]"
 
-_AT_HAND = 16
+_CACHED_ROWS = 16
 """So many rows are kept: the pairs of one prompt read them again and again."""
 
 
@@ -134,12 +134,14 @@ class ScoredTexts:
         self.columns, self.statuses, self.orders = dict[str, None](), Counter[str](), list[float]()
         self.has_tools = False
         first = self.rows[0].row
-        self.sampled = RESPONSE in first.values
-        self.read = lru_cache(_AT_HAND)(self._read)
+        self.is_sampled = RESPONSE in first.values
+        self.read = lru_cache(_CACHED_ROWS)(self._read)
         if keep_thinking and THINKING not in first.values:
-            raise first.lacks(f"thinking of a sampled policy, in {THINKING} (--keep_thinking)")
+            raise first.missing_error(
+                f"thinking of a sampled policy, in {THINKING} (--keep_thinking)"
+            )
         if columns.group_by is not None and first.value(columns.group_by) is None:
-            raise first.lacks(f"a column {columns.group_by} (--group_by)")
+            raise first.missing_error(f"a column {columns.group_by} (--group_by)")
 
     def _read(self, number: int) -> tuple[ScoredRow, Responses]:
         """Read a row, from 0.
@@ -149,28 +151,30 @@ class ScoredTexts:
         """
         scored = self.rows[number]
         row = scored.row
-        answered = self._sampled(row) if self.sampled else read_responses(row, self._columns)
-        if len(answered.texts) != len(scored.status):
+        row_responses = (
+            self._read_sampled(row) if self.is_sampled else read_responses(row, self._columns)
+        )
+        if len(row_responses.texts) != len(scored.status):
             raise DataError(
-                f"{row.place}: has {len(answered.texts)} responses, and {STATUS} has "
+                f"{row.place}: has {len(row_responses.texts)} responses, and {STATUS} has "
                 f"{len(scored.status)} "
                 "entries; name the columns with which it was judged: --prompt_column, "
                 "--response_column"
             )
-        return scored, answered
+        return scored, row_responses
 
-    def _sampled(self, row: Row) -> Responses:
-        texts = _texts(row, RESPONSE)
-        thoughts = _texts(row, THINKING) if self._keep_thinking else [""] * len(texts)
+    def _read_sampled(self, row: Row) -> Responses:
+        texts = _read_texts(row, RESPONSE)
+        thoughts = _read_texts(row, THINKING) if self._keep_thinking else [""] * len(texts)
         if len(thoughts) != len(texts):
             raise DataError(
                 f"{row.place}: {RESPONSE} has {len(texts)} entries, and {THINKING} {len(thoughts)}"
             )
-        said = (
+        texts_with_thinking = (
             f"{OPEN}\n{thought}\n{CLOSE}\n\n{text}" if thought else text
             for text, thought in zip(texts, thoughts, strict=True)
         )
-        return replace(read_turns(row, self._columns), texts=tuple(said))
+        return replace(read_turns(row, self._columns), texts=tuple(texts_with_thinking))
 
     def groups(self) -> list[Group]:
         """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
@@ -186,12 +190,12 @@ class ScoredTexts:
         groups: dict[bytes | int, Group] = {}
         firsts: dict[bytes, tuple[int, bytes]] = {}
         for number, scored in enumerate(self.rows):
-            self._count(scored)
+            self._count_statuses(scored)
             if BAD_ROW in scored.status:  # it has no response that could be read
                 groups[number] = Group(b"")
                 continue
-            _, answered = self.read(number)
-            self.has_tools |= bool(answered.tools)
+            _, row_responses = self.read(number)
+            self.has_tools |= bool(row_responses.tools)
             if scored.several != several:
                 raise DataError(
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first "
@@ -200,50 +204,53 @@ class ScoredTexts:
                 )
             # What the words of a prompt do not say is of it, too: which images, the tools, the text
             # to go by.
-            asked: list[object] = [
+            prompt_content: list[object] = [
                 [turn.heading, turn.shown, *(image.name for image in turn.images)]
-                for turn in answered.turns
+                for turn in row_responses.turns
             ]
-            asked += [tool.shown for tool in answered.tools]
-            prompt = digest_text(orjson.dumps(asked, default=str))
+            prompt_content += [tool.shown for tool in row_responses.tools]
+            prompt = digest_text(orjson.dumps(prompt_content, default=str))
             context = scored.row.value(self._columns.context_column or "context")
-            asked += [] if context is None else [context]
+            prompt_content += [] if context is None else [context]
             key = (
-                digest_text(orjson.dumps(asked, default=str))
+                digest_text(orjson.dumps(prompt_content, default=str))
                 if column is None
                 else digest_group_value(scored.row, column)
             )
-            first, of_first = firsts.setdefault(key, (number, prompt))
-            if prompt != of_first:
+            first, first_prompt = firsts.setdefault(key, (number, prompt))
+            if prompt != first_prompt:
                 raise DataError(
                     f"{scored.row.place}: has the same {column} (--group_by) as row {first + 1}, "
                     "and another prompt"
                 )
             group = groups.setdefault(number if several and column is None else key, Group(key))
             responses = zip(
-                scored.score, scored.status, map(answer_text, answered.answers), strict=True
+                scored.score,
+                scored.status,
+                map(completion_text, row_responses.response_turns),
+                strict=True,
             )
             group.candidates.extend(
-                ResponseCandidate.from_response(number, place, *each)
-                for place, each in enumerate(responses)
+                ResponseCandidate.from_response(number, position, *response)
+                for position, response in enumerate(responses)
             )
         return list(groups.values())
 
-    def _count(self, scored: ScoredRow) -> None:
+    def _count_statuses(self, scored: ScoredRow) -> None:
         self.columns.update(dict.fromkeys(scored.row.values))
         self.statuses.update(scored.status)
         for number, detail in enumerate(scored.detail):
             if detail is not None and "orders_agree" in detail:
-                found = scored.components(number)
-                share = found.get("orders_agree") if isinstance(found, dict) else None
+                components = scored.components(number)
+                share = components.get("orders_agree") if isinstance(components, dict) else None
                 self.orders += [share] if isinstance(share, float | int) else []
 
 
-def _texts(row: Row, column: str) -> Sequence[str]:
+def _read_texts(row: Row, column: str) -> Sequence[str]:
     """The texts of a list; "" for null: the policy failed there."""
     value = row.values.get(column)
     if not isinstance(value, list) or not all(
-        each is None or isinstance(each, str) for each in value
+        text is None or isinstance(text, str) for text in value
     ):
-        raise row.lacks(f"a list of texts in {column}")
-    return [str(each or "") for each in value]
+        raise row.missing_error(f"a list of texts in {column}")
+    return [str(text or "") for text in value]

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.datasets.select.candidates import ScoredTexts
-from judgegym.datasets.select.layouts import LAYOUTS, read_with
+from judgegym.datasets.select.layouts import LAYOUTS, reader_settings
 from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.selection import REASONS, SELECTED, Selection
 from judgegym.engine.terminal.output import offline_notice, printable
-from judgegym.judges.config.exit_code import harmless
+from judgegym.judges.config.exit_code import remove_control_characters
 from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.presets import load_yaml
 from judgegym.llm import wire
@@ -41,34 +41,34 @@ from judgegym.statistics import percent
 _TICKS = re.compile(r"`+")
 
 
-def code(text: str) -> str:
+def format_code(text: str) -> str:
     """A text on one line, as code."""
     shown = printable(" ".join(text.split())) or " "
-    fence = "`" * (_longest(shown) + 1)
+    fence = "`" * (_longest_backticks(shown) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-def block(lines: Iterable[str]) -> str:
+def format_block(lines: Iterable[str]) -> str:
     """Lines of a shell as a block."""
-    text = harmless("\n".join(lines))
-    fence = "`" * max(3, _longest(text) + 1)
+    text = remove_control_characters("\n".join(lines))
+    fence = "`" * max(3, _longest_backticks(text) + 1)
     return f"{fence}sh\n{text}\n{fence}"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; the first column holds names, the others are set to the right."""
     line = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(_line(row) for row in (header, line, *rows))
+    return "\n".join(_table_line(row) for row in (header, line, *rows))
 
 
-def _line(cells: Sequence[str]) -> str:
+def _table_line(cells: Sequence[str]) -> str:
     escaped = (cell.replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
 
-def _longest(text: str) -> int:
-    return max((len(found) for found in _TICKS.findall(text)), default=0)
+def _longest_backticks(text: str) -> int:
+    return max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
 
 
 MARK = (
@@ -94,7 +94,7 @@ class CardFacts:
         selection: what was selected, and the reasons of the rest.
         written: rows of the file that was written.
         tenths: scores in each tenth of their scale, by its bounds in words.
-        again: the words after `judgegym select`.
+        command_words: the words after `judgegym select`.
     """
 
     options: SelectOptions
@@ -103,10 +103,10 @@ class CardFacts:
     selection: Selection
     written: int
     tenths: Sequence[tuple[str, int]]
-    again: Sequence[str]
+    command_words: Sequence[str]
 
 
-def check_places(options: SelectOptions) -> None:
+def check_targets(options: SelectOptions) -> None:
     """Check that file and card may be written: one that is there must be of this command, and of this file.
 
     Raises:
@@ -114,7 +114,7 @@ def check_places(options: SelectOptions) -> None:
     """
     out, path = options.out, options.card_path
     text = None if path is None else _read_text(path)
-    why = None if text is None else not_ours(text, out.name)
+    why = None if text is None else explain_foreign_card(text, out.name)
     if why is not None:
         raise SettingsError(
             f"{path} {why}, and is not overwritten; write into a folder of its own, or name "
@@ -123,7 +123,7 @@ def check_places(options: SelectOptions) -> None:
         )
     path = path or out.parent / CARD
     if out.exists() and (
-        (text := _read_text(path)) is None or not_ours(text, out.name) is not None
+        (text := _read_text(path)) is None or explain_foreign_card(text, out.name) is not None
     ):
         raise SettingsError(
             f"--out: {out} exists, and no card ({path}) says that judgegym select has written it, "
@@ -141,65 +141,67 @@ def _read_text(path: Path) -> str | None:
         raise SettingsError(f"--card: {path} cannot be read: {error.strerror}") from error
 
 
-def not_ours(text: str, name: str) -> str | None:
+def explain_foreign_card(text: str, name: str) -> str | None:
     """What a card is that is not the one of the file with this name; `None` if it is."""
     if MARK not in text:
         return "was not written by judgegym select"
-    found = _HEAD.match(text)
+    match = _HEAD.match(text)
     try:
-        head = load_yaml(found[1]) if found else None
+        head = load_yaml(match[1]) if match else None
     except ValueError:
         head = None
-    configs = [{"config_name": "default", "data_files": [{"split": "train", "path": _path(name)}]}]
+    configs = [
+        {"config_name": "default", "data_files": [{"split": "train", "path": _encode_name(name)}]}
+    ]
     is_its_card = isinstance(head, Mapping) and head.get("configs") == configs
     return None if is_its_card else "is the card of another file"
 
 
-def card(facts: CardFacts) -> str:
+def make_card(facts: CardFacts) -> str:
     """The whole card."""
-    lines = "\n".join(_head(facts))
-    return f"---\n{lines}\n---\n{MARK}\n\n" + "\n\n".join(_body(facts)) + "\n"
+    lines = "\n".join(_head_lines(facts))
+    return f"---\n{lines}\n---\n{MARK}\n\n" + "\n\n".join(_body_sections(facts)) + "\n"
 
 
-def _head(facts: CardFacts) -> Iterator[str]:
+def _head_lines(facts: CardFacts) -> Iterator[str]:
     """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
     yield from ("task_categories:", "- text-generation", "tags:")
-    yield from (f"- {tag}" for tag in _tags(facts))
+    yield from (f"- {tag}" for tag in _list_tags(facts))
     yield from (
         "size_categories:",
         f"- {next((name for most, name in _SIZES if facts.written < most), '10M<n<100M')}",
     )
     yield from ("configs:", "- config_name: default", "  data_files:", "  - split: train")
-    yield f"    path: {wire.dumps(_path(facts.options.out.name)).decode()}"
+    yield f"    path: {wire.dumps(_encode_name(facts.options.out.name)).decode()}"
 
 
-def _path(name: str) -> str:
+def _encode_name(name: str) -> str:
     """The name of a file, which need not be UTF-8."""
     return name.encode("utf-8", "replace").decode()
 
 
-def _tags(facts: CardFacts) -> list[str]:
+def _list_tags(facts: CardFacts) -> list[str]:
     trainer, _, kind = facts.options.layout.partition("-")
     kind, origin = kind.partition("-")[0], facts.origin
     further = {
         "preference": kind == "dpo",
         "best-of-n": facts.options.rule.take == "best",
-        "synthetic": facts.texts.sampled,
+        "synthetic": facts.texts.is_sampled,
         "llm-as-a-judge": origin.text("judge") is not None and not origin.offline,
     }
-    return ["judgegym", trainer, kind, *(tag for tag, is_said in further.items() if is_said)]
+    return ["judgegym", trainer, kind, *(tag for tag, applies in further.items() if applies)]
 
 
-def _body(facts: CardFacts) -> Iterator[str]:
+def _body_sections(facts: CardFacts) -> Iterator[str]:
     options, origin = facts.options, facts.origin
-    yield f"# {code(options.out.name)}"
-    what = "messages" if options.conversational else "texts"
-    reads = read_with(options.layout, conversational=options.conversational)
+    yield f"# {format_code(options.out.name)}"
+    kind = "messages" if options.conversational else "texts"
+    reads = reader_settings(options.layout, conversational=options.conversational)
     yield (
         f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout "
-        f"{code(options.layout)}, {what}), selected "
-        f"with JudgeGym {code(package_version())} by a judge's scores."
-        + (f" Read it with {code(reads)}." if reads else "")
+        f"{format_code(options.layout)}, {kind}), selected "
+        f"with JudgeGym {format_code(package_version())} by a judge's scores."
+        + (f" Read it with {format_code(reads)}." if reads else "")
         + " Licence and languages are those of the data that was judged; this card does not know "
         "them."
     )
@@ -207,50 +209,56 @@ def _body(facts: CardFacts) -> Iterator[str]:
         yield f"**{offline_notice(origin.stand_ins)}**"
     yield "## The judge"
     yield (
-        table(("", ""), _judge(facts))
+        format_table(("", ""), _judge_rows(facts))
         if origin.settings
         else "How the scores were made is not known."
     )
-    doubt = origin.doubt_about(options.rule)
+    doubt = origin.scores_warning(options.rule)
     if doubt is not None:
         yield f"**{doubt}**"
     yield "## What was selected"
-    yield table(("responses", "number"), _counts(facts.selection.responses))
-    yield table(("prompts", "number"), _counts(facts.selection.prompts))
+    yield format_table(("responses", "number"), _count_rows(facts.selection.responses))
+    yield format_table(("prompts", "number"), _count_rows(facts.selection.prompts))
     for when, lengths in zip(("all pairs", "selected"), facts.selection.lengths, strict=True):
-        if lengths.share is not None:
-            yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.words}."
+        if lengths.longer_share is not None:
+            yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.description}."
     yield "## The scores of all responses"
-    yield table(
+    yield format_table(
         ("status", "responses"),
-        ((code(name), f"{count:,}") for name, count in sorted(facts.texts.statuses.items())),
+        ((format_code(name), f"{count:,}") for name, count in sorted(facts.texts.statuses.items())),
     )
-    yield table(("score", "responses", ""), _distribution(facts.tenths))
+    yield format_table(("score", "responses", ""), _distribution_rows(facts.tenths))
     yield "## Make it again"
-    score, again = origin.command(options.scored), ["judgegym", "select", *facts.again]
-    yield block(
-        [*([shlex.join(["judgegym", "score", *score])] if score else []), shlex.join(again)]
+    score, select_command = (
+        origin.command(options.scored),
+        ["judgegym", "select", *facts.command_words],
+    )
+    yield format_block(
+        [
+            *([shlex.join(["judgegym", "score", *score])] if score else []),
+            shlex.join(select_command),
+        ]
     )
 
 
-def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
+def _judge_rows(facts: CardFacts) -> Iterator[tuple[str, str]]:
     origin = facts.origin
     models = {"judge": origin.text("judge")}
     if not origin.offline:
         models["model"] = origin.text("judge_model_name")
         if origin.asks_policy:
             models["policy, which wrote the responses"] = origin.text("openai.model_name")
-    yield from ((name, code(model)) for name, model in models.items() if model is not None)
+    yield from ((name, format_code(model)) for name, model in models.items() if model is not None)
     data = origin.text("data")
     if data is not None:
-        digest = "" if origin.data_digest is None else f", {code(origin.data_digest)}"
-        yield "data", f"{code(data)}, {len(facts.texts.rows):,} rows{digest}"
-    for name, found in origin.prompt_digests().items():
-        yield f"digest of the prompt ({code(name)})", code(found)
+        digest = "" if origin.data_digest is None else f", {format_code(origin.data_digest)}"
+        yield "data", f"{format_code(data)}, {len(facts.texts.rows):,} rows{digest}"
+    for name, prompt_digest in origin.prompt_digests().items():
+        yield f"digest of the prompt ({format_code(name)})", format_code(prompt_digest)
     for name, value in origin.protocol().items():
         yield (
-            f"setting {code(name)}",
-            code(value if isinstance(value, str) else wire.dumps(value).decode()),
+            f"setting {format_code(name)}",
+            format_code(value if isinstance(value, str) else wire.dumps(value).decode()),
         )
     if orders := facts.texts.orders:
         yield (
@@ -259,8 +267,8 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
         )
     for who in ("judge", "policy"):
         sent, received, cost = (
-            origin.measured(f"{who}_{what}")
-            for what in ("prompt_tokens", "completion_tokens", "cost_usd")
+            origin.metric(f"{who}_{quantity}")
+            for quantity in ("prompt_tokens", "completion_tokens", "cost_usd")
         )
         if sent is not None and received is not None:
             yield f"tokens of the {who}", f"{sent:,} sent, {received:,} received"
@@ -268,15 +276,15 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
             yield f"cost of the {who}", f"{cost:.2f} US dollars"
 
 
-def _counts(counts: Counter[str]) -> Iterator[tuple[str, str]]:
+def _count_rows(counts: Counter[str]) -> Iterator[tuple[str, str]]:
     yield "all", f"{counts.total():,}"
     yield "selected", f"{counts[SELECTED]:,}"
     for reason, count in sorted(counts.items()):
         if reason != SELECTED:
-            yield f"left out: {REASONS.get(reason) or code(reason)}", f"{count:,}"
+            yield f"left out: {REASONS.get(reason) or format_code(reason)}", f"{count:,}"
 
 
-def _distribution(tenths: Sequence[tuple[str, int]]) -> Iterator[tuple[str, str, str]]:
+def _distribution_rows(tenths: Sequence[tuple[str, int]]) -> Iterator[tuple[str, str, str]]:
     highest = max(count for _, count in tenths)
     for bounds, count in tenths:
         yield bounds, f"{count:,}", "█" * round(_WIDEST_BAR * count / highest)

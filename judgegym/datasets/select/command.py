@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judgegym.datasets.select.options import SelectOptions, complete, make_parser
+from judgegym.datasets.select.options import SelectOptions, complete_flags, make_parser
 from judgegym.judges.config.exit_code import exit_code
 
 __all__ = ["main", "make_parser"]
@@ -27,7 +27,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     flags = make_parser(prog).parse_args(argv, SelectOptions())
 
     def command() -> int:
-        complete(flags)
+        complete_flags(flags)
         from judgegym.datasets.select.run import run  # late: errors of flags come at once
 
         return run(flags, list(argv))

@@ -100,26 +100,26 @@ class Layout:
     endings: Sequence[str] = ENDINGS
 
     @property
-    def texts(self) -> bool:
+    def can_hold_texts(self) -> bool:
         """Whether it can hold texts in the place of messages."""
         return not {"asked", "conversation"} & {*self.columns.values()}
 
     @property
-    def scores(self) -> tuple[str, ...]:
+    def score_columns(self) -> tuple[str, ...]:
         """The columns of scores that its rows can have."""
         return ("score_chosen", "score_rejected", "margin") if self.takes == "pairs" else ("score",)
 
 
-def _margin(picked: OutputRow) -> JSON:
-    chosen, rejected = picked.score, picked.rejected_score
+def _score_margin(output_row: OutputRow) -> JSON:
+    chosen, rejected = output_row.score, output_row.rejected_score
     return None if chosen is None or rejected is None else round(chosen - rejected, DECIMALS)
 
 
 _SCORES: Mapping[str, Callable[[OutputRow], JSON]] = {
-    "score": lambda picked: picked.score,
-    "score_chosen": lambda picked: picked.score,
-    "score_rejected": lambda picked: picked.rejected_score,
-    "margin": _margin,
+    "score": lambda output_row: output_row.score,
+    "score_chosen": lambda output_row: output_row.score,
+    "score_rejected": lambda output_row: output_row.rejected_score,
+    "margin": _score_margin,
 }
 _OPENRLHF_CHAT = "--data.apply_chat_template"
 _PAIR: Mapping[str, Part] = {"prompt": "prompt", "chosen": "response", "rejected": "rejected"}
@@ -159,7 +159,7 @@ LAYOUTS: Mapping[str, Layout] = {
 }
 
 
-def read_with(name: str, *, conversational: bool) -> str:
+def reader_settings(name: str, *, conversational: bool) -> str:
     """The trainer's own settings to read a layout; empty if it needs none."""
     words = [
         LAYOUTS[name].read_with,
@@ -168,7 +168,7 @@ def read_with(name: str, *, conversational: bool) -> str:
     return " ".join(filter(None, words))
 
 
-class Rows:
+class RowFormatter:
     """Makes the rows of a layout."""
 
     def __init__(self, options: SelectOptions, columns: Sequence[str]) -> None:
@@ -184,12 +184,12 @@ class Rows:
         self._is_table = is_parquet(
             options.out
         )  # whose columns have one type: what is kept and no text is JSON text
-        self._scores = layout.scores if options.keep_scores else ()
+        self._scores = layout.score_columns if options.keep_scores else ()
         written = {*self._columns, *self._scores}
-        self._kept: Sequence[str] = options.kept
-        if self._kept == (ALL_COLUMNS,):
-            self._kept = [name for name in columns if name not in written]
-        for name in self._kept:
+        self._kept_columns: Sequence[str] = options.kept_columns
+        if self._kept_columns == (ALL_COLUMNS,):
+            self._kept_columns = [name for name in columns if name not in written]
+        for name in self._kept_columns:
             if name not in columns:
                 raise SettingsError(
                     f"--keep_columns: there is no column {name} in {options.scored}"
@@ -199,15 +199,17 @@ class Rows:
                     f"--keep_columns: {name} is a column that select writes itself; leave it out"
                 )
 
-    def row(self, picked: OutputRow) -> dict[str, JSON]:
+    def row(self, output_row: OutputRow) -> dict[str, JSON]:
         """A row.
 
         Raises:
             DataError: a text is asked for, and there are several turns.
         """
-        row = {column: self._value(part, picked) for column, part in self._columns.items()}
-        row.update({column: self._source(picked.source.get(column)) for column in self._kept})
-        return row | {column: _SCORES[column](picked) for column in self._scores}
+        row = {column: self._value(part, output_row) for column, part in self._columns.items()}
+        row.update(
+            {column: self._source(output_row.source.get(column)) for column in self._kept_columns}
+        )
+        return row | {column: _SCORES[column](output_row) for column in self._scores}
 
     def _source(self, value: JSON) -> JSON:
         """A value of the scored file; in a table as a text."""
@@ -232,65 +234,67 @@ class Rows:
             "extra": pa.struct([("split", text), ("index", pa.int64()), ("prompt", turns)]),
         }
         fields = [(column, types[part]) for column, part in self._columns.items()]
-        fields += [(column, text) for column in self._kept]
+        fields += [(column, text) for column in self._kept_columns]
         return pa.schema([*fields, *((column, pa.float64()) for column in self._scores)])
 
-    def _value(self, part: Part, picked: OutputRow) -> JSON:
+    def _value(self, part: Part, output_row: OutputRow) -> JSON:
         if part == "prompt" or part == "response" or part == "rejected":
-            return self._turns(part, picked)
+            return self._turns(part, output_row)
         if part == "asked":
-            return self._messages(picked, picked.prompt)
+            return self._messages(output_row, output_row.prompt)
         if part == "conversation":
-            return self._messages(picked, [*picked.prompt, *picked.response])
+            return self._messages(output_row, [*output_row.prompt, *output_row.response])
         if part == "reference":  # of the judge that rewards
             return {
                 "style": "judge",
-                "ground_truth": _text(picked, picked.response, "response", "assistant"),
+                "ground_truth": _text(output_row, output_row.response, "response", "assistant"),
             }
         if part == "extra":
             return {
                 "split": "train",
-                "index": picked.number,
-                "prompt": self._messages(picked, picked.prompt),
+                "index": output_row.number,
+                "prompt": self._messages(output_row, output_row.prompt),
             }
         plain: Mapping[str, JSON] = {
-            "label": picked.label,
+            "label": output_row.label,
             "source": self._data_source,
             "ability": "general",
         }
         return plain[part]
 
-    def _messages(self, picked: OutputRow, turns: Sequence[Turn]) -> list[JSON]:
+    def _messages(self, output_row: OutputRow, turns: Sequence[Turn]) -> list[JSON]:
         """Turns as chat messages.
 
         Raises:
             DataError: a turn holds what a message, or a column of messages in Parquet, cannot hold.
         """
-        more = next(filter(None, map(_list_other_content, turns)), None)
-        if more is not None and self._is_table:
+        other_content = next(filter(None, map(_list_other_content, turns)), None)
+        if other_content is not None and self._is_table:
             raise DataError(
-                f"{picked.place}: a message has {', '.join(more)}, for which Parquet has no column "
+                f"{output_row.place}: a message has {', '.join(other_content)}, for which Parquet has no column "
                 "here; write .jsonl"
             )
         try:
             return [turn.message() for turn in turns]
         except UnseenPart as error:
-            raise DataError(f"{picked.place}: {error}") from None
+            raise DataError(f"{output_row.place}: {error}") from None
 
-    def _turns(self, part: Literal["prompt", "response", "rejected"], picked: OutputRow) -> JSON:
-        found: Turns = getattr(picked, part)
+    def _turns(
+        self, part: Literal["prompt", "response", "rejected"], output_row: OutputRow
+    ) -> JSON:
+        turns: Turns = getattr(output_row, part)
         if self._conversational:
-            return self._messages(picked, found)
+            return self._messages(output_row, turns)
         role = "user" if part == "prompt" else "assistant"
-        return _text(picked, found, part, role, "; write messages: --conversational=true")
+        return _text(output_row, turns, part, role, "; write messages: --conversational=true")
 
 
-def _text(picked: OutputRow, turns: Turns, what: str, role: str, hint: str = "") -> str:
+def _text(output_row: OutputRow, turns: Turns, part: str, role: str, hint: str = "") -> str:
     if len(turns) == 1 and turns[0].role == role and not _list_other_content(turns[0]):
         return turns[0].text
     roles = ", ".join(" with ".join([turn.role, *_list_other_content(turn)]) for turn in turns)
     raise DataError(
-        f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the "
+        f"{output_row.place}: the {part} has the turns {roles}, and a text has one turn of the "
         f"{role}{hint}"
     )
 

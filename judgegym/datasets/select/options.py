@@ -8,13 +8,17 @@ from pathlib import Path
 from judgegym.datasets.files.columns import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
 from judgegym.datasets.select.selection import Rule
-from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
+from judgegym.judges.config.one_line_parser import (
+    OneLineParser,
+    make_whole_number_type,
+    parse_share,
+)
 from judgegym.llm.errors import SettingsError
 
 _DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads
 them. Responses without a score are never taken; they, ties and prompts with fewer than two scored responses are counted
 by reason. A card (README.md) beside FILE says how it was made."""
-_OF_PAIRS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
+_PAIR_FLAGS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
 CARD = "README.md"
 
 
@@ -30,7 +34,7 @@ class SelectOptions(argparse.Namespace):
         conversational: messages, and no texts.
         keep_thinking: with the thinking of sampled responses.
         data_source: of verl's RL rows.
-        kept: columns of the scored file that are written, too; `all` alone for all of them.
+        kept_columns: columns of the scored file that are written, too; `all` alone for all of them.
         keep_scores: write the scores, too.
         prompt_column: the column of prompts, if it is named; likewise `response_column` and
             `group_by`.
@@ -47,7 +51,7 @@ class SelectOptions(argparse.Namespace):
     conversational: bool
     keep_thinking: bool
     data_source: str
-    kept: tuple[str, ...]
+    kept_columns: tuple[str, ...]
     keep_scores: bool
     prompt_column: str | None
     response_column: str | None
@@ -89,7 +93,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     )
     add(
         "--conversational",
-        type=_boolean,
+        type=_parse_boolean,
         default=True,
         metavar="true|false",
         help="write prompts and responses as messages; false: as texts (default: true)",
@@ -132,7 +136,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     )
     add(
         "--seed",
-        type=whole_number(0),
+        type=make_whole_number_type(0),
         default=0,
         metavar="N",
         help="seed of what is drawn (default: %(default)s)",
@@ -157,10 +161,16 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "--best", action="store_true", help="take the best response to each prompt; ties are drawn"
     )
     kinds.add_argument(
-        "--top", type=whole_number(1), metavar="K", help="take the K best responses to each prompt"
+        "--top",
+        type=make_whole_number_type(1),
+        metavar="K",
+        help="take the K best responses to each prompt",
     )
     kinds.add_argument(
-        "--threshold", type=share, metavar="X", help="take all responses with a score of at least X"
+        "--threshold",
+        type=parse_share,
+        metavar="X",
+        help="take all responses with a score of at least X",
     )
     kinds.add_argument(
         "--pairs",
@@ -170,13 +180,13 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--min_score",
-        type=share,
+        type=parse_share,
         metavar="X",
         help="with --best, --top, --pairs: none (none chosen) below X",
     )
     add(
         "--margin",
-        type=share,
+        type=parse_share,
         metavar="M",
         help="with --pairs: the least difference of the scores (default: any)",
     )
@@ -187,7 +197,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--max_pairs",
-        type=whole_number(1),
+        type=make_whole_number_type(1),
         metavar="N",
         help="with --pairs: draw at most N pairs of all",
     )
@@ -200,7 +210,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def complete(flags: SelectOptions) -> None:
+def complete_flags(flags: SelectOptions) -> None:
     """Set what follows from the flags.
 
     Raises:
@@ -217,9 +227,9 @@ def complete(flags: SelectOptions) -> None:
         )
     flags.layout = flags.layout or ("trl-dpo" if flags.pairs else "trl-sft")
     _check_layout(flags.layout, flags)
-    flags.rule = _rule(flags)
+    flags.rule = _make_rule(flags)
     flags.data_source = flags.data_source or "judgegym"
-    flags.kept = tuple(
+    flags.kept_columns = tuple(
         name.strip() for name in (flags.keep_columns or "").split(",") if name.strip()
     )
     flags.card_path = None if flags.card == "none" else Path(flags.card or flags.out.parent / CARD)
@@ -250,16 +260,16 @@ def _check_layout(name: str, flags: argparse.Namespace) -> None:
         )
     if flags.data_source is not None and layout.takes != "prompts":
         raise SettingsError("--data_source: nothing reads it without --layout=verl-rl")
-    if not flags.conversational and not layout.texts:
+    if not flags.conversational and not layout.can_hold_texts:
         raise SettingsError(
             f"--layout={name}: {layout.about} reads messages; leave out --conversational=false"
         )
 
 
-def _rule(flags: argparse.Namespace) -> Rule:
-    for name in _OF_PAIRS:
-        given = getattr(flags, name)
-        if given is not None and given is not False and not flags.pairs:
+def _make_rule(flags: argparse.Namespace) -> Rule:
+    for name in _PAIR_FLAGS:
+        value = getattr(flags, name)
+        if value is not None and value is not False and not flags.pairs:
             raise SettingsError(f"--{name}: it is about pairs; it needs --pairs")
     if flags.threshold is not None:
         if flags.min_score is not None:
@@ -278,7 +288,7 @@ def _rule(flags: argparse.Namespace) -> Rule:
     )
 
 
-def _boolean(word: str) -> bool:
+def _parse_boolean(word: str) -> bool:
     if word.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"expected true or false, found {word}")
     return word.lower() == "true"

@@ -70,27 +70,29 @@ class Origin:
         Raises:
             SettingsError: the run says what is no column.
         """
-        named = {name: getattr(options, name, None) or self.settings.get(name) for name in _COLUMNS}
+        columns = {
+            name: getattr(options, name, None) or self.settings.get(name) for name in _COLUMNS
+        }
         try:
             return ColumnSettings.model_validate(
-                {name: value for name, value in named.items() if value is not None}
+                {name: value for name, value in columns.items() if value is not None}
             )
         except ValidationError as error:
-            names = ", ".join(str(each["loc"][0]) for each in error.errors())
+            names = ", ".join(str(problem["loc"][0]) for problem in error.errors())
             raise SettingsError(
                 f"the run beside the file has settings that name no columns: {names}"
             ) from None
 
     def text(self, name: str) -> str | None:
         """A setting that is a text, by its dotted name."""
-        found = wire.lookup(self.settings, name)
-        return found if isinstance(found, str) else None
+        value = wire.lookup(self.settings, name)
+        return value if isinstance(value, str) else None
 
-    def doubt_about(self, rule: Rule) -> str | None:
+    def scores_warning(self, rule: Rule) -> str | None:
         """What to say of a rule that compares scores of different prompts, if the judge gave none that can be."""
         judge = self.text("judge")
         kind = JUDGES.get(str(judge))
-        if rule.min_score is None or kind is None or not kind.needs_others:
+        if rule.min_score is None or kind is None or not kind.needs_group:
             return None
         return (
             f"The judge ({judge}) compares the responses to one prompt, and its scores of "
@@ -113,47 +115,49 @@ class Origin:
     def stand_ins(self) -> Sequence[str]:
         """Who was a stand-in, `judge` and `policy`."""
         kind = JUDGES.get(str(self.settings.get("judge")))
-        asked = (("judge", kind is None or kind.asks_endpoint), ("policy", self.asks_policy))
-        return tuple(role for role, is_asked in asked if is_asked and self.offline)
+        roles = (("judge", kind is None or kind.asks_endpoint), ("policy", self.asks_policy))
+        return tuple(role for role, is_asked in roles if is_asked and self.offline)
 
     @property
     def data_digest(self) -> str | None:
         """The digest of what was judged."""
         datasets = wire.lookup(self.metrics, "config_general.datasets")
-        found = (
+        digest = (
             wire.lookup(datasets[0], "digest")
             if isinstance(datasets, list) and len(datasets) == 1
             else None
         )
-        return found if isinstance(found, str) else None
+        return digest if isinstance(digest, str) else None
 
-    def measured(self, name: str) -> float | int | None:
+    def metric(self, name: str) -> float | int | None:
         """A metric; `None` if it is not known."""
         values = wire.lookup(self.metrics, "results.all")
-        found = values.get(f"eval/{name}") if isinstance(values, Mapping) else None
-        return found if isinstance(found, float | int) else None
+        value = values.get(f"eval/{name}") if isinstance(values, Mapping) else None
+        return value if isinstance(value, float | int) else None
 
     def protocol(self) -> Mapping[str, JSON]:
         """The settings that determine the scores, where they differ from the defaults; a long text is its digest."""
         return {
             name: prompt_digest(value) if _is_long(value) else value
-            for name, value in _differing(self.settings).items()
+            for name, value in _differing_settings(self.settings).items()
             if name not in _SHOWN_BY_ITSELF
             and name not in ColumnSettings.model_fields
-            and _matters(name)
+            and _determines_scores(name)
         }
 
     def prompt_digests(self) -> Mapping[str, str]:
         """The digests of the judge's prompts, by the setting that replaces them; empty if they are not known."""
-        known = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
-        if isinstance(known, Mapping) and known:
-            return {name: digest for name, digest in known.items() if isinstance(digest, str)}
+        digests = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
+        if isinstance(digests, Mapping) and digests:
+            return {name: digest for name, digest in digests.items() if isinstance(digest, str)}
         judge_type = DatasetJudgeSettings.select_class(self.settings)
-        of_judge = {
+        judge_settings = {
             name: self.settings[name] for name in judge_type.model_fields if name in self.settings
         }
         try:
-            return judge_type.model_validate(of_judge).prompt_digests() if of_judge else {}
+            return (
+                judge_type.model_validate(judge_settings).prompt_digests() if judge_settings else {}
+            )
         except ValidationError:  # a run of another version
             return {}
 
@@ -165,31 +169,31 @@ class Origin:
         data, judge = self.text("data"), self.text("judge")
         if data is None:
             return ()
-        found = _differing(self.settings)
-        values = {"judge": judge, **found} if judge is not None else found
-        said = (
-            f"--{name}={f'{name}.txt' if _is_long(value) else _word(value)}"
+        differing = _differing_settings(self.settings)
+        values = {"judge": judge, **differing} if judge is not None else differing
+        flags = (
+            f"--{name}={f'{name}.txt' if _is_long(value) else _format_value(value)}"
             for name, value in values.items()
             if name not in ("data", "out")
         )
-        return [redact_credentials(data), f"--out={scored}", *said]
+        return [redact_credentials(data), f"--out={scored}", *flags]
 
 
-def _differing(settings: Mapping[str, JSON]) -> dict[str, JSON]:
+def _differing_settings(settings: Mapping[str, JSON]) -> dict[str, JSON]:
     """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
     policy = settings.get(_POLICY)
-    found = {
+    differing = {
         name: value
         for name, value in _iter_section_settings(settings, ScoreSettings)
         if name != _POLICY
     }
     if isinstance(policy, Mapping):
-        found |= {
+        differing |= {
             f"{_POLICY}.{name}": value
             for name, value in _iter_section_settings(policy, PolicySettings)
         }
     left_out = _MODELS if settings.get("offline") is True else ()
-    return {name: value for name, value in found.items() if name not in left_out}
+    return {name: value for name, value in differing.items() if name not in left_out}
 
 
 def _iter_section_settings(
@@ -204,7 +208,7 @@ def _iter_section_settings(
             yield name, value
 
 
-def _matters(name: str) -> bool:
+def _determines_scores(name: str) -> bool:
     section, _, setting = name.rpartition(".")
     return (
         setting == "extra_body"
@@ -217,5 +221,5 @@ def _is_long(value: JSON) -> TypeGuard[str]:
     return isinstance(value, str) and (len(value) > _LONGEST_VALUE or "\n" in value)
 
 
-def _word(value: JSON) -> str:
+def _format_value(value: JSON) -> str:
     return redact_credentials(value) if isinstance(value, str) else wire.dumps(value).decode()

@@ -6,14 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 
 from judgegym.datasets.files.columns import is_parquet
-from judgegym.datasets.score.numbers import tenths
+from judgegym.datasets.score.numbers import count_tenths
 from judgegym.datasets.select.candidates import ScoredTexts
-from judgegym.datasets.select.card import CardFacts, card, check_places
-from judgegym.datasets.select.layouts import ALL_COLUMNS, Rows
+from judgegym.datasets.select.card import CardFacts, check_targets, make_card
+from judgegym.datasets.select.layouts import ALL_COLUMNS, RowFormatter
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.selection import REASONS, SELECTED, select
-from judgegym.datasets.select.writing import open_repository, picked, push, replace_file, write_rows
+from judgegym.datasets.select.writing import (
+    iter_output_rows,
+    open_repository,
+    push,
+    replace_file,
+    write_rows,
+)
 from judgegym.engine.terminal.output import offline_notice, say, warn
 from judgegym.judges.config.extras import require
 from judgegym.llm.errors import SettingsError
@@ -35,14 +41,14 @@ def run(options: SelectOptions, words: Sequence[str]) -> int:
         raise SettingsError(
             f"--out: expected another file than the scored one, found {options.out}"
         )
-    check_places(options)
+    check_targets(options)
     api, name = None, options.push_to_hub
     if name is not None:
         api = open_repository(name, options.out.name, private=options.private)
     facts = _select(options, words)
-    _say(facts)
+    _print_selection(facts)
     if options.card_path is not None:
-        replace_file(options.card_path, card(facts).encode("utf-8", "replace"))
+        replace_file(options.card_path, make_card(facts).encode("utf-8", "replace"))
         warn(f"wrote {options.card_path}")
         if name is not None:
             warn(
@@ -63,17 +69,22 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     if not len(selection):
         left = "; ".join(
             f"{count:,} {name}" + (f" ({words})" if words else "")
-            for count, name, words in _reasons(selection.prompts)
+            for count, name, words in _count_reasons(selection.prompts)
         )
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {left}")
-    rows = Rows(options, list(texts.columns))
-    write_rows(options.out, rows, picked(texts, selection, options))
+    rows = RowFormatter(options, list(texts.columns))
+    write_rows(options.out, rows, iter_output_rows(texts, selection, options))
     written = len(selection) * (1 + options.both_labelled)
-    scores = [each.score for group in groups for each in group.candidates if each.score is not None]
-    return CardFacts(options, origin, texts, selection, written, tenths(scores), words)
+    scores = [
+        candidate.score
+        for group in groups
+        for candidate in group.candidates
+        if candidate.score is not None
+    ]
+    return CardFacts(options, origin, texts, selection, written, count_tenths(scores), words)
 
 
-def _say(facts: CardFacts) -> None:
+def _print_selection(facts: CardFacts) -> None:
     """Say what was written, and what was left out."""
     selection, options = facts.selection, facts.options
     responses, prompts = selection.responses, selection.prompts
@@ -82,29 +93,29 @@ def _say(facts: CardFacts) -> None:
         f"selected: {responses[SELECTED]:,} of {responses.total():,} responses, "
         f"to {prompts[SELECTED]:,} of {prompts.total():,} prompts"
     )
-    for what, counts in (("responses", responses), ("prompts", prompts)):
-        left = [(f"{count:,}", name, words) for count, name, words in _reasons(counts)]
+    for kind, counts in (("responses", responses), ("prompts", prompts)):
+        left = [(f"{count:,}", name, words) for count, name, words in _count_reasons(counts)]
         if left:
-            say(f"{what} left out")
-            number, reason = (max(len(row[place]) for row in left) for place in (0, 1))
+            say(f"{kind} left out")
+            number, reason = (max(len(row[column]) for row in left) for column in (0, 1))
             for count, name, words in left:
                 say(f"  {count:>{number}}  {name:<{reason}}  {words}".rstrip())
     before, after = selection.lengths
-    if before.share is not None:
+    if before.longer_share is not None:
         say("length of the chosen response, beside the rejected one")
         for when, lengths in (("all pairs", before), ("selected", after)):
-            say(f"  {when:<9}  {lengths.words}")
-    doubt = facts.origin.doubt_about(options.rule)
+            say(f"  {when:<9}  {lengths.description}")
+    doubt = facts.origin.scores_warning(options.rule)
     if doubt is not None:
         warn(doubt)
-    if facts.texts.has_tools and not {"tools", ALL_COLUMNS} & {*options.kept}:
+    if facts.texts.has_tools and not {"tools", ALL_COLUMNS} & {*options.kept_columns}:
         hint = "; --keep_columns tools writes them" if "tools" in facts.texts.columns else ""
         warn(f"The tools that prompts offer are not written{hint}.")
     if facts.origin.stand_ins:
         warn(offline_notice(facts.origin.stand_ins))
 
 
-def _reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
+def _count_reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
     """How many are left out, the reason, and what it means; the most frequent first."""
     return [
         (count, name, REASONS.get(name, ""))

@@ -95,15 +95,17 @@ class Lengths:
         return cls([chosen.length - rejected.length for chosen, rejected in pairs])
 
     @property
-    def share(self) -> float | None:
+    def longer_share(self) -> float | None:
         """In which share of the pairs of different length the chosen one is longer; `None` without such pairs."""
-        longer, shorter = (sum(sign * each > 0 for each in self.differences) for sign in (1, -1))
+        longer, shorter = (
+            sum(sign * difference > 0 for difference in self.differences) for sign in (1, -1)
+        )
         return longer / (longer + shorter) if longer + shorter else None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The share and the mean difference in words."""
-        share = "none" if self.share is None else f"{self.share * 100:.1f} %"
+        share = "none" if self.longer_share is None else f"{self.longer_share * 100:.1f} %"
         mean = sum(self.differences) / max(1, len(self.differences))
         return f"longer in {share} of those that differ, mean {mean:+,.1f} characters"
 
@@ -140,35 +142,41 @@ class _DrawnPair:
     lot: bytes
 
     @property
-    def longer(self) -> int:
+    def length_difference(self) -> int:
         return self.pair[0].length - self.pair[1].length
 
 
 def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     """Apply a rule to all prompts."""
-    selection, every, plain = Selection(), list[_DrawnPair](), list[Pair]()
+    selection, all_pairs, plain = Selection(), list[_DrawnPair](), list[Pair]()
     for number, group in enumerate(groups):
-        usable, left = _usable(group)
-        ranked = sorted(usable, key=lambda each: (-require_score(each), _lot(seed, group, each)))
+        usable, left = _find_usable(group)
+        ranked = sorted(
+            usable,
+            key=lambda candidate: (-require_score(candidate), _draw_lot(seed, group, candidate)),
+        )
         if rule.take == "pairs":
-            pairs, by_scores = _pairs(group, ranked, left, rule, seed)
-            every += [_DrawnPair(pair, number, _lot(seed, group, *pair)) for pair in pairs]
-            plain += by_scores
+            pairs, score_pairs = _select_prompt_pairs(group, ranked, left, rule, seed)
+            all_pairs += [_DrawnPair(pair, number, _draw_lot(seed, group, *pair)) for pair in pairs]
+            plain += score_pairs
             is_taken = bool(pairs)
         else:
-            singles = _singles(usable, ranked, left, rule)
+            singles = _select_singles(usable, ranked, left, rule)
             selection.singles += singles
             selection.responses[SELECTED] += len(singles)
             selection.prompts[SELECTED] += bool(singles)
             is_taken = bool(singles)
         selection.responses.update(left.values())
         if not is_taken:
-            selection.prompts[_reason(group, left)] += 1
-    kept, reason = _kept(every, rule)
-    selection.pairs = [each.pair for each in kept]
+            selection.prompts[_prompt_reason(group, left)] += 1
+    kept_pairs, reason = _select_pairs(all_pairs, rule)
+    selection.pairs = [drawn.pair for drawn in kept_pairs]
     selection.lengths = Lengths.from_pairs(plain), Lengths.from_pairs(selection.pairs)
-    of_responses = ({each for drawn in pairs for each in drawn.pair} for pairs in (every, kept))
-    of_prompts = ({drawn.group for drawn in pairs} for pairs in (every, kept))
+    of_responses = (
+        {candidate for drawn in pairs for candidate in drawn.pair}
+        for pairs in (all_pairs, kept_pairs)
+    )
+    of_prompts = ({drawn.group for drawn in pairs} for pairs in (all_pairs, kept_pairs))
     for counts, (before, after) in (
         (selection.responses, of_responses),
         (selection.prompts, of_prompts),
@@ -179,7 +187,7 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     return selection
 
 
-def _lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
+def _draw_lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
     """What a response of a prompt, or a pair, draws: the least wins."""
     drawn = digest_text(
         b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8
@@ -187,7 +195,7 @@ def _lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
     return drawn[::-1]
 
 
-def _usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCandidate, str]]:
+def _find_usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCandidate, str]]:
     """The different responses with a score, and the reasons of the others."""
     usable: dict[bytes, ResponseCandidate] = {}
     left: dict[ResponseCandidate, str] = {}
@@ -199,7 +207,7 @@ def _usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCandida
     return list(usable.values()), left
 
 
-def _reason(group: Group, left: Mapping[ResponseCandidate, str]) -> str:
+def _prompt_reason(group: Group, left: Mapping[ResponseCandidate, str]) -> str:
     """Why nothing of a prompt is taken."""
     reasons = {left[candidate] for candidate in group.candidates if candidate.score is not None}
     if not reasons:
@@ -207,7 +215,7 @@ def _reason(group: Group, left: Mapping[ResponseCandidate, str]) -> str:
     return next((reason for reason in _STRONGEST if reason in reasons), "not_best")
 
 
-def _singles(
+def _select_singles(
     usable: list[ResponseCandidate],
     ranked: list[ResponseCandidate],
     left: dict[ResponseCandidate, str],
@@ -224,12 +232,15 @@ def _singles(
     left |= {candidate: "below" for candidate in usable if not rule.is_good(candidate)}
     if rule.take == "threshold":
         return good
-    taken, rest = good[: rule.count], good[rule.count :]
-    left |= {each: "tie" if each.score == taken[-1].score else "not_best" for each in rest}
+    taken, lower = good[: rule.count], good[rule.count :]
+    left |= {
+        candidate: "tie" if candidate.score == taken[-1].score else "not_best"
+        for candidate in lower
+    }
     return taken
 
 
-def _pairs(
+def _select_prompt_pairs(
     group: Group,
     ranked: list[ResponseCandidate],
     left: dict[ResponseCandidate, str],
@@ -238,11 +249,13 @@ def _pairs(
 ) -> tuple[list[Pair], list[Pair]]:
     """The pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
     margin = round(rule.margin, DECIMALS)
-    apart = (
+    pair_differences = (
         (pair, round(require_score(pair[0]) - require_score(pair[1]), DECIMALS))
         for pair in combinations(ranked, 2)
     )
-    possible = [pair for pair, difference in apart if difference > 0 and difference >= margin]
+    possible = [
+        pair for pair, difference in pair_differences if difference > 0 and difference >= margin
+    ]
     good = [pair for pair in possible if rule.is_good(pair[0])]
     if not good:
         is_tie = bool(ranked) and ranked[0].score == ranked[-1].score
@@ -255,9 +268,13 @@ def _pairs(
     if rule.per_prompt == "one":
         plain = [_best_pair(group, good, seed, by_length=False)]
         taken = [_best_pair(group, good, seed, by_length=True)] if rule.length_balanced else plain
-    paired, able = ({candidate for pair in pairs for candidate in pair} for pairs in (taken, good))
+    paired, pairable = (
+        {candidate for pair in pairs for candidate in pair} for pairs in (taken, good)
+    )
     left |= {
-        each: "not_paired" if each in able else "margin" for each in ranked if each not in paired
+        response: "not_paired" if response in pairable else "margin"
+        for response in ranked
+        if response not in paired
     }
     return taken, plain
 
@@ -267,24 +284,26 @@ def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool
 
     def order(pair: Pair) -> tuple[float, int, float, bytes]:
         apart = abs(pair[0].length - pair[1].length) if by_length else 0
-        return -require_score(pair[0]), apart, require_score(pair[1]), _lot(seed, group, *pair)
+        return -require_score(pair[0]), apart, require_score(pair[1]), _draw_lot(seed, group, *pair)
 
     return min(good, key=order)
 
 
-def _kept(every: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], str]:
+def _select_pairs(all_pairs: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], str]:
     """The pairs that the whole file keeps, in their order, and the reason of the others."""
-    limit, drawn = rule.max_pairs, sorted(every, key=lambda each: each.lot)
+    limit, drawn = rule.max_pairs, sorted(all_pairs, key=lambda pair: pair.lot)
     reason = "length_balance" if rule.length_balanced else "max_pairs"
     if rule.length_balanced:
-        longer, shorter = ([each for each in drawn if sign * each.longer > 0] for sign in (1, -1))
-        equal = [each for each in drawn if each.longer == 0]
-        each, same = min(len(longer), len(shorter)), len(equal)
-        if limit is not None and 2 * each + same > limit:
-            each = each * limit // (2 * each + same)
-            same = min(same, limit - 2 * each)
-        drawn = [*longer[:each], *shorter[:each], *equal[:same]]
+        longer, shorter = (
+            [pair for pair in drawn if sign * pair.length_difference > 0] for sign in (1, -1)
+        )
+        equal = [pair for pair in drawn if pair.length_difference == 0]
+        side_count, same = min(len(longer), len(shorter)), len(equal)
+        if limit is not None and 2 * side_count + same > limit:
+            side_count = side_count * limit // (2 * side_count + same)
+            same = min(same, limit - 2 * side_count)
+        drawn = [*longer[:side_count], *shorter[:side_count], *equal[:same]]
     elif limit is not None:
         drawn = drawn[:limit]
-    kept = {id(each) for each in drawn}
-    return [each for each in every if id(each) in kept], reason
+    kept_ids = {id(pair) for pair in drawn}
+    return [pair for pair in all_pairs if id(pair) in kept_ids], reason

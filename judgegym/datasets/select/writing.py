@@ -24,12 +24,12 @@ from typing import Any
 from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.files.parquet import encode_tables
 from judgegym.datasets.select.candidates import ResponseCandidate, ScoredTexts
-from judgegym.datasets.select.card import not_ours
-from judgegym.datasets.select.layouts import OutputRow, Rows
+from judgegym.datasets.select.card import explain_foreign_card
+from judgegym.datasets.select.layouts import OutputRow, RowFormatter
 from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.selection import Selection
 from judgegym.engine.runs.disk import Content, write_atomic
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError, UserError
 
@@ -37,10 +37,15 @@ _AT_ONCE = 500
 """Rows of Parquet that are in memory together: a row group."""
 
 
-def picked(texts: ScoredTexts, selection: Selection, options: SelectOptions) -> Iterator[OutputRow]:
+def iter_output_rows(
+    texts: ScoredTexts, selection: Selection, options: SelectOptions
+) -> Iterator[OutputRow]:
     """What is selected, with its texts, in the order of the prompts; of labelled pairs both responses, one by one."""
     for number, (better, worse) in enumerate(selection.pairs):
-        chosen, rejected = _output(texts, better, number), _output(texts, worse, number)
+        chosen, rejected = (
+            _make_output_row(texts, better, number),
+            _make_output_row(texts, worse, number),
+        )
         if options.both_labelled:
             yield replace(chosen, number=2 * number)
             yield replace(rejected, number=2 * number + 1, label=False, source=chosen.source)
@@ -48,15 +53,15 @@ def picked(texts: ScoredTexts, selection: Selection, options: SelectOptions) -> 
             yield replace(chosen, rejected=rejected.response, rejected_score=rejected.score)
     for number, single in enumerate(selection.singles):
         is_good = options.rule.take != "labels" or options.rule.is_good(single)
-        yield replace(_output(texts, single, number), label=is_good)
+        yield replace(_make_output_row(texts, single, number), label=is_good)
 
 
-def _output(texts: ScoredTexts, candidate: ResponseCandidate, number: int) -> OutputRow:
+def _make_output_row(texts: ScoredTexts, candidate: ResponseCandidate, number: int) -> OutputRow:
     """A response with its texts."""
-    scored, answered = texts.read(candidate.row)
-    response, score = answered.answers[candidate.number], scored.score[candidate.number]
+    scored, responses = texts.read(candidate.row)
+    response, score = responses.response_turns[candidate.number], scored.score[candidate.number]
     return OutputRow(
-        number, scored.row.place, answered.turns, response, source=scored.row.values, score=score
+        number, scored.row.place, responses.turns, response, source=scored.row.values, score=score
     )
 
 
@@ -73,26 +78,26 @@ def replace_file(path: Path, content: Content) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def write_rows(path: Path, rows: Rows, content: Iterator[OutputRow]) -> None:
+def write_rows(path: Path, rows: RowFormatter, content: Iterator[OutputRow]) -> None:
     """Write the rows of a file.
 
     Raises:
         DataError: a text is asked for, and there are several turns.
         UserError: the file cannot be written.
     """
-    parts = _parquet if is_parquet(path) else _lines
-    replace_file(path, lambda: parts(rows, content))
+    encode = _encode_parquet if is_parquet(path) else _encode_lines
+    replace_file(path, lambda: encode(rows, content))
 
 
-def _lines(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
-    return (wire.dumps(rows.row(each)) + b"\n" for each in content)
+def _encode_lines(rows: RowFormatter, content: Iterator[OutputRow]) -> Iterator[bytes]:
+    return (wire.dumps(rows.row(output_row)) + b"\n" for output_row in content)
 
 
-def _parquet(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
+def _encode_parquet(rows: RowFormatter, content: Iterator[OutputRow]) -> Iterator[bytes]:
     import pyarrow  # late: an extra
 
     schema = rows.schema()
-    groups = iter(lambda: [rows.row(each) for each in islice(content, _AT_ONCE)], [])
+    groups = iter(lambda: [rows.row(output_row) for output_row in islice(content, _AT_ONCE)], [])
     return encode_tables(
         schema, (pyarrow.Table.from_pylist(group, schema=schema) for group in groups)
     )
@@ -116,7 +121,7 @@ def open_repository(name: str, file: str, *, private: bool) -> Any:
             public.
         UserError: the hub cannot be reached, or refuses.
     """
-    with needs("data"):
+    with report_missing_extra("data"):
         from huggingface_hub import HfApi, get_token  # late: an extra
     if not _NAME.fullmatch(name):
         raise SettingsError(f"--push_to_hub: expected a name or organisation/name, found {name}")
@@ -126,15 +131,15 @@ def open_repository(name: str, file: str, *, private: bool) -> Any:
             "login"
         )
     api = HfApi()
-    with _in_one_line(name):
-        whole = name if "/" in name else f"{api.whoami()['name']}/{name}"
-        is_there = api.repo_exists(whole, repo_type="dataset")
-        is_public = is_there and not api.dataset_info(whole).private
+    with _one_line_errors(name):
+        full_name = name if "/" in name else f"{api.whoami()['name']}/{name}"
+        exists = api.repo_exists(full_name, repo_type="dataset")
+        is_public = exists and not api.dataset_info(full_name).private
         card = None
-        if is_there and api.file_exists(whole, CARD, repo_type="dataset"):
-            path = api.hf_hub_download(whole, CARD, repo_type="dataset", force_download=True)
+        if exists and api.file_exists(full_name, CARD, repo_type="dataset"):
+            path = api.hf_hub_download(full_name, CARD, repo_type="dataset", force_download=True)
             card = Path(path).read_text("utf-8", errors="replace")
-    why = None if card is None else not_ours(card, file)
+    why = None if card is None else explain_foreign_card(card, file)
     if why is not None:
         raise SettingsError(
             f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one"
@@ -152,19 +157,21 @@ def push(api: Any, name: str, file: Path, card: Path, *, private: bool) -> str:
     """
     from huggingface_hub import CommitOperationAdd
 
-    with _in_one_line(name):
-        made = api.create_repo(name, repo_type="dataset", private=private or None, exist_ok=True)
+    with _one_line_errors(name):
+        repository = api.create_repo(
+            name, repo_type="dataset", private=private or None, exist_ok=True
+        )
         api.create_commit(
-            made.repo_id,
+            repository.repo_id,
             [CommitOperationAdd(file.name, str(file)), CommitOperationAdd(CARD, str(card))],
             commit_message=f"Add {file.name}, selected with JudgeGym",
             repo_type="dataset",
         )
-    return str(made)
+    return str(repository)
 
 
 @contextmanager
-def _in_one_line(name: str) -> Iterator[None]:
+def _one_line_errors(name: str) -> Iterator[None]:
     """Say in one line what the hub's client says in many, and without the token."""
     try:
         yield
@@ -173,9 +180,9 @@ def _in_one_line(name: str) -> Iterator[None]:
     except (
         Exception
     ) as error:  # the client has errors of its own, of its HTTP library and of the system
-        said = " ".join(str(error).split()) or type(error).__name__
+        message = " ".join(str(error).split()) or type(error).__name__
         token = os.environ.get("HF_TOKEN")
-        said = _TOKEN.sub("***", said.replace(token, "***") if token else said)
+        message = _TOKEN.sub("***", message.replace(token, "***") if token else message)
         raise UserError(
-            f"--push_to_hub={name}: the hub refused, or cannot be reached: {said[:_LONGEST]}"
+            f"--push_to_hub={name}: the hub refused, or cannot be reached: {message[:_LONGEST]}"
         ) from error

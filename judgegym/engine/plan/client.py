@@ -22,7 +22,7 @@ from typing import Any
 from judgegym.engine.plan.tally import Load, Tally, add_load, classify_role, price_request
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm import wire
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
@@ -33,9 +33,9 @@ from judgegym.llm.responses.choices import choice_from_json
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import count_once
 from judgegym.llm.wire import JSON, Choice, Message
-from judgegym.offline.answers import BUILT_IN, Opinion, answers
-from judgegym.offline.request import ChatRequest, completion
-from judgegym.offline.rewards import reward_answer
+from judgegym.offline.answers import BUILT_IN, Opinion, make_answers
+from judgegym.offline.request import ChatRequest, make_completion
+from judgegym.offline.rewards import make_reward_response
 
 _BEST = 0.999
 """The highest merit; some judges round a higher one up, beyond their scale."""
@@ -53,28 +53,28 @@ _SHOWN: ContextVar[dict[str, float]] = ContextVar("replies shown")
 """The replies to a row's calls, each with the tokens by which one of the assumed length is longer."""
 
 
-def agreeing(titles: Sequence[str]) -> Mapping[str, float]:
+def prefer_first(titles: Sequence[str]) -> Mapping[str, float]:
     """The first text is best, in every vote and round."""
-    return {title: _BEST - place / len(titles) for place, title in enumerate(titles)}
+    return {title: _BEST - index / len(titles) for index, title in enumerate(titles)}
 
 
-def opposing(titles: Sequence[str]) -> Mapping[str, float]:
+def prefer_last(titles: Sequence[str]) -> Mapping[str, float]:
     """The first text is worst, in every vote and round."""
-    return {title: 1.0 - merit for title, merit in agreeing(titles).items()}
+    return {title: 1.0 - merit for title, merit in prefer_first(titles).items()}
 
 
-def changing(titles: Sequence[str]) -> Mapping[str, float]:
+def alternate(titles: Sequence[str]) -> Mapping[str, float]:
     """The first text is best in every second vote and round, for every second judge, and worst in the others."""
     is_odd = (_TURN.get() + sum(current_component().encode())) % 2
-    return opposing(titles) if is_odd else agreeing(titles)
+    return prefer_last(titles) if is_odd else prefer_first(titles)
 
 
-def undecided(titles: Sequence[str]) -> Mapping[str, float]:
+def prefer_none(titles: Sequence[str]) -> Mapping[str, float]:
     """No text is good or bad."""
     return dict.fromkeys(titles, 0.5)
 
 
-OPINIONS: Sequence[Opinion] = (agreeing, opposing, changing, undecided)
+OPINIONS: Sequence[Opinion] = (prefer_first, prefer_last, alternate, prefer_none)
 """Between the judges that have these, calls vary as far as verdicts can make them."""
 
 
@@ -112,7 +112,7 @@ class DryRun:
     @contextmanager
     def row(self) -> Iterator[None]:
         """Replies inside are shown by later prompts inside alone."""
-        with holding(_SHOWN, {}):
+        with bind_context(_SHOWN, {}):
             yield
 
     def begin(self, opinion: Opinion | None) -> None:
@@ -139,7 +139,7 @@ class DryRun:
         settings: ChatSettings,
         messages: Sequence[Message],
         replies: Sequence[Choice],
-        used: int,
+        tokens: int,
     ) -> None:
         """Count a request.
 
@@ -147,7 +147,7 @@ class DryRun:
             settings: of the client.
             messages: its prompt.
             replies: the stand-in's; none of a model whose replies have no tokens.
-            used: tokens of these replies.
+            tokens: tokens of these replies.
         """
         self.watch(messages)
         self.asks_for_several |= len(replies) > 1
@@ -159,16 +159,16 @@ class DryRun:
         for message in messages:
             text = message["content"]
             prompt += count_once(text) + sum(
-                more * text.count(reply) for reply, more in shown.items()
+                extra * text.count(reply) for reply, extra in shown.items()
             )
-        reply, assumed = float(used), self.reply_tokens[role.is_policy]
+        reply, assumed = float(tokens), self.reply_tokens[role.is_policy]
         if assumed is not None and replies:
-            each = min(assumed, settings.max_tokens or assumed)
-            reply = each * len(replies)
+            reply_length = min(assumed, settings.max_tokens or assumed)
+            reply = reply_length * len(replies)
             for choice in replies:
                 text = choice.text.rpartition("</think>")[2].strip()
                 if len(text) >= _LONG:
-                    shown[text] = each - count_once(text)
+                    shown[text] = reply_length - count_once(text)
         cost = price_request(role.prices, prompt, reply, self.cached_share)
         add_load(self.tally, role, Load(1.0, prompt, reply, cost))
 
@@ -196,13 +196,13 @@ class DryClient(ChatClient):
         self, messages: Sequence[Message], **how: Any
     ) -> ChatResponse:  # of `ChatClient.chat`
         """Note which vote, game or round it is."""
-        with holding(_TURN, _turn(how.get("name", ""))):
+        with bind_context(_TURN, _parse_turn(how.get("name", ""))):
             return await super().chat(messages, **how)
 
-    async def call_beside(
+    async def call_other_api(
         self,
         send: Callable[[RequestRecord], Awaitable[ChatResponse]],
-        *asked: Any,
+        *arguments: Any,
         keep: Callable[[Choice], bool],
         **how: Any,  # of `ChatClient.call_beside`
     ) -> ChatResponse:
@@ -214,7 +214,7 @@ class DryClient(ChatClient):
                 answer, choices=tuple(_expand_classes(choice, keep) for choice in answer.choices)
             )
 
-        return await super().call_beside(ask, *asked, keep=keep, **how)
+        return await super().call_other_api(ask, *arguments, keep=keep, **how)
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
@@ -223,7 +223,9 @@ class DryClient(ChatClient):
         settings, dry = self.settings, self._dry
         record.received = 1
         if record.read is not None and record.path is not None:
-            body = wire.loads(reward_answer(record.path, wire.dumps({**parameters}), dry.opinion))
+            body = wire.loads(
+                make_reward_response(record.path, wire.dumps({**parameters}), dry.opinion)
+            )
             texts, _ = record.read(body)
             dry.count(settings, messages, (), 0)
             return ChatResponse(tuple(map(Choice, texts)))
@@ -232,16 +234,16 @@ class DryClient(ChatClient):
             fields.setdefault("seed", record.part)
         request = ChatRequest.model_validate({"model": settings.endpoints[0].model, **fields})
         request._data = {"model": settings.endpoints[0].model, **fields}
-        reply = completion(request, answers(request, dry.formats, opinion=dry.opinion))
-        if dry.opinion is undecided:
-            _level(reply)
+        reply = make_completion(request, make_answers(request, dry.formats, opinion=dry.opinion))
+        if dry.opinion is prefer_none:
+            _equalize(reply)
         choices = tuple(map(choice_from_json, reply["choices"]))
         record.received = len(choices)
         dry.count(settings, messages, choices, reply["usage"]["completion_tokens"])
         return ChatResponse(choices)
 
 
-def _turn(name: str) -> int:
+def _parse_turn(name: str) -> int:
     """The number at the end of a call's name, and the round of critique."""
     critique = _CRITIQUE.match(name)
     number = _NUMBER.search(name if critique is None else name[critique.end() :])
@@ -250,7 +252,7 @@ def _turn(name: str) -> int:
     )
 
 
-def _level(reply: Mapping[str, Any]) -> None:
+def _equalize(reply: Mapping[str, Any]) -> None:
     """Make all alternatives of a token equally likely."""
     for choice in reply["choices"]:
         for token in (choice["logprobs"] or {}).get("content", ()):
@@ -293,7 +295,7 @@ class DryCache(JudgmentCache):
             return CacheRow(self._dry.stored[key])
         return await super().get(key) if self._has_file else CacheRow()
 
-    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
+    async def put(self, key: str, choice: Choice, *, previous: CacheRow) -> Choice:
         """Store a reply for this pass."""
         return self._dry.stored.setdefault(key, choice)
 

@@ -53,14 +53,14 @@ class RecordedRow:
     """By the key of a call and the number of the part: an answer, and whether it has a verdict."""
     _keys: CallKeys = field(default_factory=CallKeys)
 
-    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+    def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
-        key = self._keys.begun(asked)
+        key = self._keys.begin_key(identity)
         return key, {part: answer for part, (answer, _) in self.parts.get(key, {}).items()}
 
-    def holds(self, asked: CallKey) -> bool:
+    def holds(self, identity: CallKey) -> bool:
         """See `RowLedger`."""
-        return self._keys.following(asked) in self.parts
+        return self._keys.peek_key(identity) in self.parts
 
     async def ready(self) -> float:
         """See `RowLedger`."""
@@ -92,11 +92,11 @@ class RecordedRow:
 
     def forget_without_verdict(self) -> None:
         """Drop the answers without a verdict: the row has failed, and asks for them again."""
-        kept = {
-            key: {part: each for part, each in parts.items() if each[1]}
+        usable = {
+            key: {part: record for part, record in parts.items() if record[1]}
             for key, parts in self.parts.items()
         }
-        self.parts = {key: parts for key, parts in kept.items() if parts}
+        self.parts = {key: parts for key, parts in usable.items() if parts}
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 from judgegym.engine.anchors import AnchorJudge, plan_anchors
 from judgegym.engine.plan.client import OPINIONS, DryRun
 from judgegym.engine.plan.tally import Load, Role, Tally, sum_loads
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import judge_responses
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 
 ROWS, CALLS = 2_000, 20_000
 """The most rows that are gone through, and after how many calls no further ones are."""
@@ -34,13 +34,13 @@ class Bounds:
     low: Load = Load()
     high: Load = Load()
 
-    def __add__(self, other: Bounds) -> Bounds:
+    def __add__(self, bounds: Bounds) -> Bounds:
         """The sum of both."""
-        return Bounds(self.usual + other.usual, self.low + other.low, self.high + other.high)
+        return Bounds(self.usual + bounds.usual, self.low + bounds.low, self.high + bounds.high)
 
-    def times(self, factor: float) -> Bounds:
+    def scale(self, factor: float) -> Bounds:
         """So many times as much."""
-        return Bounds(self.usual.times(factor), self.low.times(factor), self.high.times(factor))
+        return Bounds(self.usual.scale(factor), self.low.scale(factor), self.high.scale(factor))
 
     @property
     def is_exact(self) -> bool:
@@ -62,19 +62,19 @@ class PlanEstimate:
     rows: int = 0
     counted: int = 0
 
-    def __add__(self, other: PlanEstimate) -> PlanEstimate:
+    def __add__(self, added: PlanEstimate) -> PlanEstimate:
         """Both together."""
-        names = [*dict.fromkeys((*self.roles, *other.roles))]
+        names = [*dict.fromkeys((*self.roles, *added.roles))]
         roles = {
-            role: self.roles.get(role, Bounds()) + other.roles.get(role, Bounds()) for role in names
+            role: self.roles.get(role, Bounds()) + added.roles.get(role, Bounds()) for role in names
         }
-        return PlanEstimate(roles, self.rows + other.rows, self.counted + other.counted)
+        return PlanEstimate(roles, self.rows + added.rows, self.counted + added.counted)
 
-    def times(self, low: float, usual: float, high: float) -> PlanEstimate:
+    def scale(self, low: float, usual: float, high: float) -> PlanEstimate:
         """So many times as much: at least, usually and at most."""
         roles = {
-            role: Bounds(each.usual.times(usual), each.low.times(low), each.high.times(high))
-            for role, each in self.roles.items()
+            role: Bounds(bounds.usual.scale(usual), bounds.low.scale(low), bounds.high.scale(high))
+            for role, bounds in self.roles.items()
         }
         return PlanEstimate(roles, self.rows, self.counted)
 
@@ -86,8 +86,8 @@ class PlanEstimate:
 
 def draw_rows(rows: Sequence[int], seed: int) -> list[int]:
     """The rows to go through, in a random order; all of them if they are few."""
-    chosen = generator(seed, "plan", "rows").sample(range(len(rows)), min(len(rows), ROWS))
-    return [rows[place] for place in chosen]
+    chosen = make_generator(seed, "plan", "rows").sample(range(len(rows)), min(len(rows), ROWS))
+    return [rows[index] for index in chosen]
 
 
 async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) -> PlanEstimate:
@@ -99,37 +99,41 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
         chosen: the rows to go through.
         rows: how many rows the run has.
     """
-    counted, again = 0, 0
+    counted, repeated_rows = 0, 0
     dry.begin(None)
     first: Tally = {}
     while counted < len(chosen) and _calls(dry) < CALLS:
-        counted += await _go_through(dry, step, chosen[counted : counted + _AT_ONCE])
-        if not again and (counted >= min(_ROWS_AGAIN, len(chosen)) or _calls(dry) >= _CALLS_AGAIN):
-            again, first = counted, {**dry.tally}
+        counted += await _run_rows(dry, step, chosen[counted : counted + _AT_ONCE])
+        if not repeated_rows and (
+            counted >= min(_ROWS_AGAIN, len(chosen)) or _calls(dry) >= _CALLS_AGAIN
+        ):
+            repeated_rows, first = counted, {**dry.tally}
     usual = dry.tally
     passes = [first]
     for opinion in OPINIONS if first else ():
         dry.begin(opinion)
-        for start in range(0, again, _AT_ONCE):
-            await _go_through(dry, step, chosen[start : min(start + _AT_ONCE, again)])
+        for start in range(0, repeated_rows, _AT_ONCE):
+            await _run_rows(dry, step, chosen[start : min(start + _AT_ONCE, repeated_rows)])
         passes.append(dry.tally)
     factor = rows / max(1, counted)
     roles = dict.fromkeys(role for tally in (usual, *passes) for role in tally)
-    found = {role: _bounds(role, usual, passes, factor, rows / max(1, again)) for role in roles}
-    return PlanEstimate(found, rows, counted)
+    bounds_by_role = {
+        role: _bounds(role, usual, passes, factor, rows / max(1, repeated_rows)) for role in roles
+    }
+    return PlanEstimate(bounds_by_role, rows, counted)
 
 
 def _bounds(
     role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float
 ) -> Bounds:
     """The bounds of a role: the usual ones times what the passes differ by from the first of them."""
-    whole = usual.get(role, Load()).times(factor)
+    whole = usual.get(role, Load()).scale(factor)
     loads = sorted((tally.get(role, Load()) for tally in passes), key=lambda load: load.calls)
     first = passes[0].get(role, Load())
     if loads[0].calls == loads[-1].calls:
         return Bounds(whole, whole, whole)
     low, high = (
-        load.times(whole.calls / first.calls if first.calls else factor_again)
+        load.scale(whole.calls / first.calls if first.calls else factor_again)
         for load in (loads[0], loads[-1])
     )
     return Bounds(whole, low, high)
@@ -139,12 +143,12 @@ def _calls(dry: DryRun) -> float:
     return sum_loads(dry.tally.values()).calls
 
 
-async def _go_through(dry: DryRun, step: Step, numbers: Sequence[int]) -> int:
+async def _run_rows(dry: DryRun, step: Step, numbers: Sequence[int]) -> int:
     async def run(number: int) -> None:
         with dry.row():
             await step(number)
 
-    await all_results(map(run, numbers))
+    await gather_results(map(run, numbers))
     return len(numbers)
 
 
@@ -168,6 +172,6 @@ async def estimate_anchors(
     async def step(number: int) -> None:
         await judge_responses(judge.judge, anchors[number].task)
 
-    found = await estimate(dry, step, range(len(anchors)), len(anchors))
-    roles = {replace(role, part="anchors"): bounds for role, bounds in found.roles.items()}
-    return PlanEstimate(roles).times(fewest, fewest, most)
+    plan = await estimate(dry, step, range(len(anchors)), len(anchors))
+    roles = {replace(role, part="anchors"): bounds for role, bounds in plan.roles.items()}
+    return PlanEstimate(roles).scale(fewest, fewest, most)

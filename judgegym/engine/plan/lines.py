@@ -10,10 +10,10 @@ from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
 from judgegym.engine.plan.estimate import Bounds, PlanEstimate
 from judgegym.engine.plan.tally import GOLD_JUDGE, Load, Role
-from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
+from judgegym.engine.terminal.output import UNKNOWN, format_dollars, format_duration
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.llm.cost.budget import Expense
-from judgegym.llm.usage import how_counted
+from judgegym.llm.usage import describe_counting
 from judgegym.statistics import percent
 
 WIDTH = 80
@@ -48,7 +48,7 @@ class Plan:
     def lines(self) -> list[str]:
         """The lines to print."""
         pairs = [*self.head, *self._roles(), *self._totals(), *self._assumptions()]
-        lines = [line for label, words in pairs for line in _wrapped(label, words)]
+        lines = [line for label, words in pairs for line in _wrap(label, words)]
         for note in (*self.notes, *self._notes()):
             lines += ["", *textwrap.wrap(note, WIDTH, break_on_hyphens=False)]
         return lines
@@ -57,44 +57,53 @@ class Plan:
     def spent(self) -> Expense:
         """What earlier parts of the run have spent, at the prices of now."""
         prices = {
-            endpoint.model: each.prices
-            for each in self.dry.clients.values()
-            for endpoint in each.endpoints
+            endpoint.model: client.prices
+            for client in self.dry.clients.values()
+            for endpoint in client.endpoints
         }
-        spent = [earlier.usage.priced(prices) for earlier in self.earlier]
-        costs = [each.usd for each in spent]
+        spent = [earlier.usage.price_usage(prices) for earlier in self.earlier]
+        costs = [expense.usd for expense in spent]
         usd = None if None in costs else sum(filter(None, costs))
-        return Expense(sum(each.calls for each in spent), usd)
+        return Expense(sum(entry.calls for entry in spent), usd)
 
     def _roles(self) -> Iterator[tuple[str, str]]:
         roles = self.estimate.roles
         if not roles:
             yield "calls", "0"
         for role, load in roles.items():
-            yield f"{_name(role, roles)} calls", _words(load, lambda each: each.calls, _count)
-            yield "  prompt tokens", _words(load, lambda each: each.prompt_tokens, _count)
-            yield "  reply tokens", _words(load, lambda each: each.reply_tokens, _count)
+            yield (
+                f"{_role_title(role, roles)} calls",
+                _format_range(load, lambda amounts: amounts.calls, _count),
+            )
+            yield (
+                "  prompt tokens",
+                _format_range(load, lambda counts: counts.prompt_tokens, _count),
+            )
+            yield "  reply tokens", _format_range(load, lambda tokens: tokens.reply_tokens, _count)
             is_known = load.usual.cost is not None
             yield (
                 "  cost",
-                _words(load, _dollars, dollars)
+                _format_range(load, _dollars, format_dollars)
                 if is_known
                 else f"{UNKNOWN}; set {role.price_settings}",
             )
 
     def _totals(self) -> Iterator[tuple[str, str]]:
         roles, total = self.estimate.roles, self.estimate.total
-        yield "cost", UNKNOWN if total.usual.cost is None else _words(total, _dollars, dollars)
+        yield (
+            "cost",
+            UNKNOWN if total.usual.cost is None else _format_range(total, _dollars, format_dollars),
+        )
         is_live = all(client.batch is None for client in self.dry.clients.values())
         if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
             costs = (
                 self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items()
             )
-            yield "in a batch", dollars(sum(costs))
+            yield "in a batch", format_dollars(sum(costs))
         if roles and self.estimate.rows:
             yield (
                 f"a {self.unit}",
-                f"{total_words(total.times(1.0 / self.estimate.rows))} on average",
+                f"{format_total(total.scale(1.0 / self.estimate.rows))} on average",
             )
             yield "least time", self._least_time()
         yield from self._budgets()
@@ -109,19 +118,19 @@ class Plan:
         if calls is not None:
             yield (
                 "budget",
-                f"{calls:,} calls {_enough(total, calls - spent.calls, lambda load: load.calls)}",
+                f"{calls:,} calls {_compare_budget(total, calls - spent.calls, lambda load: load.calls)}",
             )
         if usd is not None and total.usual.cost is not None:
-            yield "budget", f"${usd:g} {_enough(total, usd - (spent.usd or 0.0), _dollars)}"
+            yield "budget", f"${usd:g} {_compare_budget(total, usd - (spent.usd or 0.0), _dollars)}"
 
     def _least_time(self) -> str:
         """By the limits of the clients, and by usual times of a reply."""
-        asked = dict[str, Load]()
+        loads = dict[str, Load]()
         for role, bounds in self.estimate.roles.items():
-            asked[role.name] = asked.get(role.name, Load()) + bounds.usual
+            loads[role.name] = loads.get(role.name, Load()) + bounds.usual
         seconds, at_once = [0.0], list[float]()
         for title, client in self.dry.clients.items():
-            load = asked.get(title.removeprefix("the "), Load())
+            load = loads.get(title.removeprefix("the "), Load())
             limits = (
                 (load.calls, client.requests_per_minute),
                 (load.prompt_tokens, client.tokens_per_minute),
@@ -130,13 +139,20 @@ class Plan:
                 60.0 * (needed / limit - 1.0) for needed, limit in limits if limit is not None
             ]
             at_once.append(max(1.0, load.calls / client.max_concurrency))
-        parts = [f"{duration(max(seconds))} by the limits a minute"] if max(seconds) > 0 else []
+        parts = (
+            [f"{format_duration(max(seconds))} by the limits a minute"] if max(seconds) > 0 else []
+        )
         replies = [earlier.replies[False] for earlier in self.earlier]
-        if calls := sum(each.calls for each in replies):
-            mean = sum(each.seconds for each in replies) / calls
-            parts.append(f"{duration(sum(at_once) * mean)} at {duration(mean)} a reply, as so far")
+        if calls := sum(history.calls for history in replies):
+            mean = sum(entry.seconds for entry in replies) / calls
+            parts.append(
+                f"{format_duration(sum(at_once) * mean)} at {format_duration(mean)} a reply, as so far"
+            )
         else:
-            times = (f"{duration(sum(at_once) * each)} at {each:g} s" for each in _USUAL_SECONDS)
+            times = (
+                f"{format_duration(sum(at_once) * reply_seconds)} at {reply_seconds:g} s"
+                for reply_seconds in _USUAL_SECONDS
+            )
             parts.append(f"{', '.join(times)} a reply")
         return "; ".join(parts)
 
@@ -145,19 +161,19 @@ class Plan:
             return
         is_asked = {role.is_policy for role in self.estimate.roles}
         nouns = {True: "a completion", False: "a judge's reply"}
-        known = [
-            f"{nouns[of]} of {tokens:,.0f} tokens"
-            for of, tokens in self.dry.reply_tokens.items()
-            if tokens and of in is_asked
+        assumptions = [
+            f"{nouns[is_policy]} of {tokens:,.0f} tokens"
+            for is_policy, tokens in self.dry.reply_tokens.items()
+            if tokens and is_policy in is_asked
         ]
-        said = f"{', '.join(known)}; --plan=TOKENS for another length"
+        sentence = f"{', '.join(assumptions)}; --plan=TOKENS for another length"
         yield (
             "assumed",
-            said if known else "the stand-in's replies; --plan=TOKENS for another length",
+            sentence if assumptions else "the stand-in's replies; --plan=TOKENS for another length",
         )
         if self.dry.cached_share:
             yield "in prefix caches", f"{percent(self.dry.cached_share, 0)} of prompts, as so far"
-        yield "counted as", how_counted()
+        yield "counted as", describe_counting()
 
     def _notes(self) -> Iterator[str]:
         rows, counted = self.estimate.rows, self.estimate.counted
@@ -184,19 +200,23 @@ class Plan:
             )
 
 
-def total_words(total: Bounds) -> str:
+def format_total(total: Bounds) -> str:
     """Calls and dollars of all models together."""
-    cost = "" if total.usual.cost is None else f", {_words(total, _dollars, dollars)}"
-    return f"{_words(total, lambda each: each.calls, _average)} calls{cost}"
+    cost = "" if total.usual.cost is None else f", {_format_range(total, _dollars, format_dollars)}"
+    return f"{_format_range(total, lambda load: load.calls, _average)} calls{cost}"
 
 
 def _average(number: float) -> str:
     return f"{number:,.1f}".removesuffix(".0")
 
 
-def _name(role: Role, roles: Mapping[Role, Bounds]) -> str:
+def _role_title(role: Role, roles: Mapping[Role, Bounds]) -> str:
     """What tells a role apart from the others."""
-    models = {each.model for each in roles if (each.name, each.part) == (role.name, role.part)}
+    models = {
+        candidate.model
+        for candidate in roles
+        if (candidate.name, candidate.part) == (role.name, role.part)
+    }
     return " ".join(filter(None, (role.name, role.part, role.model if len(models) > 1 else "")))
 
 
@@ -208,23 +228,25 @@ def _count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def _words(load: Bounds, number: Callable[[Load], float], shown: Callable[[float], str]) -> str:
+def _format_range(
+    load: Bounds, number: Callable[[Load], float], format_number: Callable[[float], str]
+) -> str:
     """A number, with its bounds where verdicts change it."""
-    words, low, high = (shown(number(each)) for each in (load.usual, load.low, load.high))
+    words, low, high = (format_number(number(value)) for value in (load.usual, load.low, load.high))
     return words if low == high else f"{words} ({low} to {high})"
 
 
-def _enough(total: Bounds, budget: float, number: Callable[[Load], float]) -> str:
+def _compare_budget(total: Bounds, budget: float, number: Callable[[Load], float]) -> str:
     if number(total.high) <= budget:
         return "are enough"
     return "may be enough" if number(total.usual) <= budget else "are not enough"
 
 
-def _wrapped(label: str, words: str) -> Iterator[str]:
+def _wrap(label: str, words: str) -> Iterator[str]:
     """The lines of a number: its label, and words that are wrapped beside it."""
     if len(label) > _LABEL:
         yield label
         label = ""
-    first, *rest = textwrap.wrap(words, WIDTH - _LABEL - 2, break_on_hyphens=False)
+    first, *continuation = textwrap.wrap(words, WIDTH - _LABEL - 2, break_on_hyphens=False)
     yield f"{label:<{_LABEL}}  {first}"
-    yield from (f"{'':<{_LABEL}}  {part}" for part in rest)
+    yield from (f"{'':<{_LABEL}}  {part}" for part in continuation)

@@ -20,8 +20,8 @@ from judgegym.judges.config.endpoint import ASKS_ENDPOINTS
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from judgegym.llm.at_once import holding
-from judgegym.offline.answers import known_prompts
+from judgegym.llm.at_once import bind_context
+from judgegym.offline.answers import load_known_prompts
 
 
 class PlanSource(ABC):
@@ -97,12 +97,12 @@ async def plan_run(source: PlanSource, dry: DryRun, options: PlanOptions) -> Pla
     earlier = (
         EarlierRun() if run is None else EarlierRun.read(run, frozenset(map(source.uid, chosen)))
     )
-    dry.reply_tokens = assumed_tokens(options.tokens, earlier, is_offline=options.is_offline)
+    dry.reply_tokens = assume_tokens(options.tokens, earlier, is_offline=options.is_offline)
     dry.cached_share = earlier.cached_share
-    found = await estimate(dry, partial(source.step, earlier), chosen, len(left))
-    found += await source.estimate_rest(run)
+    plan_estimate = await estimate(dry, partial(source.step, earlier), chosen, len(left))
+    plan_estimate += await source.estimate_rest(run)
     return Plan(
-        estimate=found,
+        estimate=plan_estimate,
         unit=source.unit,
         head=[*source.head],
         dry=dry,
@@ -116,24 +116,24 @@ async def plan_run(source: PlanSource, dry: DryRun, options: PlanOptions) -> Pla
 @contextmanager
 def planning() -> Iterator[None]:
     """Let clients that are opened inside need no key."""
-    with holding(ASKS_ENDPOINTS, False):
+    with bind_context(ASKS_ENDPOINTS, False):
         yield
 
 
-def assumed_tokens(
-    given: PlanTokens, earlier: EarlierRun, *, is_offline: bool
+def assume_tokens(
+    tokens: PlanTokens, earlier: EarlierRun, *, is_offline: bool
 ) -> Mapping[bool, float | None]:
     """The tokens of a policy's completion (`True`) and of any other reply; `None`: as many as the stand-in's have.
 
     Args:
-        given: by the user.
+        tokens: by the user.
         earlier: the run that is resumed.
         is_offline: stand-ins are asked.
     """
     usual = None if is_offline else USUAL_TOKENS
     return {
-        of: given if isinstance(given, int) else replies.mean or usual
-        for of, replies in earlier.replies.items()
+        is_policy: tokens if isinstance(tokens, int) else replies.mean or usual
+        for is_policy, replies in earlier.replies.items()
     }
 
 
@@ -147,6 +147,6 @@ def open_dry_judge(settings: AnyJudgeSettings, dry: DryRun | None = None) -> Tas
     Raises:
         SettingsError: the judge's settings are wrong.
     """
-    counting = dry or DryRun(formats=known_prompts(settings))
+    counting = dry or DryRun(formats=load_known_prompts(settings))
     with planning():
         return open_judge(settings, counting.open(settings.chat_settings(section="")))

@@ -28,13 +28,13 @@ class Load:
     reply_tokens: float = 0.0
     cost: float | None = 0.0
 
-    def __add__(self, other: Load) -> Load:
+    def __add__(self, load: Load) -> Load:
         """The sum of both; its cost is known only if both costs are."""
-        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        prompts = self.prompt_tokens + other.prompt_tokens
-        return Load(self.calls + other.calls, prompts, self.reply_tokens + other.reply_tokens, cost)
+        cost = None if self.cost is None or load.cost is None else self.cost + load.cost
+        prompts = self.prompt_tokens + load.prompt_tokens
+        return Load(self.calls + load.calls, prompts, self.reply_tokens + load.reply_tokens, cost)
 
-    def times(self, factor: float) -> Load:
+    def scale(self, factor: float) -> Load:
         """So many times as much."""
         cost = None if self.cost is None else self.cost * factor
         return Load(

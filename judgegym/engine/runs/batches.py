@@ -47,9 +47,9 @@ def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
         number = fields["batch"]
         if "requests" in fields:
             requests = [(sent, str(identity)) for sent, identity in fields["requests"]]
-            where = (fields["kind"], fields["endpoint"], fields["model"])
+            target = (fields["kind"], fields["endpoint"], fields["model"])
             batches[number] = Batch(
-                number, f"{name}-{number}", fields["at"], *where, requests, is_earlier=True
+                number, f"{name}-{number}", fields["at"], *target, requests, is_earlier=True
             )
         elif number not in batches:
             return  # a damaged line had its requests
@@ -66,7 +66,7 @@ def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
 
 
 @asynccontextmanager
-async def judged_in_batches(
+async def use_batches(
     run: RunDirectory, ledger: CallLedger, settings: JudgeBatchSettings
 ) -> AsyncIterator[None]:
     """Put the judges' requests into batches, if the settings say so, for the duration of the block.
@@ -94,11 +94,12 @@ async def judged_in_batches(
         name = f"judgegym-{uuid.uuid4().hex[:12]}"
         record({"run": name})
     for batch in earlier.values():
-        sent = batch.requests if batch.state.words != VOID else ()
+        sent = batch.requests if batch.state.status != VOID else ()
         batch.lines = [
-            Line(known if number in ledger.in_batches else "", number) for number, known in sent
+            Line(identity if number in ledger.in_batches else "", number)
+            for number, identity in sent
         ]
     async with Batches(
         name, record, run.disk.ready, earlier.values(), settings.judge_batch_quiet
-    ).taking():
+    ).collect_requests():
         yield

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import LOCK, RawLine, split_lines
-from judgegym.judges.config.exit_code import harmless
+from judgegym.judges.config.exit_code import remove_control_characters
 from judgegym.llm.errors import RunDirectoryError
 
 T = TypeVar("T")
@@ -63,8 +63,8 @@ class _Tally:
             line.fields()
         except ValueError:
             return
-        wrong = f"without {fault}" if isinstance(fault, KeyError) else str(fault)
-        self.foreign = self.foreign or f"line {line.number}: {' '.join(wrong.split())[:300]}"
+        reason = f"without {fault}" if isinstance(fault, KeyError) else str(fault)
+        self.foreign = self.foreign or f"line {line.number}: {' '.join(reason.split())[:300]}"
 
     def check(self) -> None:
         """Raise an error if it is another kind of file."""
@@ -112,7 +112,7 @@ def read_objects(path: Path) -> Iterator[tuple[RawLine, Mapping[str, object]]]:
     return read_lines(path, RawLine.fields)
 
 
-def skipped_lines(path: Path) -> int:
+def count_skipped(path: Path) -> int:
     """Return how many damaged lines of a file this process has skipped."""
     return _REPORTED.get(path.absolute(), 0)
 
@@ -134,7 +134,7 @@ def is_being_written(path: Path) -> bool:
 
 
 @dataclass(slots=True)
-class _Mended:
+class _MendedFile:
     """The readable lines of a damaged file, by what is other than in the file."""
 
     path: Path
@@ -179,7 +179,7 @@ def mend_lines(
         RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is as it
             was.
     """
-    tally, mended, lost, number = _Tally(path), _Mended(path), 0, itertools.count(1)
+    tally, mended, lost, number = _Tally(path), _MendedFile(path), 0, itertools.count(1)
     for raw in split_lines(path):
         line = (
             RawLine(path, next(number), raw.offset + mended.shift, raw.data)
@@ -212,7 +212,7 @@ def mend_lines(
                 f"{path} is damaged, and cannot be replaced: {error.strerror}"
             ) from error
         if copy is not None:
-            report_damage(path, tally.damaged, copy, f"{_counted(lost, loss[0])} {loss[1]}")
+            report_damage(path, tally.damaged, copy, f"{_format_count(lost, loss[0])} {loss[1]}")
     return tally.damaged
 
 
@@ -260,18 +260,18 @@ def report_damage(
     path: Path, count: int, copy: Path | None = None, loss: str = "", *, noun: str = "damaged line"
 ) -> None:
     """Say how much of a file is skipped, where it is kept, and what it costs."""
-    if copy is None and skipped_lines(path) == count:
+    if copy is None and count_skipped(path) == count:
         return
     _REPORTED[path.absolute()] = count
     where = "" if copy is None else f" (kept in {copy.name})"
     logger.warning(
         "%s: %s skipped%s%s",
-        harmless(str(path)),
-        _counted(count, noun),
+        remove_control_characters(str(path)),
+        _format_count(count, noun),
         where,
         f"; {loss}" if loss else "",
     )
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -36,9 +36,14 @@ from judgegym.engine.runs.lines import LOCK, LineWriter, RawLine
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import BATCHES, CALLS, PACKED_CALLS
 from judgegym.judges.config.composed import expand_choices
-from judgegym.judges.config.explaining import suggestion
+from judgegym.judges.config.explaining import suggest_settings
 from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.config.removed_values import in_file, refusals, take_removed, unknown_settings
+from judgegym.judges.config.removed_values import (
+    find_unknown_settings,
+    locate_in_file,
+    refusals,
+    take_removed,
+)
 from judgegym.judges.core.naming import file_part
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
@@ -123,14 +128,14 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
     """
     path = run / CONFIG
     try:
-        found = load_yaml(path.read_bytes())
+        settings = load_yaml(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise RunDirectoryError(f"{path} cannot be read: {error}") from error
-    if not isinstance(found, Mapping):
+    if not isinstance(settings, Mapping):
         raise RunDirectoryError(f"{path}: expected the settings of a run, by name")
-    return {str(name): value for name, value in found.items()}
+    return {str(name): value for name, value in settings.items()}
 
 
 def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
@@ -142,9 +147,11 @@ def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -
     """
     model, file = expand_choices(type(settings)), run / CONFIG
     remaining, taken = take_removed(model, earlier)
-    refused = refusals(in_file(taken, file), settings, prefix="")
-    unknown = unknown_settings(model, remaining)
-    refused += [f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown]
+    refused = refusals(locate_in_file(taken, file), settings, prefix="")
+    unknown = find_unknown_settings(model, remaining)
+    refused += [
+        f"{name} ({file}): unknown setting{suggest_settings(model, name)}" for name in unknown
+    ]
     if refused:
         raise RunDirectoryError(
             f"run directory {run} was made with settings that this version does not have, so that "
@@ -190,13 +197,13 @@ def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _texts(inner, f"{name}.{number}")
 
 
-def _as_it_was(name: str, was: JSON) -> str:
+def _hint_old_model(name: str, was: JSON) -> str:
     """How to name a model as it was then, since the default has become another one; nothing for other settings."""
     is_model = isinstance(was, str) and name.rpartition(".")[2].endswith("model_name")
     return f" (give {shlex.quote(f'--{name}={was}')})" if is_model else ""
 
 
-_OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
+_RUN_FILES = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 
 
@@ -208,10 +215,10 @@ def new_path(*parts: str) -> Path:
     """
     names = "--".join(file_part(name)[:_LONGEST_NAME] for name in parts)
     stem = f"{names}--{datetime.now():%Y%m%d-%H%M%S}"
-    path, again = Path("runs") / stem, 1
+    path, number = Path("runs") / stem, 1
     while path.exists():
-        again += 1
-        path = Path("runs") / f"{stem}-{again}"
+        number += 1
+        path = Path("runs") / f"{stem}-{number}"
     return path
 
 
@@ -230,10 +237,10 @@ def check_unused(path: Path, elsewhere: str) -> None:
     Raises:
         RunDirectoryError: it is not empty.
     """
-    there = _entries(path)
-    if there:
+    entries = _entries(path)
+    if entries:
         raise RunDirectoryError(
-            f"run directory {path} is not empty ({', '.join(there[:4])}); add --resume to continue "
+            f"run directory {path} is not empty ({', '.join(entries[:4])}); add --resume to continue "
             "that run, or choose "
             f"another with {elsewhere}"
         )
@@ -294,12 +301,12 @@ class RunDirectory:
         self._writers: dict[str, LineWriter] = {}
         self.damage = Counter[str]()
         try:
-            there = _entries(path)
+            entries = _entries(path)
             if not resume:
                 check_unused(path, elsewhere)
             if (path / CONFIG).exists():
                 self._compare(path, matters, defaults, settings)
-            elif lines := [name for name in there if name in _OF_A_RUN]:
+            elif lines := [name for name in entries if name in _RUN_FILES]:
                 raise RunDirectoryError(
                     f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run "
                     "cannot be resumed: "
@@ -330,7 +337,7 @@ class RunDirectory:
         stored = read_settings(path)
         earlier: JSON = dict(stored) if settings is None else _drop_removed(path, stored, settings)
         differences = [
-            f"{name}: {was!r} then, {value!r} now{_as_it_was(name, was)}"
+            f"{name}: {was!r} then, {value!r} now{_hint_old_model(name, was)}"
             for name, value in matters.items()
             if (was := wire.lookup(earlier, name, defaults.get(name))) != value
         ]
@@ -405,9 +412,9 @@ def make_response_uid(row: int, number: int) -> str:
 
 def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
     """The row of a response, and its number if the row has several; `None` for what is no such id."""
-    found = _UID.fullmatch(uid) if isinstance(uid, str) else None
+    match = _UID.fullmatch(uid) if isinstance(uid, str) else None
     return (
         None
-        if found is None
-        else (int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
+        if match is None
+        else (int(match[1]) - 1, None if match[2] is None else int(match[2]) - 1)
     )

@@ -143,16 +143,16 @@ class Disk:
         if self._fault is None:
             return None
         lines = sum(writer.waiting for writer in self._writers)
-        kept = f"; {lines} lines are kept in memory" if lines else ""
+        queued = f"; {lines} lines are kept in memory" if lines else ""
         seconds = time.monotonic() - self._fault.since
         return (
             f"{self._fault.path} cannot be written to ({self._fault.reason}), for {seconds:.0f} "
-            f"s{kept}"
+            f"s{queued}"
         )
 
     def appender(self, path: Path) -> LineWriter:
         """Return a writer of lines to the file at `path`."""
-        writer = LineWriter(path, self._refused, self._open_file)
+        writer = LineWriter(path, self._note_fault, self._open_file)
         self._writers.append(writer)
         return writer
 
@@ -183,9 +183,13 @@ class Disk:
         Raises:
             DiskFull: the disk refused for too long.
         """
-        await self.retried(path, lambda: write_atomic(path, content), in_thread=in_thread)
+        await self.retry_until_written(
+            path, lambda: write_atomic(path, content), in_thread=in_thread
+        )
 
-    async def retried(self, path: Path, write: Callable[[], T], *, in_thread: bool = False) -> T:
+    async def retry_until_written(
+        self, path: Path, write: Callable[[], T], *, in_thread: bool = False
+    ) -> T:
         """Call a function that writes files until the disk takes them; return its result.
 
         Args:
@@ -201,11 +205,11 @@ class Disk:
         try:
             while True:
                 try:
-                    return await _to_its_end(write) if in_thread else write()
+                    return await _run_to_end(write) if in_thread else write()
                 except OSError as error:  # whatever it is: what is written is paid for, the disk may take it later
                     self._refused_files += not is_refused
                     is_refused = True
-                    self._refused(path, error)
+                    self._note_fault(path, error)
                     self._check_deadline()
                     await asyncio.sleep(self._retry_s)
         finally:
@@ -239,7 +243,7 @@ class Disk:
             logger.info("%s can be written to again", self._fault.path)
             self._fault = None
 
-    def _refused(self, path: Path, error: OSError) -> None:
+    def _note_fault(self, path: Path, error: OSError) -> None:
         reason = error.strerror or type(error).__name__
         if self._fault is not None:
             self._fault = _Fault(path, reason, self._fault.since)
@@ -260,7 +264,7 @@ class Disk:
             raise DiskFull(f"the run was stopped: {self.waiting}")
 
 
-async def _to_its_end(write: Callable[[], T]) -> T:
+async def _run_to_end(write: Callable[[], T]) -> T:
     """Call a function in a thread; if we are cancelled, wait for its end, so that nothing is written afterwards."""
     writing = asyncio.ensure_future(asyncio.to_thread(write))
     try:

@@ -30,10 +30,10 @@ from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.runs.recorded_calls import (
     CALLS,
     Texts,
-    call_line,
     locate_image,
+    make_call_line,
+    parse_call,
     read_answer,
-    recorded_call,
     unpack,
 )
 from judgegym.llm import wire
@@ -82,7 +82,7 @@ class RunUsage:
         """Add the failed request of a line; those of older runs do not say what it cost."""
         self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", {}))
 
-    def priced(self, prices: Mapping[str, Prices]) -> Expense:
+    def price_usage(self, prices: Mapping[str, Prices]) -> Expense:
         """All of it as a part of a budget.
 
         Args:
@@ -90,10 +90,10 @@ class RunUsage:
         """
         cost: float | None = 0.0
         for model, usage in self.usage.items():
-            now = prices.get(model, Prices())
-            known = now.input is not None and now.output is not None
+            price = prices.get(model, Prices())
+            has_price = price.input is not None and price.output is not None
             counted = usage.prompt_tokens + usage.completion_tokens > 0
-            part = now.priced(usage).cost if known and counted else usage.cost
+            part = price.price_usage(usage).cost if has_price and counted else usage.cost
             cost = None if cost is None or part is None else cost + part
         return Expense(self.requests, cost)
 
@@ -118,7 +118,7 @@ def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
             } as call
         }:
             if call["row"] not in finished:
-                recorded_call({**call, "messages": None}, Texts(keep=False), None)
+                parse_call({**call, "messages": None}, Texts(keep=False), None)
         case (
             {"failed": int()}
             | {"row_failed": str(), "group": int() | None}
@@ -145,7 +145,7 @@ def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
 
 
 RowKey: TypeAlias = "tuple[str, int | None]"
-Place: TypeAlias = "tuple[int, bool]"
+AnswerLocation: TypeAlias = "tuple[int, bool]"
 """Where an answer's line begins in the file, and whether the answer has a verdict."""
 
 
@@ -175,7 +175,7 @@ class CallLedger:
         self._path = run.path / CALLS
         self.lines = run.writer(CALLS)
         self.texts = Texts(keep=False) if keep_texts else None
-        self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
+        self._places: dict[RowKey, dict[str, list[AnswerLocation]]] = defaultdict(dict)
         self.in_flight: dict[int, RowKey | None] = {}
         """The requests without an answer, and whose they are (`None`: of an earlier run)."""
         self._repeated = Counter[int]()
@@ -183,7 +183,7 @@ class CallLedger:
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
-        batches = [batch for batch in read_batches(run)[1].values() if batch.state.words != VOID]
+        batches = [batch for batch in read_batches(run)[1].values() if batch.state.status != VOID]
         self._batched = {
             number for batch in batches for number, _ in batch.requests if number is not None
         }
@@ -226,17 +226,17 @@ class CallLedger:
         elif "unsent" in line:
             self._repeated[line["unsent"]] -= 1
         elif "failed" in line:
-            self._ended(line["failed"])
+            self._note_end(line["failed"])
             self.earlier.note_failure(line)
         elif "resumed" in line:
             self._forget_in_flight()
         elif "row_failed" in line:
             answers = self._places.get((line["row_failed"], line["group"]), {})
-            for key, found in list(answers.items()):
-                answers[key] = [place for place in found if place[1]]
+            for key, locations in list(answers.items()):
+                answers[key] = [place for place in locations if place[1]]
         else:
             call = line["call"]
-            self._ended(call["id"])
+            self._note_end(call["id"])
             self.earlier.note_answer(call)
             if call["row"] not in finished:
                 places = self._places[call["row"], call["group"]]
@@ -251,7 +251,7 @@ class CallLedger:
         for number in [number for number in self._repeated if number not in self._batched]:
             self.earlier.requests += self._repeated.pop(number)
 
-    def _ended(self, number: int | None) -> None:
+    def _note_end(self, number: int | None) -> None:
         """Note that a request of the earlier run has ended; its line says how often it was sent."""
         if number is not None:
             self.last_number = max(self.last_number, number)
@@ -268,9 +268,9 @@ class CallLedger:
             )
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
-    def row(self, uid: str, group: int | None = None) -> LedgerOfRow:
+    def row(self, uid: str, group: int | None = None) -> DiskRowLedger:
         """The calls of a row; `group` tells apart the groups of a row that is run more than once."""
-        return LedgerOfRow(self, (uid, group), self._places.pop((uid, group), {}))
+        return DiskRowLedger(self, (uid, group), self._places.pop((uid, group), {}))
 
     def append(self, line: Mapping[str, JSON]) -> int:
         """Append a line; return its offset in the file."""
@@ -282,11 +282,11 @@ class CallLedger:
             self.in_flight.pop(number, None)
         return self.lines.append(line)
 
-    def keep_images(self, asked: CallKey) -> None:
+    def keep_images(self, identity: CallKey) -> None:
         """Write the images of a call that are here to files of their own, each once."""
         images = [
             image
-            for message in asked.messages
+            for message in identity.messages
             for image in message.get("images", ())
             if image.is_local
         ]
@@ -322,25 +322,25 @@ class CallLedger:
 class CallKeys(Counter[str]):
     """The keys of the calls of a row; calls that ask the same are told apart by their order."""
 
-    def begun(self, asked: CallKey) -> str:
+    def begin_key(self, identity: CallKey) -> str:
         """The key of a call that begins."""
-        request = digest_request(asked)
+        request = digest_request(identity)
         self[request] += 1
         return f"{request}.{self[request]}"
 
-    def following(self, asked: CallKey) -> str:
+    def peek_key(self, identity: CallKey) -> str:
         """The key that this call would have if it began now."""
-        request = digest_request(asked)
+        request = digest_request(identity)
         return f"{request}.{self[request] + 1}"
 
 
 @dataclass(slots=True)
-class LedgerOfRow:
+class DiskRowLedger:
     """The calls of one row; implements `judgegym.llm.ledger.RowLedger`."""
 
     ledger: CallLedger
     key: RowKey
-    places: Mapping[str, list[Place]]
+    places: Mapping[str, list[AnswerLocation]]
     _keys: CallKeys = field(default_factory=CallKeys)
 
     @property
@@ -348,16 +348,16 @@ class LedgerOfRow:
         """See `RowLedger`."""
         return f"{self.key[0]}\0{self.key[1]}"
 
-    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+    def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
-        key = self._keys.begun(asked)
+        key = self._keys.begin_key(identity)
         return key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ()))
 
-    def holds(self, asked: CallKey) -> bool:
+    def holds(self, identity: CallKey) -> bool:
         """See `RowLedger`."""
-        return bool(self.places and self.places.get(self._keys.following(asked)))
+        return bool(self.places and self.places.get(self._keys.peek_key(identity)))
 
-    def held(self) -> dict[str, dict[int, ChatResponse]]:
+    def recorded_answers(self) -> dict[str, dict[int, ChatResponse]]:
         """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
         return {
             key: dict(self.ledger.read(place) for place, _ in places)
@@ -402,9 +402,9 @@ class LedgerOfRow:
             "part": part,
         }
         facts |= {"has_verdict": verdict.is_there, "verdict_at": verdict.at}
-        self.ledger.keep_images(call.asked)
+        self.ledger.keep_images(call.identity)
         self.ledger.answer(
-            self.key, number, call_line(facts, call.asked, answer, self.ledger.texts)
+            self.key, number, make_call_line(facts, call.identity, answer, self.ledger.texts)
         )
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
@@ -416,27 +416,27 @@ class LedgerOfRow:
             "group": self.key[1],
             "key": call.key,
         }
-        what: dict[str, JSON] = {
-            "component": call.asked.component,
+        details: dict[str, JSON] = {
+            "component": call.identity.component,
             "error": str(error),
-            "model": call.asked.model,
+            "model": call.identity.model,
         }
         self.ledger.append(
-            {**row, **what, "attempts": error.attempts, "usage": asdict(error.usage)}
+            {**row, **details, "attempts": error.attempts, "usage": asdict(error.usage)}
         )
 
-    def row_failed(self) -> None:
+    def mark_failed(self) -> None:
         """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
 
-def digest_request(asked: CallKey) -> str:
+def digest_request(identity: CallKey) -> str:
     """Of what a call asks, which calls that ask the same have in common."""
     shape: JSON = [
-        asked.component,
-        asked.vote,
-        asked.model,
-        wire.messages_json(asked.messages, by_name=True),
-        dict(sorted(asked.parameters.items())),
+        identity.component,
+        identity.vote,
+        identity.model,
+        wire.messages_json(identity.messages, by_name=True),
+        dict(sorted(identity.parameters.items())),
     ]
     return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()

@@ -58,7 +58,7 @@ class RunLog:
         if self.path.exists():
             self._append(f"{SEPARATOR}\n")
         _RUN.set(self)
-        _ROUTER.opened(self)
+        _ROUTER.add_log(self)
 
     def write(self, message: str, level: int = logging.INFO) -> None:
         """Write a record to this log alone: what the terminal shows in another form, or not at all."""
@@ -70,7 +70,7 @@ class RunLog:
             self._append(f"{_FORMAT.format(record)}\n")
 
     @contextmanager
-    def ending(self) -> Iterator[None]:
+    def log_end(self) -> Iterator[None]:
         """Write how the block ended, and with which error."""
         try:
             yield
@@ -89,7 +89,7 @@ class RunLog:
             self._lines.close()
         if _RUN.get() is self:
             _RUN.set(self._outer)
-        _ROUTER.closed(self)
+        _ROUTER.remove_log(self)
 
     def _append(self, text: str) -> None:
         """Append text; it may come from any thread."""
@@ -114,7 +114,7 @@ class _Format(logging.Formatter):
         text = super().format(record).rstrip("\n")
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]} … ({len(text)} characters)"
-        text = _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+        text = _CONTROLS.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
         return f"{time} {record.levelname} {name}" + text.replace("\n", "\n  ")
 
 
@@ -140,7 +140,7 @@ class _Router(logging.Handler):
         for name in _LOGGERS:
             logging.getLogger(name).removeHandler(self)
 
-    def opened(self, log: RunLog) -> None:
+    def add_log(self, log: RunLog) -> None:
         self._open.append(log)
         self.attach()  # where no command has called `begin_logs`
         log.write("\n".join(self.heading) or f"begun by {sys.argv[0]}")
@@ -148,7 +148,7 @@ class _Router(logging.Handler):
         for record in early or ():
             log.take(record)
 
-    def closed(self, log: RunLog) -> None:
+    def remove_log(self, log: RunLog) -> None:
         self._open.remove(log)
         if not self._open:
             self.detach()

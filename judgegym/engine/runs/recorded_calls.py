@@ -99,11 +99,13 @@ class Texts:
         self._keep = keep
         self._texts: OrderedDict[str, str] = OrderedDict()
 
-    def written(self, message: Message) -> dict[str, JSON]:
+    def encode_message(self, message: Message) -> dict[str, JSON]:
         """A message as it is written."""
         content, written = message["content"], dict[str, JSON](role=message["role"])
         if images := message.get("images"):
-            written["images"] = [{"mark": each.mark, "url": locate_image(each)} for each in images]
+            written["images"] = [
+                {"mark": image.mark, "url": locate_image(image)} for image in images
+            ]
         if len(content) < _LONG:
             return {**written, "content": content}
         name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -124,7 +126,9 @@ class Texts:
             self._is_new(name, content)
         message = Message(role=line["role"], content=content)
         if images := line.get("images"):
-            message["images"] = [Image(str(each["url"]), mark=str(each["mark"])) for each in images]
+            message["images"] = [
+                Image(str(fields["url"]), mark=str(fields["mark"])) for fields in images
+            ]
         return message
 
     def _is_new(self, name: str, content: str) -> bool:
@@ -137,27 +141,27 @@ class Texts:
         return is_new
 
 
-def call_line(
-    facts: Mapping[str, Any], asked: CallKey, answer: ChatResponse, texts: Texts | None
+def make_call_line(
+    facts: Mapping[str, Any], identity: CallKey, answer: ChatResponse, texts: Texts | None
 ) -> bytes:
     """An answer as a line; without `texts` the messages are left out.
 
     Args:
         facts: the first fields: the request's number, which call of which row it answers, where its
             verdict stands.
-        asked: the call.
+        identity: the call.
         answer: what was answered.
         texts: the long texts that were written before.
     """
     line: dict[str, Any] = {
         **facts,
-        "component": asked.component,
-        "vote": asked.vote,
-        "model": asked.model,
+        "component": identity.component,
+        "vote": identity.vote,
+        "model": identity.model,
     }
     if texts is not None:
-        line["messages"] = [texts.written(message) for message in asked.messages]
-    line |= {"parameters": redact_secret_fields(asked.parameters), "answer": answer}
+        line["messages"] = [texts.encode_message(message) for message in identity.messages]
+    line |= {"parameters": redact_secret_fields(identity.parameters), "answer": answer}
     try:
         return orjson.dumps({"call": line}, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate in a message
@@ -192,7 +196,7 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
 
     def read(line: RawLine) -> RecordedCall | None:
         fields: Mapping[str, Any] = line.fields()
-        return recorded_call(fields["call"], texts, rows) if "call" in fields else None
+        return parse_call(fields["call"], texts, rows) if "call" in fields else None
 
     return (call for call in read_ledger(run_path, read) if call is not None)
 
@@ -216,7 +220,7 @@ def read_ledger(run_path: Path, read: ReadLine[T]) -> Iterator[T]:
         report_damage(packed, lines.damaged, noun=_DAMAGED_PART)
 
 
-def recorded_call(
+def parse_call(
     line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None
 ) -> RecordedCall | None:
     """The call of a line; `None` if it is of another row, whose texts later lines may name.
@@ -234,16 +238,16 @@ def recorded_call(
     answer = read_answer(line)
     if not answer.choices or not math.isfinite(answer.latency_s):
         raise ValueError("an answer has choices and its seconds")
-    are_known = lines is not None and len(messages) == len(lines)
+    has_all_texts = lines is not None and len(messages) == len(lines)
     read = {
-        "messages": messages if are_known else None,
+        "messages": messages if has_all_texts else None,
         "answer": answer,
-        "verdict_at": _place(line.get("verdict_at")),
+        "verdict_at": _parse_location(line.get("verdict_at")),
     }
     return RecordedCall(**{**line, **read})
 
 
-def _place(value: object) -> tuple[int, int] | None:
+def _parse_location(value: object) -> tuple[int, int] | None:
     """Raises `TypeError` for what is no place."""
     match value:
         case None:
@@ -270,7 +274,7 @@ def pack(run_path: Path, *, keep: bool) -> None:
     plain = run_path / CALLS
     try:
         if keep and plain.exists():
-            write_atomic(run_path / PACKED_CALLS, lambda: _compressed(plain))
+            write_atomic(run_path / PACKED_CALLS, lambda: _compress(plain))
         plain.unlink(missing_ok=True)
     except OSError as error:
         logger.warning("%s is not compressed: %s", plain, error.strerror)
@@ -293,18 +297,18 @@ class _PackedLines:
 
     def __iter__(self) -> Iterator[RawLine]:
         """Read all lines."""
-        self.damaged, numbers, rest, is_cut = 0, itertools.count(1), b"", False
+        self.damaged, numbers, tail, is_cut = 0, itertools.count(1), b"", False
         for part in self._parts():
             if part is None:
-                self.damaged, rest, is_cut = self.damaged + 1, b"", True
+                self.damaged, tail, is_cut = self.damaged + 1, b"", True
                 continue
-            *lines, rest = (rest + part).split(b"\n")
+            *lines, tail = (tail + part).split(b"\n")
             if is_cut and lines and not lines[0].startswith(b'{"'):
                 del lines[0]
             is_cut = is_cut and not lines
             yield from (RawLine(self._path, next(numbers), 0, line + b"\n") for line in lines)
-        if rest:
-            yield RawLine(self._path, next(numbers), 0, rest)
+        if tail:
+            yield RawLine(self._path, next(numbers), 0, tail)
 
     def _parts(self) -> Iterator[bytes | None]:
         """What each part holds; `None` for one that misses its checksum, after what can be read of a cut last one."""
@@ -347,7 +351,7 @@ def unpack(run_path: Path) -> int:
     return lines.damaged
 
 
-def join(run_paths: Sequence[Path], target: Path) -> None:
+def join_ledgers(run_paths: Sequence[Path], target: Path) -> None:
     """Make one compressed ledger, in the run directory `target`, of those of other runs; none if they have none.
 
     The calls of one run follow those of another, as if it had been resumed. A text that a call
@@ -361,7 +365,7 @@ def join(run_paths: Sequence[Path], target: Path) -> None:
     def parts() -> Iterator[bytes]:
         for path in run_paths:
             if (path / CALLS).exists():
-                yield from _compressed(path / CALLS)
+                yield from _compress(path / CALLS)
             elif (path / PACKED_CALLS).exists():
                 yield from _parts(path / PACKED_CALLS)  # a file of gzip may have several parts
 
@@ -372,7 +376,7 @@ def join(run_paths: Sequence[Path], target: Path) -> None:
     (target / CALLS).unlink(missing_ok=True)
 
 
-def _compressed(path: Path) -> Iterator[bytes]:
+def _compress(path: Path) -> Iterator[bytes]:
     """Compress each part by itself, with a checksum of its own: a part that is damaged spoils no other one."""
     for part in _parts(path):
         packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)

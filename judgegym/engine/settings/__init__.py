@@ -3,7 +3,7 @@
 from judgegym.engine.settings.command import EnvSettings
 from judgegym.engine.settings.env import ConfigT, EnvConfig
 from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, SAMPLES, PolicySettings
-from judgegym.judges.config.explaining import comma_separated
+from judgegym.judges.config.explaining import split_commas
 
 __all__ = [
     "BUNDLED_TOKENIZER",
@@ -12,5 +12,5 @@ __all__ = [
     "EnvConfig",
     "EnvSettings",
     "PolicySettings",
-    "comma_separated",
+    "split_commas",
 ]

@@ -82,7 +82,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         """The name of the policy's tokenizer: the given one, or the policy's own name."""
         return self.env.tokenizer_name or self.openai.model_name
 
-    def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
+    def use_stand_ins(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
         """A copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its sections hold the URLs."""
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
@@ -124,21 +124,23 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def _section(self, section: BaseModel) -> dict[str, JSON]:
         public = dump_public(section)
-        kept = (
+        names = (
             name for name in public if name not in BUDGETS and uses(self._verb, type(section), name)
         )
-        return {name: public[name] for name in kept}
+        return {name: public[name] for name in names}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
         shaping = [
-            each for each in declared_settings(type(self.env), verb=verb) if not each.is_operational
+            declared
+            for declared in declared_settings(type(self.env), verb=verb)
+            if not declared.is_operational
         ]
         idle = self.env.ignored  # once: some environments look at all settings for it
-        names = [f"env.{each.name}" for each in shaping if each.name not in idle]
+        names = [f"env.{entry.name}" for entry in shaping if entry.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
-        expanded = [part for name in names for part in _expanded(self.env, name)]
+        expanded = [part for name in names for part in _expand_name(self.env, name)]
         gold = _digest_gold_judge(public)
         return {
             **{name: wire.lookup(public, name) for name in expanded},
@@ -148,7 +150,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
-        public = self.model_copy(update={"env": type(self.env).usual()}).public()
+        public = self.model_copy(update={"env": type(self.env).make_defaults()}).public()
         usual = {
             name: wire.lookup(public, name)
             for name in self.matters(verb)
@@ -166,11 +168,15 @@ def _digest_gold_judge(public: JSON) -> dict[str, JSON]:
     return {name: code for name in names if (code := wire.lookup(public, name)) is not None}
 
 
-def _expanded(env: BaseModel, name: str) -> list[str]:
+def _expand_name(env: BaseModel, name: str) -> list[str]:
     """The name of a setting; for a list of models, the names of those of their settings that determine the results."""
     models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]
-    shaping = [each.name for each in declared_settings(type(models[0])) if not each.is_operational]
+    shaping = [
+        declared.name
+        for declared in declared_settings(type(models[0]))
+        if not declared.is_operational
+    ]
     # One place more than the list has, so that a longer list differs from this one.
-    return [f"{name}.{place}.{field}" for place in range(len(models) + 1) for field in shaping]
+    return [f"{name}.{index}.{field}" for index in range(len(models) + 1) for field in shaping]

@@ -71,14 +71,14 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     @model_validator(mode="after")
     def _max_retries_is_the_judges_too(self) -> Self:
         """Let `max_retries`, if it was set, be that of a judge beside these settings, too, unless that has its own."""
-        given, judge = self.model_fields_set, cast(object, self)
+        fields_set, judge = self.model_fields_set, cast(object, self)
         if (
             isinstance(judge, JudgeSettings)
-            and "max_retries" in given
-            and "judge_max_retries" not in given
+            and "max_retries" in fields_set
+            and "judge_max_retries" not in fields_set
         ):
             judge.judge_max_retries = self.max_retries
-            given.discard(
+            fields_set.discard(
                 "judge_max_retries"
             )  # not set by the user, so a later change of max_retries reaches it
         return self
@@ -188,10 +188,10 @@ class EnvConfig(
                 update |= {name: urls[role], f"{role}_api": "openai"}
             elif isinstance(value, list):
                 update[name] = [
-                    each.model_copy(update={"base_url": urls[role]})
-                    if each.base_url == url
-                    else each
-                    for each in value
+                    model.model_copy(update={"base_url": urls[role]})
+                    if model.base_url == url
+                    else model
+                    for model in value
                 ]
         return self.model_copy(update=update)
 

@@ -20,7 +20,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.scorers.registry import JUDGES
-from judgegym.judges.tournament.schedule import WITH_ROUNDS, TournamentSettings, game_count
+from judgegym.judges.tournament.schedule import WITH_ROUNDS, TournamentSettings, count_games
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -64,7 +64,7 @@ class GroupJudgeSettings(EnvConfig):
         return {f"group_judge={kind}": settings for kind, settings in _SETTINGS.items()}
 
     @classmethod
-    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+    def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """The judge of groups."""
         return {f"group_judge={values.get('group_judge')}"} & {*cls.choices()}
 
@@ -109,7 +109,7 @@ def open_group_judge(
         return None
     kind = config.group_judge
     problems = list(
-        _problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0)
+        _find_problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0)
     )
     if problems:
         raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
@@ -119,18 +119,18 @@ def open_group_judge(
         from judgegym.judges.listwise.judge import ListwiseGroupJudge  # late: only a group needs it
 
         return ListwiseGroupJudge(
-            ListwiseJudgeSettings.model_construct(**_given(config, kind)), client()
+            ListwiseJudgeSettings.model_construct(**_explicit_settings(config, kind)), client()
         )
     from judgegym.judges.tournament.progress import (
         TournamentGroupJudge,  # late: only a group needs it, and it brings numpy along
     )
 
-    settings = TournamentSettings.model_construct(**_given(config, kind))
+    settings = TournamentSettings.model_construct(**_explicit_settings(config, kind))
     judge = TournamentGroupJudge(settings, client())
     logger.info(
         "each group plays up to %d games, a judge call each (group_size=%d and an anchor, "
         "schedule=%s, game_orders=%s)",
-        game_count(settings, config.group_size + 1),
+        count_games(settings, config.group_size + 1),
         config.group_size,
         settings.schedule,
         settings.game_orders,
@@ -138,7 +138,7 @@ def open_group_judge(
     return judge
 
 
-def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
+def _explicit_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
     """Return what the user set of a judge's settings; it is validated, and a prompt from a file is read."""
     return {
         name: getattr(config, name)
@@ -147,7 +147,7 @@ def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
     }
 
 
-def _problems(
+def _find_problems(
     config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool
 ) -> Iterator[str]:
     """What does not go together, each as the end of a sentence about the judge of groups."""
@@ -177,7 +177,7 @@ def _problems(
             f"takes no votes, and {names} would have {config.vote_count()} for each verdict, "
             "expected 1"
         )
-    prompt = _SETTINGS[kind].model_construct(**_given(config, kind)).built_in_prompt()
+    prompt = _SETTINGS[kind].model_construct(**_explicit_settings(config, kind)).built_in_prompt()
     if evaluates and config.judge_system_prompt is not None and prompt != config.built_in_prompt():
         yield (
             "would get the judge_system_prompt of the judge that evaluates beside training; set "
@@ -204,5 +204,5 @@ def _ignored_answer_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -
     """
     read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields
-    given = [name for name in fields if name in config.model_fields_set and name not in read]
-    return [name for name in given if getattr(config, name) != fields[name].default]
+    changed = [name for name in fields if name in config.model_fields_set and name not in read]
+    return [name for name in changed if getattr(config, name) != fields[name].default]

@@ -135,7 +135,7 @@ def drop_ignored(source: SettingsSource) -> SettingsSource:
             values.get("openai"),
         )  # of the policy there may be a list
         is_of_servers = isinstance(servers, list) and any(
-            isinstance(each, dict) and field in each for each in servers
+            isinstance(server, dict) and field in server for server in servers
         )
         if name not in values and not is_of_servers:
             continue
@@ -145,10 +145,10 @@ def drop_ignored(source: SettingsSource) -> SettingsSource:
         values.pop(name, None)
         if isinstance(servers, list):
             values["openai"] = [
-                {key: value for key, value in each.items() if key != field}
-                if isinstance(each, dict)
-                else each
-                for each in servers
+                {key: value for key, value in entry.items() if key != field}
+                if isinstance(entry, dict)
+                else entry
+                for entry in servers
             ]
     if ignored:
         reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in ignored)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from judgegym.judges.config.exit_code import harmless
+from judgegym.judges.config.exit_code import remove_control_characters
 from judgegym.judges.config.sources import ConfigLine
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Write a line to standard output: results."""
-    sys.stdout.write(f"{harmless(text)}\n")
+    sys.stdout.write(f"{remove_control_characters(text)}\n")
 
 
 def warn(text: str) -> None:
     """Write a line to standard error: progress, warnings, errors."""
-    sys.stderr.write(f"{harmless(text)}\n")
+    sys.stderr.write(f"{remove_control_characters(text)}\n")
 
 
 def printable(text: str) -> str:
@@ -52,7 +52,11 @@ def console(*, stderr: bool = False) -> Console:
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+                yield (
+                    segment
+                    if segment.control
+                    else Segment(remove_control_characters(segment.text), segment.style)
+                )
 
         def handle_broken_pipe(self) -> None:
             raise  # it is called while the error is handled; rich's own exits with 1
@@ -65,16 +69,16 @@ class LogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record without what a terminal would obey."""
-        return harmless(super().format(record))
+        return remove_control_characters(super().format(record))
 
 
 def offline_notice(stand_ins: Sequence[str]) -> str:
     """Return the notice that numbers from a stand-in are no benchmark result."""
     *others, last = (f"the {role}" for role in stand_ins)
-    who = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-    who = who[0].upper() + who[1:]
+    subject = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    subject = subject[0].upper() + subject[1:]
     return (
-        f"{who} an offline stand-in, which counts words and understands nothing: these numbers are "
+        f"{subject} an offline stand-in, which counts words and understands nothing: these numbers are "
         "no benchmark result."
     )
 
@@ -130,21 +134,21 @@ def show_table(table: Table) -> None:
 UNKNOWN = "unknown"
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """A number of things: 1 row, 60 rows."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def duration(seconds: float, *, tenths: bool = True) -> str:
+def format_duration(seconds: float, *, tenths: bool = True) -> str:
     """A time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
     if seconds < 99.5:
         return f"{seconds:.1f} s" if seconds < 9.95 and tenths else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes_left = divmod(minutes, 60)
-    return f"{minutes} min {rest:02d} s" if not hours else f"{hours} h {minutes_left:02d} min"
+    return f"{minutes} min {remainder:02d} s" if not hours else f"{hours} h {minutes_left:02d} min"
 
 
-def dollars(cost: float | None) -> str:
+def format_dollars(cost: float | None) -> str:
     """A cost, with four places below a dollar; `None` is unknown."""
     if cost is None:
         return UNKNOWN

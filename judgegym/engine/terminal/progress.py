@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from judgegym.engine.terminal.output import UNKNOWN, console, dollars, duration
+from judgegym.engine.terminal.output import UNKNOWN, console, format_dollars, format_duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,7 +61,7 @@ class RecentRate:
         return (total - self._points[-1][1]) / rate if rate else None
 
 
-def rate_words(per_second: float, unit: str) -> str:
+def format_rate(per_second: float, unit: str) -> str:
     """A rate in the unit of time in which it is a number of at least one; empty for 0."""
     for seconds, name in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
@@ -113,7 +113,7 @@ class ProgressState:
             cost != 0 for cost in self.costs.values()
         ):  # else nothing was asked yet, or nothing costs anything
             parts += [
-                f"{role} {'cost ' if cost is None else ''}{dollars(cost)}"
+                f"{role} {'cost ' if cost is None else ''}{format_dollars(cost)}"
                 for role, cost in self.costs.items()
             ]
         return ", ".join(parts)
@@ -139,9 +139,9 @@ class ProgressDisplay:
         self._verb, self._unit = verb, unit
         self._total = 0
         self._started = self._said_at = time.monotonic()
-        self._said = -1
+        self._reported = -1
         self._rate = RecentRate(0, self._started)
-        self._took: float | None = None
+        self._duration_s: float | None = None
         self._is_over = False
         self._state: ProgressState | None = None
         terminal = console(stderr=True)
@@ -149,7 +149,7 @@ class ProgressDisplay:
         if terminal.is_terminal and not terminal.is_dumb_terminal:
             from rich.live import Live
 
-            self._live = Live(get_renderable=self._drawn, console=terminal, auto_refresh=False)
+            self._live = Live(get_renderable=self._draw, console=terminal, auto_refresh=False)
 
     def __enter__(self) -> ProgressDisplay:
         """Begin."""
@@ -162,18 +162,18 @@ class ProgressDisplay:
             self._live.stop()
 
     @contextmanager
-    def following(
-        self, look: Callable[[], ProgressState], log: Log, *, left: int
+    def follow(
+        self, get_state: Callable[[], ProgressState], log: Log, *, left: int
     ) -> Iterator[None]:
-        """Show the progress that `look` returns, a few times a second and once more at the end.
+        """Show the progress that `get_state` returns, a few times a second and once more at the end.
 
         Args:
-            look: returns the progress; what is done at first is an earlier run's.
+            get_state: returns the progress; what is done at first is an earlier run's.
             left: how much is to be done beside that.
             log: takes the lines of a log if there is a terminal, which shows something else.
         """
-        self._state = first = look()
-        self._said, self._total = first.done, first.done + left
+        self._state = first = get_state()
+        self._reported, self._total = first.done, first.done + left
         self._rate = RecentRate(first.done, time.monotonic())
         if self._live is not None:
             self._live.start()
@@ -181,30 +181,30 @@ class ProgressDisplay:
         async def refresh() -> None:
             while True:
                 await asyncio.sleep(_REFRESH_S)
-                self._show(look(), log)
+                self._show(get_state(), log)
 
         timer = asyncio.get_running_loop().create_task(refresh())
         try:
             yield
         finally:
             timer.cancel()
-            self._show(look(), log, is_last=True)
+            self._show(get_state(), log, is_last=True)
 
     def _show(self, state: ProgressState, log: Log, *, is_last: bool = False) -> None:
         now, self._state = time.monotonic(), state
-        if state.done >= self._total and self._took is None:
-            self._took = now - self._started
+        if state.done >= self._total and self._duration_s is None:
+            self._duration_s = now - self._started
         self._rate.note(state.done, now)
         if self._live is not None:
             self._live.refresh()
         since = now - self._said_at
         is_step = (
             bool(self._total)
-            and state.done * _STEPS // self._total > self._said * _STEPS // self._total
+            and state.done * _STEPS // self._total > self._reported * _STEPS // self._total
         )
         is_due = since >= _LONGEST_S or (is_step and since >= _SHORTEST_S)
-        if state.done != self._said if is_last else is_due:
-            self._said, self._said_at = state.done, now
+        if state.done != self._reported if is_last else is_due:
+            self._reported, self._said_at = state.done, now
             count = f"{state.done:,} of {self._total:,} {self._unit}"
             line = ", ".join(filter(None, (count, self._pace(now), state.tally, state.waiting)))
             if self._live is None:
@@ -214,17 +214,17 @@ class ProgressDisplay:
 
     def _pace(self, now: float) -> str:
         """Return the rate and the time left; at the end the time it took."""
-        if self._took is not None:
-            return f"in {duration(self._took)}"
+        if self._duration_s is not None:
+            return f"in {format_duration(self._duration_s)}"
         if now - self._started < _NOT_YET_S:
             return ""
         left = self._rate.seconds_left(self._total, now)
-        time_left = "" if left is None else f"{duration(left, tenths=False)} left"
+        time_left = "" if left is None else f"{format_duration(left, tenths=False)} left"
         return ", ".join(
-            filter(None, (rate_words(self._rate.per_second(now), self._unit), time_left))
+            filter(None, (format_rate(self._rate.per_second(now), self._unit), time_left))
         )
 
-    def _drawn(self) -> RenderableType:
+    def _draw(self) -> RenderableType:
         """Draw the bar with its numbers; below it the others, and what the run waits for."""
         from rich.console import Group
         from rich.padding import Padding
@@ -245,10 +245,10 @@ class ProgressDisplay:
             total=self._total, completed=state.done, complete_style="cyan", finished_style="green"
         )
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
-        rest = _AFTERWARDS if self._took is not None and not self._is_over else ""
+        afterwards = _AFTERWARDS if self._duration_s is not None and not self._is_over else ""
         below = (
             (text, style)
-            for text, style in ((state.tally, ""), (state.waiting, "yellow"), (rest, "dim"))
+            for text, style in ((state.tally, ""), (state.waiting, "yellow"), (afterwards, "dim"))
             if text
         )
         lines = (Text(text, style=style, no_wrap=False, overflow="fold") for text, style in below)

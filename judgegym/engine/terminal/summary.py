@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judgegym.engine.metrics import Metrics
-from judgegym.engine.terminal.output import UNKNOWN, console, dollars, say
+from judgegym.engine.terminal.output import UNKNOWN, console, format_dollars, say
 from judgegym.statistics import percent
 
 Unit = Literal["share", "number", "count"]
@@ -125,7 +125,7 @@ def show_summary(summary: Summary) -> None:
         for notice in summary.notices:
             say(notice)
         return
-    say(wrapped(title, out.width))
+    say(wrap_text(title, out.width))
     grid = RichTable.grid(padding=(0, len(_GAP), 0, 0))
     room = out.width - values - 2 * len(_GAP) - _NARROWEST_REMARK
     grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(room, _NARROWEST_LABEL))
@@ -139,10 +139,10 @@ def show_summary(summary: Summary) -> None:
         )
     out.print(grid)
     for notice in summary.notices:
-        say(wrapped(notice, out.width))
+        say(wrap_text(notice, out.width))
 
 
-def wrapped(sentence: str, width: int) -> str:
+def wrap_text(sentence: str, width: int) -> str:
     """Break a sentence between its words; a long one, such as a path, stays whole, so that it can be copied."""
     lines = sentence.splitlines() or [""]
     return "\n".join(
@@ -202,14 +202,16 @@ def show_all_metrics(title: str, metrics: Metrics, notes: Mapping[str, str]) -> 
 _NONE = "–"
 
 
-def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: int) -> SummaryLine:
+def headline_line(
+    metrics: Metrics, name: str, words: str, *, basis: str, counted: int
+) -> SummaryLine:
     """The metric to quote, with its interval and what it is of (`counted` rows); without a value the reason."""
     value = metrics.values.get(name)
     if value is None:
         usual = "no row adds to it in record_metrics" if counted else "no row counts"
         return SummaryLine(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
     interval = format_interval(metrics, name)
-    return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, of, name))))
+    return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, basis, name))))
 
 
 def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
@@ -218,7 +220,9 @@ def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
     if low is not None and metrics.observations.get(name) == 1:
         return "one observation, which has no interval"  # in files both ends are the value
     return (
-        "" if low is None or high is None else f"95 %: {number(low, unit)} to {number(high, unit)}"
+        ""
+        if low is None or high is None
+        else f"95 %: {format_number(low, unit)} to {format_number(high, unit)}"
     )
 
 
@@ -239,9 +243,9 @@ def outcome_lines(
         if outcome.is_fault == faults
     ]
     suspects = metrics.values.get(f"{prefix}/judge_injection_suspects", 0) if faults else 0
-    what = "tokens or markers of the judge's prompt, in texts under judgment"
-    of_texts = SummaryLine("suspects", f"{suspects:,}", what) if suspects else None
-    return [line for line in (of_texts, *lines) if line is not None]
+    remark = "tokens or markers of the judge's prompt, in texts under judgment"
+    suspects_line = SummaryLine("suspects", f"{suspects:,}", remark) if suspects else None
+    return [line for line in (suspects_line, *lines) if line is not None]
 
 
 def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLine | None:
@@ -253,15 +257,19 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
         reason = next((metrics.left_out[name] for name in names if name in metrics.left_out), None)
         return None if reason is None else SummaryLine(outcome.words, _NONE, f"left out: {reason}")
     if len(names) > 1:
-        shown = (f"{names[name]} {number(value, outcome.unit)}" for name, value in values.items())
+        shown = (
+            f"{names[name]} {format_number(value, outcome.unit)}" for name, value in values.items()
+        )
         return SummaryLine(outcome.words, "", ", ".join(shown))
     ((name, value),) = values.items()
     return SummaryLine(
-        outcome.words, number(value, outcome.unit), format_interval(metrics, name, outcome.unit)
+        outcome.words,
+        format_number(value, outcome.unit),
+        format_interval(metrics, name, outcome.unit),
     )
 
 
-def number(value: float, unit: Unit) -> str:
+def format_number(value: float, unit: Unit) -> str:
     """A value in its unit."""
     if unit == "count":
         return f"{value:,.0f}"
@@ -272,36 +280,36 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
     """A line for each role, as far as it was asked: cost, calls, tokens, and what came from caches."""
     lines = []
     for role in ROLES:
-        found = {
+        values = {
             name.removeprefix(f"{prefix}/{role}_"): value
             for name, value in metrics.values.items()
             if name.startswith(f"{prefix}/{role}_")
         }
         is_unknown = f"{prefix}/{role}_cost_usd" in metrics.unknown
-        if not is_unknown and "cost_usd" not in found:
+        if not is_unknown and "cost_usd" not in values:
             continue
-        calls = _add_cached(found.get("calls"), found.get("cached_calls"), "calls")
-        requests = found.get("requests")  # retries included, and none for a call from the cache
-        if requests is not None and requests != found.get("calls", 0) - found.get(
+        calls = _format_counts(values.get("calls"), values.get("cached_calls"), "calls")
+        requests = values.get("requests")  # retries included, and none for a call from the cache
+        if requests is not None and requests != values.get("calls", 0) - values.get(
             "cached_calls", 0
         ):
             calls += f" in {requests:,.0f} requests"
-        prompt = _add_cached(
-            found.get("prompt_tokens"), found.get("cached_prompt_tokens"), "tokens in"
+        prompt = _format_counts(
+            values.get("prompt_tokens"), values.get("cached_prompt_tokens"), "tokens in"
         )
-        out = f"{found['completion_tokens']:,.0f} out" if "completion_tokens" in found else ""
-        cost = UNKNOWN if is_unknown else dollars(found["cost_usd"])
+        out = f"{values['completion_tokens']:,.0f} out" if "completion_tokens" in values else ""
+        cost = UNKNOWN if is_unknown else format_dollars(values["cost_usd"])
         lines.append(SummaryLine(role, cost, ", ".join(filter(None, (calls, prompt, out)))))
     return lines
 
 
-def _add_cached(count: float | None, cached: float | None, what: str) -> str:
+def _format_counts(count: float | None, cached: float | None, noun: str) -> str:
     if count is None:
         return ""
-    return f"{count:,.0f} {what}" + (f" ({cached:,.0f} cached)" if cached else "")
+    return f"{count:,.0f} {noun}" + (f" ({cached:,.0f} cached)" if cached else "")
 
 
-def latency_words(metrics: Metrics, prefix: str) -> str:
+def format_latencies(metrics: Metrics, prefix: str) -> str:
     """How long the calls of each role took; empty if none was made."""
     parts = []
     for role in ROLES:

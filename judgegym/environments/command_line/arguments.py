@@ -22,7 +22,7 @@ from judgegym.environments.command_line.offline import apply_offline, expand_rep
 from judgegym.environments.command_line.program import CommandLine
 from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
-from judgegym.judges.config.reading.choices import chosen_settings
+from judgegym.judges.config.reading.choices import select_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Expense
@@ -48,25 +48,25 @@ def select_verb_settings(
         SettingsError: a flag or an environment variable sets one that the verb does not use; the
             message names all.
     """
-    others = {
+    other_verbs = {
         setting.name: " and ".join(setting.verbs)
         for setting in declared_settings(expand_choices(settings_type))
         if not setting.is_used_by(verb)
     }
     refused: list[str] = []
-    kept: list[SettingsSource] = []
+    selected: list[SettingsSource] = []
     for source in sources:
-        unused = [name for name in source.values if name in others]
+        unused = [name for name in source.values if name in other_verbs]
         if source.kind in _STRICT_SOURCES:
             refused += [
-                f"--{name} ({source.origin(name)}): a setting of {others[name]}, not of {verb}"
+                f"--{name} ({source.origin(name)}): a setting of {other_verbs[name]}, not of {verb}"
                 for name in unused
             ]
-        kept.append(source.without(*unused))
+        selected.append(source.drop_settings(*unused))
     if refused:
         hint = f"A --config file that {verb} shares with other verbs may hold such settings."
         raise SettingsError("\n".join([*refused, hint]))
-    return kept
+    return selected
 
 
 GROUPS = {
@@ -82,13 +82,13 @@ GROUPS = {
 }
 
 
-def most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
+def list_common_settings(settings_class: type[EnvSettings[Any]], verb: Verb) -> list[str]:
     """The settings that help lists; of two for one thing the one that the verb reads first."""
-    declared = [*declared_settings(of_env)]
+    declared = [*declared_settings(settings_class)]
     first = {
-        each.fallback(verb): each.name
-        for each in declared
-        if each.group == "data" and each.is_used_by(verb)
+        setting.fallback(verb): setting.name
+        for setting in declared
+        if setting.group == "data" and setting.is_used_by(verb)
     }
     return list(
         dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common)
@@ -101,36 +101,36 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
     Raises:
         SettingsError: a setting is wrong or not one of the verb's.
     """
-    of_env = settings_type(env_type)
+    settings_class = make_settings_type(env_type)
     notes: list[str] = []
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
         sources = expand_replicas([drop_ignored(source) for source in sources])
-        sources, said = apply_offline(sources, chosen, env_type.spec.offline_samples)
-        notes.extend(said)
+        sources, messages = apply_offline(sources, chosen_type, env_type.spec.offline_samples)
+        notes.extend(messages)
         if verb == "process":
-            defaults = process_defaults(env_type.spec.name)
+            defaults = list_process_defaults(env_type.spec.name)
             sources.append(
                 SettingsSource(
                     "process", {f"env.{name}": value for name, value in defaults.items()}
                 )
             )
-        return select_verb_settings(sources, of_env, verb)
+        return select_verb_settings(sources, settings_class, verb)
 
     refuse_ignored(argv)
-    chosen = chosen_settings(of_env, argv)
-    loaded = load(of_env, argv, prog=verb, verb=verb, reshape=reshape)
+    chosen_type = select_settings(settings_class, argv)
+    loaded = load(settings_class, argv, prog=verb, verb=verb, reshape=reshape)
     return replace(
         loaded, settings=loaded.settings.select_verb(verb), notes=(*notes, *loaded.notes)
     )
 
 
-def settings_type(env_type: EnvType) -> type[EnvSettings[Any]]:
+def make_settings_type(env_type: EnvType) -> type[EnvSettings[Any]]:
     """All settings of an environment's commands."""
     return EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
 
-def process_defaults(environment: str) -> dict[str, Any]:
+def list_process_defaults(environment: str) -> dict[str, Any]:
     """The defaults of Atropos' `process` under `env`, which differ from those of `serve`."""
     return {
         "ensure_scores_are_not_same": False,
@@ -140,12 +140,12 @@ def process_defaults(environment: str) -> dict[str, Any]:
     }
 
 
-_LONG_ENOUGH_TO_BE_A_KEY = 8
+_MIN_KEY_LENGTH = 8
 _SECRET_FLAGS = ("api_key", "extra_headers")
 _RETRY = "--retry_failed"
 
 
-def resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
+def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
     """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
 
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a
@@ -158,18 +158,18 @@ def resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None 
         loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None
     )
     name = "data_path_to_save_groups" if is_beside_groups else "data_dir_to_save_evals"
-    flag, place = f"--env.{name}", str(getattr(env, name))
+    flag, path = f"--env.{name}", str(getattr(env, name))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
         # A file of groups may have got another name than the given one, which was taken.
         words = [
-            _renamed(flag, place, before, word)
+            _replace_path(flag, path, before, word)
             for before, word in zip(["", *words], words, strict=False)
         ]
     else:
-        words.append(f"{flag}={place}")
+        words.append(f"{flag}={path}")
     if "--resume" not in words:
         words.append("--resume")
-    return typed.again(words if spent is None else env.larger(words, spent, "env.")) + hint
+    return typed.format_command(words if spent is None else env.larger(words, spent, "env.")) + hint
 
 
 def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
@@ -191,25 +191,25 @@ def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list
         if flag.endswith(_SECRET_FLAGS):
             left_out += [flag] if word.startswith("--") else []
             continue
-        given = wire.as_json(value) if value.startswith(("{", "[")) else None
-        public = _public(given)
-        if public != redact_secret_fields(given):
+        parsed = wire.loads_or_none(value) if value.startswith(("{", "[")) else None
+        public = _redact(parsed)
+        if public != redact_secret_fields(parsed):
             left_out.append(f"the keys of {flag}")
-        if public != given:
+        if public != parsed:
             word = f"{word.removesuffix(value)}{wire.dumps(public).decode()}"
-        shown.append(redact_credentials(_without(keys, word)))
+        shown.append(redact_credentials(_redact_keys(keys, word)))
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
     return shown, hint
 
 
-def _public(value: JSON) -> JSON:
+def _redact(value: JSON) -> JSON:
     """JSON without API keys, and with blanks for what else is secret in it."""
     if isinstance(value, list):
-        return [_public(item) for item in value]
+        return [_redact(item) for item in value]
     if not isinstance(value, dict):
         return value
     return redact_secret_fields(
-        {name: _public(item) for name, item in value.items() if not name.endswith("api_key")}
+        {name: _redact(item) for name, item in value.items() if not name.endswith("api_key")}
     )
 
 
@@ -221,14 +221,14 @@ def drop_retry_failed(typed: CommandLine) -> CommandLine:
     )
 
 
-def _renamed(flag: str, place: str, before: str, word: str) -> str:
+def _replace_path(flag: str, path: str, before: str, word: str) -> str:
     """A word of the command line, with the run's place in the word that gives it: `--flag=place` or `--flag place`."""
     if before == flag:
-        return place
-    return f"{flag}={place}" if word.startswith(f"{flag}=") else word
+        return path
+    return f"{flag}={path}" if word.startswith(f"{flag}=") else word
 
 
-def _without(keys: Sequence[str], word: str) -> str:
+def _redact_keys(keys: Sequence[str], word: str) -> str:
     """A word of the command line without secrets, which may also be elsewhere than in the flags of keys.
 
     A short secret is replaced only if it is the whole value.
@@ -237,6 +237,6 @@ def _without(keys: Sequence[str], word: str) -> str:
         flag, equals, value = word.partition("=")
         if secret in (word, value):
             word = f"{flag}{equals}***" if equals else "***"
-        elif len(secret) >= _LONG_ENOUGH_TO_BE_A_KEY:
+        elif len(secret) >= _MIN_KEY_LENGTH:
             word = word.replace(secret, "***")
     return word

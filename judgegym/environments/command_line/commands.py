@@ -21,7 +21,7 @@ from judgegym.environments.command_line.arguments import (
     EnvType,
     LoadedEnv,
     drop_retry_failed,
-    resume_command,
+    make_resume_command,
 )
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
@@ -29,8 +29,8 @@ from judgegym.environments.contract import open_environment
 from judgegym.environments.evaluate import evaluation as evaluating
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.group_file import groups_path, settle
-from judgegym.environments.training.process import ProcessRun, process_summary
+from judgegym.environments.training.group_file import resolve_groups_path, resolve_paths
+from judgegym.environments.training.process import ProcessRun, make_process_summary
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
@@ -38,12 +38,12 @@ from judgegym.judges.config.extras import require
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
 
-_PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
+_SERVE_PATHS = ("data_dir_to_save_evals", "data_path_to_save_groups")
 
 
 async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
     """`evaluate`, from settings to exit code."""
-    if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
+    if loaded.settings.resume and not loaded.is_set("env.data_dir_to_save_evals"):
         raise SettingsError(
             "--resume: which run? Name its directory with --env.data_dir_to_save_evals"
         )
@@ -52,15 +52,15 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
             "--retry_failed: retries the failed rows of an earlier run; it needs --resume"
         )
     if loaded.settings.plan:
-        return await _planned(env_type, loaded)
+        return await _show_plan(env_type, loaded)
     config = loaded.settings.env  # gets the run directory, which the resume command names
     if config.data_dir_to_save_evals is None:
         names = evaluating.list_model_names(loaded.settings)
         config.data_dir_to_save_evals = str(runs.new_path(env_type.spec.name, *names))
-    async with _opened(env_type, loaded, "evaluate") as env:
+    async with _open_env(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation(env)
-        resumed = partial(resume_command, loaded, typed)
+        resumed = partial(make_resume_command, loaded, typed)
         with resumable(resumed, lambda: "finished rows are kept", budget=env.clients.budget):
             result = await evaluating.evaluate(evaluation)
     if result.problem is None:
@@ -72,16 +72,16 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
         }
         terminal.say(
             "\n".join(
-                f"  {name:<12}  {what}"
-                for name, what in files.items()
+                f"  {name:<12}  {description}"
+                for name, description in files.items()
                 if (result.path / name).exists()
             )
         )
         return 0
-    what = "To finish it" if result.is_unfinished else "To retry the failed rows"
-    again = drop_retry_failed(typed) if result.is_unfinished else typed
+    action = "To finish it" if result.is_unfinished else "To retry the failed rows"
+    command = drop_retry_failed(typed) if result.is_unfinished else typed
     terminal.warn(
-        f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}"
+        f"{result.problem}\nThe run is in {result.path}. {action}:\n  {make_resume_command(loaded, command)}"
     )
     return FAILED
 
@@ -95,15 +95,15 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
             "sent; "
             "take a larger group, or --env.ensure_scores_are_not_same=False"
         )
-    if loaded.settings.resume and not any(loaded.given(f"env.{name}") for name in _PLACES_OF_SERVE):
-        flags = " or ".join(f"--env.{name}" for name in _PLACES_OF_SERVE)
+    if loaded.settings.resume and not any(loaded.is_set(f"env.{name}") for name in _SERVE_PATHS):
+        flags = " or ".join(f"--env.{name}" for name in _SERVE_PATHS)
         raise SettingsError(
             f"--resume: which run? Name its directory or its file of groups, with {flags}"
         )
     if loaded.settings.plan:
-        return await _planned(env_type, loaded)
-    settle(loaded.settings, lambda: _make_serve_directory(env_type, loaded))
-    async with _opened(env_type, loaded, "serve") as env:
+        return await _show_plan(env_type, loaded)
+    resolve_paths(loaded.settings, lambda: _make_serve_directory(env_type, loaded))
+    async with _open_env(env_type, loaded, "serve") as env:
         api = RolloutApi(config.rollout_server_url, env.clients.session)
         connection = TrainerConnection(api, config, config.wandb_name or env_type.spec.name)
 
@@ -112,12 +112,12 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
             return await evaluating.evaluate_during_training(evaluation, step)
 
         with interruptible(is_profiled=loaded.settings.profile is not None):
-            serving = ServeRun(env, connection, evaluate_policy)
+            run = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
         with resumable(
-            partial(resume_command, loaded, typed), serving.progress, budget=env.clients.budget
+            partial(make_resume_command, loaded, typed), run.progress, budget=env.clients.budget
         ):
-            await serving.run()
+            await run.run()
     return 0
 
 
@@ -125,18 +125,18 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
     """`process`, from settings to exit code."""
     config = loaded.settings.env
     if loaded.settings.plan:
-        return await _planned(env_type, loaded)
-    path = groups_path(
+        return await _show_plan(env_type, loaded)
+    path = resolve_groups_path(
         config.data_path_to_save_groups or f"data/{env_type.spec.name}.jsonl",
         resume=loaded.settings.resume,
     )
     config.data_path_to_save_groups = str(path)
-    async with _opened(env_type, loaded, "process") as env:
+    async with _open_env(env_type, loaded, "process") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             processed = ProcessRun(env)
         with (
             resumable(
-                partial(resume_command, loaded, typed),
+                partial(make_resume_command, loaded, typed),
                 lambda: f"the groups that are finished are in {path}",
                 budget=env.clients.budget,
             ),
@@ -147,7 +147,7 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
             terminal.show_all_metrics(
                 f"{env.spec.name}: {processed.groups} groups", processed.metrics, {}
             )
-        terminal.show_summary(process_summary(env, processed))
+        terminal.show_summary(make_process_summary(env, processed))
     wanted = config.total_steps
     if processed.groups < wanted:
         tried = ", ".join(
@@ -157,14 +157,14 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were "
             f"tried: {tried}"
         )
-        terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, typed)}")
+        terminal.warn(f"To retry those that failed:\n  {make_resume_command(loaded, typed)}")
     page = f", the page to read them is {processed.page}" if processed.page is not None else ""
     terminal.say(f"The groups are in {processed.path}{page}")
     terminal.say(f"All {len(processed.metrics.values)} metrics are in {processed.metrics_file}")
     return 0 if processed.groups == wanted else FAILED
 
 
-async def _planned(env_type: EnvType, loaded: LoadedEnv) -> int:
+async def _show_plan(env_type: EnvType, loaded: LoadedEnv) -> int:
     from judgegym.environments.command_line.plan import show_plan  # late: few runs are planned
 
     await show_plan(env_type, loaded.settings)
@@ -172,7 +172,7 @@ async def _planned(env_type: EnvType, loaded: LoadedEnv) -> int:
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_env(
     env_type: EnvType, loaded: LoadedEnv, verb: Verb
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
@@ -180,7 +180,7 @@ async def _opened(
         require("wandb")  # early: serve opens a run when a trainer is there
     identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
     async with (
-        offline.running(loaded, env_type.spec.offline_prompts) as settings,
+        offline.run_stand_ins(loaded, env_type.spec.offline_prompts) as settings,
         open_session() as session,
     ):
         with closing(Clients(settings, session, judge_identity=identity)) as clients:

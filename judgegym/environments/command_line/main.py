@@ -23,13 +23,13 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import (
     GROUPS,
     EnvType,
+    list_common_settings,
     load_settings,
-    most_used,
-    settings_type,
+    make_settings_type,
 )
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
-from judgegym.judges.config.reading.choices import chosen_settings
-from judgegym.judges.config.reading.help import help_page
+from judgegym.judges.config.reading.choices import select_settings
+from judgegym.judges.config.reading.help import render_help
 from judgegym.llm.errors import SettingsError
 
 
@@ -67,15 +67,15 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
             f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}"
         )
     typed = CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
-    settings = chosen_settings(settings_type(env_type), typed.settings)
+    settings = select_settings(make_settings_type(env_type), typed.settings)
     page = partial(
-        help_page,
+        render_help,
         settings,
         usage=program.usage(typed.verb),
         about=VERBS[typed.verb],
         groups=GROUPS,
         verb=typed.verb,
-        most_used=most_used(settings, typed.verb),
+        most_used=list_common_settings(settings, typed.verb),
         words=typed.settings,
     )
     loaded = settings_to_run(

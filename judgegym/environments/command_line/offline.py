@@ -26,7 +26,7 @@ from judgegym.engine.settings.policy import (
 from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.scorers.stand_in import references
+from judgegym.judges.scorers.stand_in import list_references
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import redact_credentials
@@ -36,13 +36,13 @@ SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
 """The URL in the settings until the stand-in has a port."""
 
-_OF_ENDPOINT = ("base_url", "model_name", "api_key", "api_key_env")
-_JUDGE, _USER = ({f"env.{role}_{name}" for name in _OF_ENDPOINT} for role in ("judge", "user"))
+_ENDPOINT_FIELDS = ("base_url", "model_name", "api_key", "api_key_env")
+_JUDGE, _USER = ({f"env.{role}_{name}" for name in _ENDPOINT_FIELDS} for role in ("judge", "user"))
 _POLICY = {
     f"openai.{name}"
     for name in ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")
 }
-_NAMES_OF_MODELS = {"env.judge_model_name", "env.user_model_name", "openai.model_name"}
+_MODEL_NAMES = {"env.judge_model_name", "env.user_model_name", "openai.model_name"}
 _URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.replicas")
 
 
@@ -60,53 +60,56 @@ def apply_offline(
         next((source.values["offline"] for source in sources if "offline" in source.values), False)
     ):
         return list(sources), []
-    filled: Values = {"env.tokenizer_name": str(BUNDLED_TOKENIZER)}
-    filled |= {f"env.{name}": value for name, value in samples.items()}
-    typed = next((source.values for source in sources if source.kind == "command line"), {})
+    stand_in_values: Values = {"env.tokenizer_name": str(BUNDLED_TOKENIZER)}
+    stand_in_values |= {f"env.{name}": value for name, value in samples.items()}
+    command_line = next((source.values for source in sources if source.kind == "command line"), {})
     endpoints: set[str] = set()
-    if not typed.get("env.judge_base_url"):
+    if not command_line.get("env.judge_base_url"):
         endpoints |= _JUDGE
-        filled |= {"env.judge_base_url": STAND_IN_URL, "env.judge_model_name": STAND_IN_JUDGE}
-    if not typed.get("openai.base_url") and not typed.get("openai.replicas"):
+        stand_in_values |= {
+            "env.judge_base_url": STAND_IN_URL,
+            "env.judge_model_name": STAND_IN_JUDGE,
+        }
+    if not command_line.get("openai.base_url") and not command_line.get("openai.replicas"):
         endpoints |= _POLICY
-        filled |= {"openai.base_url": STAND_IN_URL, "openai.model_name": STAND_IN_POLICY}
+        stand_in_values |= {"openai.base_url": STAND_IN_URL, "openai.model_name": STAND_IN_POLICY}
     declared = [*declared_settings(settings_type)]
-    if any(each.name == "env.user_base_url" for each in declared) and not typed.get(
+    if any(setting.name == "env.user_base_url" for setting in declared) and not command_line.get(
         "env.user_base_url"
     ):
         endpoints |= _USER
-        filled |= {"env.user_base_url": STAND_IN_URL, "env.user_model_name": STAND_IN_USER}
+        stand_in_values |= {"env.user_base_url": STAND_IN_URL, "env.user_model_name": STAND_IN_USER}
     data = {each.name for each in declared if each.group == "data" and "dataset" in each.name}
     places = {"env.tokenizer_name", *data}
-    asked = _asked(typed)
-    flags = " and ".join(f"--{name}" for name in asked)
+    named_endpoints = _list_named_endpoints(command_line)
+    flags = " and ".join(f"--{name}" for name in named_endpoints)
     notes = (
         [
-            f"{SOURCE}: the command line names {' and '.join(asked.values())}, which will be "
+            f"{SOURCE}: the command line names {' and '.join(named_endpoints.values())}, which will be "
             f"asked; without {flags} a "
             "stand-in plays it"
         ]
-        if asked
+        if named_endpoints
         else []
     )
-    kept: list[SettingsSource] = []
+    reshaped: list[SettingsSource] = []
     stand_in_names: dict[str, str] = {}
     for source in sources:
         if source.kind in ("environment variable", "file"):
-            source, overridden = _overridden(source, endpoints, places, stand_in_names)
+            source, overridden = _override_source(source, endpoints, places, stand_in_names)
             if overridden:
                 names = ", ".join(overridden)
                 notes.append(
                     f"{SOURCE} overrides {names} ({source.name}): stand-ins and bundled samples "
                     "are used"
                 )
-        kept.append(source)
-    return [*kept, SettingsSource(SOURCE, filled)], notes
+        reshaped.append(source)
+    return [*reshaped, SettingsSource(SOURCE, stand_in_values)], notes
 
 
-def _asked(typed: Values) -> dict[str, str]:
+def _list_named_endpoints(typed: Values) -> dict[str, str]:
     """The endpoints that the command line names, as a sentence says them, by the setting that names each."""
-    asked = {
+    descriptions = {
         "env.judge_base_url": "the judge at {}",
         "env.user_base_url": "the user at {}",
         **{
@@ -119,16 +122,16 @@ def _asked(typed: Values) -> dict[str, str]:
     }
     return {
         name: words.format(redact_credentials(str(typed[name])))
-        for name, words in asked.items()
+        for name, words in descriptions.items()
         if typed.get(name)
     }
 
 
 def _has_endpoint(value: Any) -> bool:
-    return any(model.get("base_url") for model in _models(value) or ())
+    return any(model.get("base_url") for model in _parse_models(value) or ())
 
 
-def _overridden(
+def _override_source(
     source: SettingsSource, endpoints: set[str], places: set[str], stand_in_names: dict[str, str]
 ) -> tuple[SettingsSource, list[str]]:
     """A source without its endpoints, hub names and missing files; and the names that were dropped or changed.
@@ -142,7 +145,7 @@ def _overridden(
     for name, value in source.values.items():
         section, prefix = name.partition(".")[0], name.removesuffix("model_name")
         is_endpoint = name in endpoints and bool(value)
-        if name in _NAMES_OF_MODELS and names_stand_ins:
+        if name in _MODEL_NAMES and names_stand_ins:
             is_endpoint &= any(source.values.get(url) for url in _URLS if url.startswith(prefix))
         is_place = name in places and isinstance(value, str)
         if (
@@ -171,10 +174,10 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
     )
     if any("judge_base_url" in part for part in parts.values()):
         return value | {
-            name: {each: part[each] for each in part if f"env.{each}" not in _JUDGE}
+            name: {field: part[field] for field in part if f"env.{field}" not in _JUDGE}
             for name, part in parts.items()
         }
-    models = _models(value)
+    models = _parse_models(value)
     if models is None or all(map(_is_answered_by_file, models)):
         return value
     replaced = []
@@ -190,10 +193,10 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
     return replaced
 
 
-def _models(value: Any) -> list[Values] | None:
+def _parse_models(value: Any) -> list[Values] | None:
     """The models of a setting that lists models with their endpoints (as YAML or JSON), or `None`."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        value = wire.as_json(value)  # what is no JSON is refused later
+        value = wire.loads_or_none(value)  # what is no JSON is refused later
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
     return value if any({"base_url", "answers"} & item.keys() for item in value) else None
@@ -212,14 +215,16 @@ def _is_true(value: object) -> bool:
         return False
 
 
-def stand_ins(settings: EnvSettings[ConfigT]) -> list[str]:
+def list_stand_ins(settings: EnvSettings[ConfigT]) -> list[str]:
     """Which of `judge`, `policy` and `user` are stand-ins."""
-    asked = settings.env.endpoints_asked(settings.verb, settings.openai.urls)
-    return [role for role in ("judge", "policy", "user") if STAND_IN_URL in getattr(asked, role)]
+    endpoints = settings.env.endpoints_asked(settings.verb, settings.openai.urls)
+    return [
+        role for role in ("judge", "policy", "user") if STAND_IN_URL in getattr(endpoints, role)
+    ]
 
 
 @asynccontextmanager
-async def running(
+async def run_stand_ins(
     loaded: LoadedSettings[EnvSettings[ConfigT]],
     prompts: Sequence[str | PromptFormat] = (),
     *,
@@ -238,16 +243,18 @@ async def running(
     """
     settings = loaded.settings
     env, openai = settings.env, settings.openai
-    roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
+    roles = [role for role in list_stand_ins(settings) if with_policy or role != "policy"]
     judges = {role: role == "judge" or env.policy_is_judge for role in roles}
-    async with running_stand_ins(judges, settings.faults, [*prompts, *references(env)]) as urls:
+    async with running_stand_ins(
+        judges, settings.faults, [*prompts, *list_references(env)]
+    ) as urls:
         env = env.fill_in_urls(STAND_IN_URL, urls)
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"], "api": "openai"})
-        yield settings.standing_in(roles, env=env, openai=openai)
+        yield settings.use_stand_ins(roles, env=env, openai=openai)
 
 
-_OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key", "extra_headers"})
+_SERVER_FIELDS = frozenset({"base_url", "model_name", "api_key", "extra_headers"})
 
 
 def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
@@ -265,16 +272,17 @@ def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
     for source in sources:
         servers, replicas = source.values.get("openai"), source.values.get("openai.replicas")
         if isinstance(servers, list):
-            given = _as_replicas(servers, stronger, source.name)
-            values = source.without("openai").values | {
-                f"openai.{name}": value for name, value in given.items()
+            replica_values = _parse_replicas(servers, stronger, source.name)
+            values = source.drop_settings("openai").values | {
+                f"openai.{name}": value for name, value in replica_values.items()
             }
             source = replace(source, values=values)
         elif "base_url" in stronger:
-            source = source.without("openai.replicas")
+            source = source.drop_settings("openai.replicas")
         elif isinstance(replicas, list) and all(isinstance(replica, dict) for replica in replicas):
             source = replace(
-                source, values={**source.values, "openai.replicas": _yielding(replicas, stronger)}
+                source,
+                values={**source.values, "openai.replicas": _drop_overridden(replicas, stronger)},
             )
         reshaped.append(source)
         if not isinstance(servers, list):
@@ -284,7 +292,7 @@ def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
     return reshaped
 
 
-def _yielding(replicas: list[Values], stronger: set[str]) -> list[Values]:
+def _drop_overridden(replicas: list[Values], stronger: set[str]) -> list[Values]:
     """The replicas without the settings that a source of higher priority sets for all servers."""
     return [
         {name: value for name, value in replica.items() if name not in stronger}
@@ -292,13 +300,13 @@ def _yielding(replicas: list[Values], stronger: set[str]) -> list[Values]:
     ]
 
 
-def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
+def _parse_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
     if not servers or not all(
         isinstance(server, dict) and "base_url" in server for server in servers
     ):
         raise SettingsError(f"openai ({where}): expected a list of servers, each with a base_url")
     for number, server in enumerate(servers, start=1):
-        names = (server.keys() | servers[0].keys()) - _OF_ONE_SERVER
+        names = (server.keys() | servers[0].keys()) - _SERVER_FIELDS
         differing = sorted(name for name in names if server.get(name) != servers[0].get(name))
         if differing:
             raise SettingsError(
@@ -307,8 +315,8 @@ def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
             )
     if "base_url" in stronger:
         return dict(servers[0])
-    own = [
-        {name: value for name, value in server.items() if name in _OF_ONE_SERVER}
+    replicas = [
+        {name: value for name, value in server.items() if name in _SERVER_FIELDS}
         for server in servers
     ]
-    return {**servers[0], "replicas": _yielding(own, stronger)}
+    return {**servers[0], "replicas": _drop_overridden(replicas, stronger)}

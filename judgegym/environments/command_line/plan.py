@@ -20,7 +20,7 @@ from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
 from judgegym.engine.plan.estimate import PlanEstimate, draw_rows, estimate, estimate_anchors
-from judgegym.engine.plan.lines import total_words
+from judgegym.engine.plan.lines import format_total
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.records import read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
@@ -28,13 +28,13 @@ from judgegym.engine.runs.directory import SAMPLES, locate_run_directory
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import EnvType
-from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
+from judgegym.environments.command_line.offline import STAND_IN_URL, list_stand_ins
 from judgegym.environments.contract import load_tasks, open_environment
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.rollouts.groups import Rollout, TokenSequence
 from judgegym.environments.rollouts.sampling import roll_out
-from judgegym.environments.rollouts.sources import WITH_TOKENS
-from judgegym.environments.training.monitoring import monitor_group, monitor_place
+from judgegym.environments.rollouts.sources import TOKEN_FIELDS
+from judgegym.environments.training.monitoring import make_monitor_context, make_monitor_group
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
@@ -42,11 +42,11 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.monitoring.opening import open_gold
-from judgegym.offline.answers import known_prompts, load_prompts
+from judgegym.offline.answers import load_known_prompts, load_prompts
 
-GROUPS_OF_SERVE = 1_000
+SERVE_GROUPS = 1_000
 """`serve` has no number of groups of its own: the trainer takes as many as its steps need."""
 
 
@@ -57,13 +57,14 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
         UserError: the run would not begin either: the data or the settings are wrong, or the run
             cannot be read.
     """
-    given = env_type.spec.offline_prompts
-    own = chain.from_iterable(
-        (each,) if isinstance(each, PromptFormat) else load_prompts(each) for each in given
+    prompts = env_type.spec.offline_prompts
+    formats = chain.from_iterable(
+        (prompt,) if isinstance(prompt, PromptFormat) else load_prompts(prompt)
+        for prompt in prompts
     )
     dry = DryRun(
         parts=frozenset(getattr(settings.env, "part_names", ())),
-        formats=(*own, *known_prompts(settings)),
+        formats=(*formats, *load_known_prompts(settings)),
     )
     options = PlanOptions(
         tokens=settings.plan,
@@ -73,19 +74,21 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
         batch_share=settings.env.batch_share,
         run=_find_resumed_run(settings),
     )
-    async with _opened(env_type, settings, dry) as env:
+    async with _open_env(env_type, settings, dry) as env:
         source = _Evaluation(env, dry) if settings.verb == "evaluate" else _Groups(env, dry)
         plan = await plan_run(source, dry, options)
     terminal.say("\n".join(plan.lines()))
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_env(
     env_type: EnvType, settings: EnvSettings[Any], dry: DryRun
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with clients that count."""
     identity = STAND_IN_IDENTITY if settings.env.judge_base_url == STAND_IN_URL else ""
-    settings = settings.standing_in(stand_ins(settings), env=settings.env, openai=settings.openai)
+    settings = settings.use_stand_ins(
+        list_stand_ins(settings), env=settings.env, openai=settings.openai
+    )
     with planning():
         async with open_session() as session:
             opened = Clients(
@@ -97,14 +100,12 @@ async def _opened(
 
 def _find_resumed_run(settings: EnvSettings[Any]) -> Path | None:
     """The directory of the run that is resumed; `None` for a new one."""
-    is_of_groups = settings.verb != "evaluate"
-    place = (
-        settings.env.data_path_to_save_groups
-        if is_of_groups
-        else settings.env.data_dir_to_save_evals
+    has_groups = settings.verb != "evaluate"
+    location = (
+        settings.env.data_path_to_save_groups if has_groups else settings.env.data_dir_to_save_evals
     )
-    path = Path(place).expanduser() if settings.resume and place is not None else None
-    return locate_run_directory(path) if path is not None and is_of_groups else path
+    path = Path(location).expanduser() if settings.resume and location is not None else None
+    return locate_run_directory(path) if path is not None and has_groups else path
 
 
 class _Evaluation(PlanSource):
@@ -119,7 +120,7 @@ class _Evaluation(PlanSource):
         """See `PlanSource`."""
         lines = () if run is None else read_lines(run / SAMPLES, read_sample)
         finished = {sample.uid for _, sample in lines}
-        left = [place for place, task in enumerate(self._tasks) if task.uid not in finished]
+        left = [index for index, task in enumerate(self._tasks) if task.uid not in finished]
         self._finished = len(self._tasks) - len(left)
         return left
 
@@ -129,7 +130,7 @@ class _Evaluation(PlanSource):
 
     async def step(self, earlier: EarlierRun, number: int) -> None:
         """See `PlanSource`."""
-        with recorded_in(earlier.row(self.uid(number)).begin()):
+        with record_calls(earlier.row(self.uid(number)).begin()):
             await self._evaluation.runner.finish(self._tasks[number])
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
@@ -157,7 +158,7 @@ class _Groups(PlanSource):
         """
         self._env, self._dry, config = env, dry, env.config
         self._is_process = env.settings.verb == "process"
-        self._count = config.total_steps if self._is_process else GROUPS_OF_SERVE
+        self._count = config.total_steps if self._is_process else SERVE_GROUPS
         if self._count < 1:
             raise SettingsError(
                 f"--env.total_steps: process needs the number of groups, got {config.total_steps}"
@@ -171,7 +172,7 @@ class _Groups(PlanSource):
             "policy", replace(chat, limit_setting="--env.train_max_tokens")
         )
         self._gold = open_gold(
-            config, config.seed, replace(monitor_place(env, None), make=dry.open)
+            config, config.seed, replace(make_monitor_context(env, None), make=dry.open)
         )
         self._evaluation: PlanEstimate | None = None
 
@@ -195,27 +196,28 @@ class _Groups(PlanSource):
         # The groups of a trainer's later steps are of another policy: none has answers of an
         # earlier run.
         row = earlier.row(task.uid, number).begin() if self._is_process else None
-        with recorded_in(row):
+        with record_calls(row):
             group = await roll_out(self._env, self._sample, task)
             if self._gold is not None:
                 self._gold.offer(
-                    monitor_group(self._env, task, group, number=number + 1, step=number + 1)
+                    make_monitor_group(self._env, task, group, number=number + 1, step=number + 1)
                 )
                 await self._gold.drain()
 
     async def _sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """Sample rollouts without tokens."""
         config, client = self._env.config, self._policy
-        how: Any = {
+        options: Any = {
             "temperature": config.rollout_temperature,
             "max_tokens": config.train_max_tokens,
             "name": "policy",
         }
-        extra = WITH_TOKENS if client.holds(conversation, extra=WITH_TOKENS, **how) else None
-        answer = await client.chat(conversation, n=n, extra=extra, **how)
-        none = TokenSequence((), (), None)
+        extra = TOKEN_FIELDS if client.holds(conversation, extra=TOKEN_FIELDS, **options) else None
+        answer = await client.chat(conversation, n=n, extra=extra, **options)
+        no_tokens = TokenSequence((), (), None)
         return [
-            Rollout(read_completion(each, config), none, each.text) for each in answer.choices
+            Rollout(read_completion(choice, config), no_tokens, choice.text)
+            for choice in answer.choices
         ], CallRun()
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
@@ -235,7 +237,7 @@ class _Groups(PlanSource):
         config, example = self._env.config, "" if self._is_process else ", as an example"
         yield "groups", f"{self._count:,} of {config.group_size:,} completions{example}"
         if self._evaluation is not None:
-            total = total_words(self._evaluation.total)
+            total = format_total(self._evaluation.total)
             yield "an evaluation", f"{total}, once in {config.steps_per_eval:,} steps, on top"
 
     @property

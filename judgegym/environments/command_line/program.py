@@ -55,6 +55,6 @@ class CommandLine:
     verb: Verb
     settings: Sequence[str]
 
-    def again(self, settings: Sequence[str]) -> str:
+    def format_command(self, settings: Sequence[str]) -> str:
         """The same command with other words of settings, to be pasted."""
         return shlex.join([*self.program.started, self.verb, *self.program.environment, *settings])

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from judgegym.data.rows import TaskT, recording
+from judgegym.data.rows import TaskT, collect_datasets_read
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.anchors import AnchorJudge, check_anchors, judge_anchors
@@ -24,25 +24,25 @@ from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_row
 from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from judgegym.engine.runs import directory as runs
-from judgegym.engine.runs.batches import judged_in_batches
+from judgegym.engine.runs.batches import use_batches
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.wandb_run import WandbRun
-from judgegym.environments.answer_judge import anchor_kind, open_kind
+from judgegym.environments.answer_judge import find_anchor_kind, open_kind
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.contract import load_tasks
 from judgegym.environments.evaluate.metrics import (
+    complete_sample,
     compute_metrics,
-    failure_notices,
-    readable,
-    too_many_failures,
+    describe_failures,
+    find_excess_failures,
 )
 from judgegym.environments.evaluate.results import (
     EvaluatedRows,
+    make_metrics_file,
     make_summary,
-    metrics_file,
     write_results,
 )
 from judgegym.environments.evaluate.row import RowRunner
@@ -80,7 +80,7 @@ class EvaluationResult:
 
 
 @runtime_checkable
-class OwnRows(Protocol):
+class HasRowRunner(Protocol):
     """An environment that evaluates a row in another way than by asking the policy and judging its completions."""
 
     def row_runner(self) -> RowRunner[Any, Any]:
@@ -100,20 +100,20 @@ class Evaluation(Generic[TaskT, DetailT]):
         """
         self.env = env
         self.labels = None if env.settings.labels is None else read_labels(env.settings.labels)
-        with recording() as datasets:
+        with collect_datasets_read() as datasets:
             self.tasks = select(
                 load_tasks(env, "eval"), limit=env.settings.limit, seed=env.config.seed
             )
             if not self.tasks:
                 raise DataError("there is no row to evaluate")
             self.runner: RowRunner[TaskT, DetailT] = (
-                env.row_runner() if isinstance(env, OwnRows) else RowRunner(env)
+                env.row_runner() if isinstance(env, HasRowRunner) else RowRunner(env)
             )
             self.runner.prepare(self.tasks)
         self.datasets = tuple(datasets)
-        self.anchor_judge = self._checked_anchor_judge()
+        self.anchor_judge = self._open_anchor_judge()
 
-    def _checked_anchor_judge(self) -> AnchorJudge | None:
+    def _open_anchor_judge(self) -> AnchorJudge | None:
         """Return who judges the anchors, after a check of these, before the first call; `None` without any.
 
         Raises:
@@ -124,7 +124,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         if path is None:
             return None
         config: Any = env.config
-        kind = None if config.policy_is_judge else anchor_kind(env.spec, config)
+        kind = None if config.policy_is_judge else find_anchor_kind(env.spec, config)
         if kind is None:
             why = (
                 "the policy is the judge"
@@ -152,8 +152,8 @@ class Evaluation(Generic[TaskT, DetailT]):
     def path(self) -> Path:
         """Return the run directory that the settings name, or a new one."""
         env = self.env
-        named, names = env.config.data_dir_to_save_evals, list_model_names(env.settings)
-        return Path(named).expanduser() if named else runs.new_path(env.spec.name, *names)
+        directory, names = env.config.data_dir_to_save_evals, list_model_names(env.settings)
+        return Path(directory).expanduser() if directory else runs.new_path(env.spec.name, *names)
 
     async def run(
         self, path: Path, *, resume: bool, in_flight: int, display: terminal.ProgressDisplay | None
@@ -181,8 +181,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         )
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](env.detail_type))
         headline = f"eval/{env.spec.headline[0]}"
-        with closing(run), closing(saved), run.log.ending():
-            progress = RunProgress(env.spec.headline[1], lambda: env.clients.held_up, display)
+        with closing(run), closing(saved), run.log.log_end():
+            progress = RunProgress(env.spec.headline[1], lambda: env.clients.delay_reason, display)
             result = await self._evaluate(run, saved, progress, in_flight)
             if env.config.write_report:
                 await write_report_after(path, run.disk)
@@ -204,18 +204,20 @@ class Evaluation(Generic[TaskT, DetailT]):
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         started = time.monotonic()
         complete = partial(
-            readable, self.env, RatioRecorder(self.env.spec.headline[0], self.env.metric_names)
+            complete_sample,
+            self.env,
+            RatioRecorder(self.env.spec.headline[0], self.env.metric_names),
         )
         earlier = read_earlier(saved, self.runner, progress.add, complete)
-        numbers = self._numbers(earlier, saved)
+        numbers = self._select_rows(earlier, saved)
         if numbers:
             run.drop_results()
             try:
-                await self._finish(saved, numbers, progress, run, in_flight)
+                await self._run_rows(saved, numbers, progress, run, in_flight)
             except NothingSucceeds as error:
-                stopped = f"nothing succeeded, so the evaluation was stopped: {error}"
+                reason = f"nothing succeeded, so the evaluation was stopped: {error}"
                 return EvaluationResult(
-                    run.path, problem=f"{stopped} (all answers: {run.path / CALLS})"
+                    run.path, problem=f"{reason} (all answers: {run.path / CALLS})"
                 )
         if saved.missing:
             unfinished = (
@@ -226,9 +228,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             )
             return EvaluationResult(run.path, problem=unfinished, is_unfinished=True)
         await saved.sort()
-        return await self._concluded(run, saved, started, is_resumed=earlier.finished > 0)
+        return await self._conclude(run, saved, started, is_resumed=earlier.finished > 0)
 
-    async def _concluded(
+    async def _conclude(
         self,
         run: RunDirectory,
         saved: SavedRows[TaskT, DetailT],
@@ -240,7 +242,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         env, runner, settings, path = self.env, self.runner, self.env.settings, run.path
         outcomes = saved.outcomes()
         computed = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=runner)
-        problem = too_many_failures(computed.metrics, outcomes, env.config.max_judge_error_rate)
+        problem = find_excess_failures(computed.metrics, outcomes, env.config.max_judge_error_rate)
         if (
             problem is not None
             and runner.answers_run is not None
@@ -255,11 +257,11 @@ class Evaluation(Generic[TaskT, DetailT]):
         notices = [*runner.notices]
         anchors = await judge_anchors(self.anchor_judge, run, keep_texts=settings.keep_calls)
         if anchors is not None:
-            notices.append(anchors.words)
+            notices.append(anchors.summary)
         if settings.stand_ins:
             notices.append(terminal.offline_notice(settings.stand_ins))
         finished = saved.where(FINISHED.__contains__)
-        tables = await run.disk.retried(
+        tables = await run.disk.retry_until_written(
             path, lambda: runner.write_report(path, finished), in_thread=True
         )
         seconds, reasons = time.monotonic() - started, env.clients.finish_reasons
@@ -269,15 +271,15 @@ class Evaluation(Generic[TaskT, DetailT]):
             len(saved), computed.rows_digest, self.datasets, seconds, reasons, served, refused
         )
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
-        content = metrics_file(
+        content = make_metrics_file(
             env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors
         )
         judges, correction = await write_results(run, content, env.config, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
-        said = (
-            *failure_notices(outcomes, path, policy_is_judge=env.config.policy_is_judge),
+        messages = (
+            *describe_failures(outcomes, path, policy_is_judge=env.config.policy_is_judge),
             *notices,
         )
         summary = make_summary(
@@ -286,14 +288,14 @@ class Evaluation(Generic[TaskT, DetailT]):
             computed,
             outcomes,
             rows,
-            said,
+            messages,
             correction,
             judges,
             is_resumed=is_resumed,
         )
-        return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
+        return EvaluationResult(path, computed.metrics, problem, messages, tables, summary)
 
-    def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
+    def _select_rows(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""
         if not self.env.settings.retry_failed:
             if earlier.changed:
@@ -309,7 +311,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         )
         return earlier.failed
 
-    async def _finish(
+    async def _run_rows(
         self,
         saved: SavedRows[TaskT, DetailT],
         numbers: Sequence[int],
@@ -322,7 +324,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         headline = RatioRecorder(env.spec.headline[0], env.metric_names)
 
         async def judge(task: TaskT) -> Sample[DetailT]:
-            return readable(env, headline, task, await runner.finish(task))
+            return complete_sample(env, headline, task, await runner.finish(task))
 
         def make_row_end(task: TaskT, sample: Sample[DetailT]) -> RowEnd:
             # Completions of another run may be judged again: that their policy failed there says
@@ -350,8 +352,8 @@ class Evaluation(Generic[TaskT, DetailT]):
                     "resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss
                 )
                 env.clients.note_served(ledger.earlier.served)
-            async with judged_in_batches(run, ledger, env.config):
-                with progress.shown(run.disk, run.log.write, left=len(numbers)):
+            async with use_batches(run, ledger, env.config):
+                with progress.show(run.disk, run.log.write, left=len(numbers)):
                     await judge_rows(
                         saved.tasks,
                         numbers,
@@ -377,13 +379,13 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
         terminal.warn(plan)
     settings, name = evaluation.env.settings, evaluation.path.name
     project = os.environ.get("WANDB_PROJECT", evaluation.env.spec.name)
-    given = {"project": project, "config": settings.public(), "job_type": "evaluate"}
-    wandb_run = await WandbRun.open(settings.env, name, **given)
+    run_options = {"project": project, "config": settings.public(), "job_type": "evaluate"}
+    wandb_run = await WandbRun.open(settings.env, name, **run_options)
     with terminal.ProgressDisplay("evaluate", "rows") as display:
         result = await evaluation.run(
             evaluation.path,
             resume=evaluation.env.settings.resume,
-            in_flight=evaluation.env.config.rows_in_progress(runner.rows_in_flight),
+            in_flight=evaluation.env.config.max_rows_in_progress(runner.rows_in_flight),
             display=display,
         )
     if result.metrics.values:

@@ -49,7 +49,7 @@ MISSING_CELLS = "missing_cell_rate"
 GAME_ERRORS, ANSWER_ERRORS = "game_error_rate", "answer_error_rate"
 """Of environments whose candidates play: games without a verdict over those that were to be judged, and answers that
 are not there over those that should be."""
-_PARTS_OF_ROWS = {
+_RATE_TEXTS = {
     MISSING_CELLS: "of the cells (a judge's score of a candidate) are missing",
     GAME_ERRORS: "of the games (a judge's comparison of two answers) have no verdict",
     ANSWER_ERRORS: "of the candidates' answers are missing",
@@ -75,7 +75,7 @@ _CRITIQUE = (
 )
 
 
-def expect_shared(
+def expect_shared_metrics(
     metrics: MetricAggregator,
     config: EnvConfig,
     roles: Sequence[str],
@@ -214,7 +214,7 @@ def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
         metrics.rate("critique_failed_round_rate", critique_round.status == "failed")
 
 
-def counts(status: str, *, policy_is_judge: bool) -> bool:
+def is_counted_status(status: str, *, policy_is_judge: bool) -> bool:
     """Return whether a row with this status is in the denominator of the environment's own metrics.
 
     If the policy is the judge, a row that it never answered counts as wrong.
@@ -222,7 +222,9 @@ def counts(status: str, *, policy_is_judge: bool) -> bool:
     return status in FINISHED or (policy_is_judge and status == POLICY_FAILED)
 
 
-def failure_notices(outcomes: Outcomes, path: Path, *, policy_is_judge: bool = False) -> list[str]:
+def describe_failures(
+    outcomes: Outcomes, path: Path, *, policy_is_judge: bool = False
+) -> list[str]:
     """Return a notice of the rows without a score, which says whether they are in the mean; none if all have one."""
     failed = {
         status: count for status, count in outcomes.statuses.items() if status not in FINISHED
@@ -231,36 +233,38 @@ def failure_notices(outcomes: Outcomes, path: Path, *, policy_is_judge: bool = F
         return []
     kinds = ", ".join(f"{count} {status}" for status, count in failed.items())
     wrong = sum(
-        count for status, count in failed.items() if counts(status, policy_is_judge=policy_is_judge)
+        count
+        for status, count in failed.items()
+        if is_counted_status(status, policy_is_judge=policy_is_judge)
     )
     total = sum(failed.values())
     if not wrong:
-        what = "are left out of the mean"
+        treatment = "are left out of the mean"
     elif wrong == total:
-        what = "count as wrong"
+        treatment = "count as wrong"
     else:
-        what = f"{wrong} of them count as wrong, the others are left out of the mean"
+        treatment = f"{wrong} of them count as wrong, the others are left out of the mean"
     return [
-        f"{total} of {outcomes.rows} rows have no score ({kinds}) and {what}; "
+        f"{total} of {outcomes.rows} rows have no score ({kinds}) and {treatment}; "
         f"they are listed in {path / 'failures.jsonl'}. The last error: {outcomes.last_error}"
     ]
 
 
-def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> str | None:
+def find_excess_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> str | None:
     """Return why the command must fail, if more rows failed than `max_judge_error_rate` allows."""
     if not outcomes.finished:
         return f"no row has a score; the last error: {outcomes.last_error}"
     allowed = f"env.max_judge_error_rate allows {percent(highest)}"
-    for role, what in zip(
+    for role, phrase in zip(
         ROLES, ("judgment", "answer of the policy", "message of the user"), strict=True
     ):
         rate = metrics.values.get(f"eval/{role}_error_rate", 0)
         if rate > highest:
-            return f"{percent(rate)} of the rows have no {what}; {allowed}"
-    for name, what in _PARTS_OF_ROWS.items():
+            return f"{percent(rate)} of the rows have no {phrase}; {allowed}"
+    for name, phrase in _RATE_TEXTS.items():
         rate = metrics.values.get(f"eval/{name}", 0)
         if rate > highest:
-            return f"{percent(rate)} {what}; {allowed}"
+            return f"{percent(rate)} {phrase}; {allowed}"
     return None
 
 
@@ -271,7 +275,7 @@ class CategoryValue(NamedTuple):
     rows: int
 
 
-class Categories:
+class CategoryTotals:
     """Adds up what the rows add to the headline, by the category of the row."""
 
     def __init__(self) -> None:
@@ -293,10 +297,10 @@ class Categories:
     def largest(self, most: int) -> tuple[Mapping[str, CategoryValue], CategoryValue | None]:
         """Return the categories with the most rows, and the others together, if there are further ones."""
         names = sorted(self._sums, key=lambda name: -self._sums[name][2])
-        shown = {name: self._together([name]) for name in names[:most]}
-        return shown, self._together(names[most:]) if names[most:] else None
+        shown = {name: self._add_up([name]) for name in names[:most]}
+        return shown, self._add_up(names[most:]) if names[most:] else None
 
-    def _together(self, names: list[str]) -> CategoryValue:
+    def _add_up(self, names: list[str]) -> CategoryValue:
         totals, weights, rows = zip(*(self._sums[name] for name in names), strict=True)
         return CategoryValue(sum(totals) / sum(weights), sum(rows))
 
@@ -313,7 +317,7 @@ class ComputedMetrics:
 
     metrics: Metrics
     rows_digest: str
-    categories: Categories
+    categories: CategoryTotals
 
 
 @runtime_checkable
@@ -387,9 +391,9 @@ def compute_metrics(
         expect_parts(metrics, config.part_names, is_jury=config.is_jury)
     asks_judge = config.asks_endpoint and not config.policy_is_judge
     has_user = runner.asks_policy and bool(config.users)
-    asked = zip(ROLES, (asks_judge, runner.asks_policy, has_user), strict=True)
-    roles = [role for role, is_asked in asked if is_asked]
-    expect_shared(
+    role_flags = zip(ROLES, (asks_judge, runner.asks_policy, has_user), strict=True)
+    roles = [role for role, is_asked in role_flags if is_asked]
+    expect_shared_metrics(
         metrics,
         config,
         roles,
@@ -398,10 +402,10 @@ def compute_metrics(
     )
     shared = SharedMetrics(thinking_mode=runner.thinking_mode, has_user=has_user)
     digests: list[str] = []
-    categories = Categories()
+    categories = CategoryTotals()
 
-    is_counted = partial(counts, policy_is_judge=config.policy_is_judge)
-    for task, sample in saved.everything():
+    is_counted = partial(is_counted_status, policy_is_judge=config.policy_is_judge)
+    for task, sample in saved.all_rows():
         digests.append(sample.task_digest)
         shared.add(sample)
         categories.add(sample)
@@ -418,14 +422,14 @@ def compute_metrics(
     return ComputedMetrics(metrics.result(), digest(digests), categories)
 
 
-def readable(
+def complete_sample(
     env: JudgedEnv[Any, TaskT, DetailT],
     headline: RatioRecorder,
     task: TaskT,
     sample: Sample[DetailT],
 ) -> Sample[DetailT]:
     """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
-    if counts(sample.status, policy_is_judge=env.config.policy_is_judge):
+    if is_counted_status(sample.status, policy_is_judge=env.config.policy_is_judge):
         env.record_metrics(headline, task, sample)
     judgment = sample.judgment
     orders = env.orders(judgment) if judgment is not None and isinstance(env, HasOrders) else {}

@@ -21,19 +21,23 @@ from judgegym.engine.records import POLICY_FAILED, USER_FAILED
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
-from judgegym.engine.terminal.output import counted, duration
+from judgegym.engine.terminal.output import format_count, format_duration
 from judgegym.engine.terminal.summary import (
     COMPLETION_FAULTS,
     Section,
     Summary,
     SummaryLine,
     cost_lines,
+    format_latencies,
     headline_line,
-    latency_words,
     outcome_lines,
 )
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.evaluate.metrics import Categories, ComputedMetrics, counts
+from judgegym.environments.evaluate.metrics import (
+    CategoryTotals,
+    ComputedMetrics,
+    is_counted_status,
+)
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.explaining import prompt_digest
@@ -53,7 +57,7 @@ from judgegym.reports.labels.rendering import make_section
 from judgegym.reports.results.run import SavedRun
 
 _LONGEST_VALUE = 200
-_SAID_ELSEWHERE = (
+_SEPARATE_FIELDS = (
     "seed",
     "judge_model_name",
     "env.seed",
@@ -116,7 +120,7 @@ class RunFacts:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-def metrics_file(
+def make_metrics_file(
     env: JudgedEnv[Any, TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
     rows: EvaluatedRows,
@@ -138,7 +142,7 @@ def metrics_file(
         anchors: what they show of the judge, if there are any.
     """
     config = env.config
-    measured = RunFacts(
+    facts = RunFacts(
         name=env.spec.name,
         subject=runner.subject,
         judge=runner.judge_name,
@@ -146,7 +150,7 @@ def metrics_file(
             config if runner.asks_policy else None, None if config.policy_is_judge else config
         ),
         prompts=config.prompt_digests(),
-        protocol=protocol(env.settings.matters(), declared_settings(type(config), "env.")),
+        protocol=describe_protocol(env.settings.matters(), declared_settings(type(config), "env.")),
         seed=config.seed,
         headline=f"eval/{env.spec.headline[0]}",
         words=env.spec.headline[1],
@@ -155,29 +159,29 @@ def metrics_file(
     more: dict[str, JSON] = {} if runner.answers_run is None else {"answers_of": runner.answers_run}
     if anchors is not None:
         more["anchors"] = anchors.to_json()
-    return make_metrics_content(measured, rows, metrics, notices=notices, tables=tables, more=more)
+    return make_metrics_content(facts, rows, metrics, notices=notices, tables=tables, more=more)
 
 
 def describe_sampling(
     policy: CompletionSettings | None, judge: JudgeSettings | None
 ) -> Mapping[str, JSON]:
     """How the models were sampled that a run has asked; `None` for one that it has not."""
-    of_policy = (
+    policy_sampling = (
         {}
         if policy is None
         else {"temperature": policy.eval_temperature, "max_tokens": policy.eval_max_tokens}
     )
     if judge is None or not judge.asks_endpoint:
-        return of_policy
+        return policy_sampling
     return {
-        **of_policy,
+        **policy_sampling,
         "judge_temperature": judge.judge_temperature,
         "judge_max_tokens": judge.judge_max_tokens,
     }
 
 
 def make_metrics_content(
-    measured: RunFacts,
+    facts: RunFacts,
     rows: EvaluatedRows,
     metrics: Metrics,
     *,
@@ -188,7 +192,7 @@ def make_metrics_content(
     """The content of `metrics.json`, with the metrics that were left out and why.
 
     Args:
-        measured: what was measured.
+        facts: what was measured.
         rows: the rows.
         metrics: the metrics.
         notices: what a reader of the numbers must know.
@@ -196,29 +200,31 @@ def make_metrics_content(
         more: further fields.
     """
     general: dict[str, JSON] = {
-        "environment": measured.name,
-        "model_name": measured.subject,
+        "environment": facts.name,
+        "model_name": facts.subject,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "judgegym_version": package_version(),
         "total_evaluation_time_seconds": str(rows.seconds),
-        "generation_parameters": dict(measured.sampling),
-        "judge_model_name": measured.judge,
-        "judge_prompt_digests": dict(measured.prompts),
+        "generation_parameters": dict(facts.sampling),
+        "judge_model_name": facts.judge,
+        "judge_prompt_digests": dict(facts.prompts),
         "datasets": [dataset.to_json() for dataset in rows.datasets],
         "rows": {"selected": rows.selected, "digest": rows.digest},
-        "protocol": dict(measured.protocol),
-        "seed": measured.seed,
-        "headline": measured.headline,
-        "headline_words": measured.words,
-        "headline_scale": None
-        if (ends := metrics.ends.get(measured.headline)) is None
-        else [*ends],
-        "metric_notes": dict(measured.notes),
+        "protocol": dict(facts.protocol),
+        "seed": facts.seed,
+        "headline": facts.headline,
+        "headline_words": facts.words,
+        "headline_scale": None if (ends := metrics.ends.get(facts.headline)) is None else [*ends],
+        "metric_notes": dict(facts.notes),
         "finish_reasons": {
-            role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of
+            role: dict(sorted(by_reason.items()))
+            for role, by_reason in rows.finish_reasons.items()
+            if by_reason
         },
         "served_models": {
-            role: dict(sorted(of.items())) for role, of in rows.served_models.items() if of
+            role: dict(sorted(by_model.items()))
+            for role, by_model in rows.served_models.items()
+            if by_model
         },
         "refused_fields": dict(rows.refused_fields),
         "notices": list(notices),
@@ -238,7 +244,7 @@ def make_metrics_content(
     values = metrics.to_json()
     return {
         "config_general": general,
-        "results": {f"atropos|{measured.name}_eval|0": values, "all": values},
+        "results": {f"atropos|{facts.name}_eval|0": values, "all": values},
     }
 
 
@@ -263,9 +269,9 @@ async def write_results(
     report: JudgesReport | None = None
     correction: Correction | None = None
     if isinstance(config, JurySettings) and config.is_jury:
-        given = {} if labels is None else labels.means()
+        label_means = {} if labels is None else labels.means()
         report = await asyncio.to_thread(
-            lambda: report_jury(SavedRun.open(run.path), config, given)
+            lambda: report_jury(SavedRun.open(run.path), config, label_means)
         )
     elif (
         isinstance(config, AnyJudgeSettings)
@@ -290,14 +296,19 @@ async def write_results(
     return report, correction
 
 
-def protocol(settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]) -> dict[str, JSON]:
+def describe_protocol(
+    settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]
+) -> dict[str, JSON]:
     """The settings that determine the results, without data and models; a long text is its digest.
 
     Args:
         settings: the settings that determine the results, by name.
         declared: all settings, which say what is of the data.
     """
-    elsewhere = {*_SAID_ELSEWHERE, *(each.name for each in declared if each.group == "data")}
+    elsewhere = {
+        *_SEPARATE_FIELDS,
+        *(declaration.name for declaration in declared if declaration.group == "data"),
+    }
     return {
         name: prompt_digest(value)
         if isinstance(value, str) and len(value) > _LONGEST_VALUE
@@ -344,42 +355,46 @@ def make_summary(
     """
     metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
     count = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
-    of = f"{count} row{'' if selected == 1 else 's'}"
+    row_count = f"{count} row{'' if selected == 1 else 's'}"
     remarks = filter(
-        None, ("since it was resumed" if is_resumed else "", latency_words(metrics, "eval"))
+        None, ("since it was resumed" if is_resumed else "", format_latencies(metrics, "eval"))
     )
-    data = "; ".join(map(data_words, rows.datasets))
+    data = "; ".join(map(describe_dataset, rows.datasets))
     return Summary(
         title=title,
         headline=headline_line(
-            metrics, f"eval/{env.spec.headline[0]}", env.spec.headline[1], of=of, counted=finished
+            metrics,
+            f"eval/{env.spec.headline[0]}",
+            env.spec.headline[1],
+            basis=row_count,
+            counted=finished,
         ),
         sections=(
             *([] if correction is None else [make_section(correction)]),
             *([] if judges is None else [judges.section()]),
             Section("outcomes", outcome_lines(env.spec.outcomes, metrics, "eval", faults=False)),
-            Section("categories", category_lines(computed.categories)),
-            Section("went wrong", _fault_lines(env, metrics, outcomes.statuses), is_alarm=True),
+            Section("categories", make_category_lines(computed.categories)),
+            Section("went wrong", _list_faults(env, metrics, outcomes.statuses), is_alarm=True),
             Section("data", [SummaryLine("", "", data)] if data else []),
             Section("cost", cost_lines(metrics, "eval")),
-            Section("time", [SummaryLine("", duration(rows.seconds), "; ".join(remarks))]),
+            Section("time", [SummaryLine("", format_duration(rows.seconds), "; ".join(remarks))]),
         ),
         notices=notices,
     )
 
 
-def data_words(dataset: DatasetRead) -> str:
+def describe_dataset(dataset: DatasetRead) -> str:
     """Return which data set was read, and how many rows it has."""
     split = "" if dataset.split is None else f", split {dataset.split}"
-    return f"{dataset.name}{split} ({counted(dataset.rows, 'row')})"
+    return f"{dataset.name}{split} ({format_count(dataset.rows, 'row')})"
 
 
-def category_lines(categories: Categories) -> list[SummaryLine]:
+def make_category_lines(categories: CategoryTotals) -> list[SummaryLine]:
     """A line for each of the largest categories, and one for the others together."""
     shown, others = categories.largest(_MOST_CATEGORIES)
     lines = [
-        SummaryLine(name, f"{found.value:.4f}", f"n = {found.rows:,}")
-        for name, found in shown.items()
+        SummaryLine(name, f"{category.value:.4f}", f"n = {category.rows:,}")
+        for name, category in shown.items()
     ]
     if others is not None:
         lines.append(
@@ -392,19 +407,19 @@ def category_lines(categories: Categories) -> list[SummaryLine]:
     return lines
 
 
-def _fault_lines(
+def _list_faults(
     env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Counter[str]
 ) -> list[SummaryLine]:
     """Return what went wrong, each only above 0."""
     lines = []
     for status, words in FAILURE_WORDS.items():
         if statuses[status]:
-            how = (
+            treatment = (
                 "count as wrong"
-                if counts(status, policy_is_judge=env.config.policy_is_judge)
+                if is_counted_status(status, policy_is_judge=env.config.policy_is_judge)
                 else "are left out"
             )
-            lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {how}"))
+            lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {treatment}"))
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]
         lines.append(
@@ -413,8 +428,8 @@ def _fault_lines(
             )
         )
     for name, words in COMPLETION_FAULTS.items():
-        of = metrics.observations.get(f"eval/{name}", 0)
-        found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
-        if found:
-            lines.append(SummaryLine(words, f"{found:,}", f"of {of:,} answers of the policy"))
+        total = metrics.observations.get(f"eval/{name}", 0)
+        faults = round(metrics.values.get(f"eval/{name}", 0.0) * total)
+        if faults:
+            lines.append(SummaryLine(words, f"{faults:,}", f"of {total:,} answers of the policy"))
     return [*lines, *outcome_lines(env.spec.outcomes, metrics, "eval", faults=True)]

@@ -1,6 +1,6 @@
 """Evaluate one row: ask the policy, judge its completions, make the sample.
 
-An environment that evaluates a row in another way returns a subclass from `OwnRows.row_runner`.
+An environment that evaluates a row in another way returns a subclass from `HasRowRunner.row_runner`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from judgegym.data.task_list import list_uids
 from judgegym.engine.completions import (
     Completion,
     Conversation,
-    continued,
+    continue_conversation,
     judge_completions,
     read_completion,
 )
@@ -27,16 +27,16 @@ from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.contract import call_judge, make_conversations
-from judgegym.environments.simulated_user import user_calls
+from judgegym.environments.simulated_user import collect_user_calls
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm import wire
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import EndpointError, UserFailure
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.reports.results.answers import (
-    JudgedAgain,
+    EarlierAnswers,
     RowAnswers,
     are_verdicts,
     find_run,
@@ -74,7 +74,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         self._env = env
         self._dataset = env if isinstance(env, HasAnswers) else None
         self._file: Mapping[str, str] | None = None
-        self._earlier: JudgedAgain | None = None
+        self._earlier: EarlierAnswers | None = None
         self.asks_policy = False
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
@@ -88,8 +88,8 @@ class RowRunner(Generic[TaskT, DetailT]):
         env, path = self._env, self._env.config.model_answers
         run_path = None if path is None else find_run(path)
         if run_path is not None:
-            self._earlier = JudgedAgain(run_path, list_uids(tasks))
-            self._earlier.check(tasks, env.conversations, self._refusal)
+            self._earlier = EarlierAnswers(run_path, list_uids(tasks))
+            self._earlier.check(tasks, env.conversations, self._find_refusal)
         elif path is not None:
             self._file = load_answers(path, tasks)
         elif self._dataset is None or any(
@@ -98,7 +98,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             _ = env.clients.policy
             self.asks_policy = True
 
-    def _existing(self, task: TaskT) -> RowAnswers | None:
+    def _find_existing_answers(self, task: TaskT) -> RowAnswers | None:
         """Return the answers that exist already, if there are any."""
         if self._earlier is not None:
             return self._earlier[task.uid]
@@ -112,7 +112,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         )  # not of a policy that was asked to think: it may have no thinking
         return RowAnswers((Completion(shown.text, shown.thinking, written=shown.written),))
 
-    def _refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
+    def _find_refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
         """Return why answers of an earlier run are of no use here: where the policy judges, they are verdicts."""
         env = self._env
         if not env.config.policy_is_judge:
@@ -172,53 +172,53 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def notices(self) -> Sequence[str]:
         """Return what a reader of the numbers must know of the completions."""
-        return () if self._earlier is None else (self._earlier.words,)
+        return () if self._earlier is None else (self._earlier.description,)
 
     def plan(self, tasks: Sequence[TaskT]) -> str | None:
         """Return what will be done, such as the number of calls, to be shown before the first call."""
-        return None if self._earlier is None else self._earlier.words
+        return None if self._earlier is None else self._earlier.description
 
     async def finish(self, task: TaskT) -> Sample[DetailT]:
         """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
         env, started = self._env, time.monotonic()
-        existing = self._existing(task)
+        existing = self._find_existing_answers(task)
         sample = Sample[DetailT](
             task.uid, task.category, task.question, task_digest=self._digest(task, existing)
         )
-        with user_calls() as of_user:
-            said = existing or await self._ask(task)
-        completions, of_policy = said.completions, said.runs
-        if said.policy_error is not None or said.user_error is not None:
-            run = SampleRun(time.monotonic() - started, of_policy, user_calls=tuple(of_user))
+        with collect_user_calls() as user_runs:
+            answers = existing or await self._ask(task)
+        completions, policy_runs = answers.completions, answers.runs
+        if answers.policy_error is not None or answers.user_error is not None:
+            run = SampleRun(time.monotonic() - started, policy_runs, user_calls=tuple(user_runs))
             return replace(
-                sample, run=run, policy_error=said.policy_error, user_error=said.user_error
+                sample, run=run, policy_error=answers.policy_error, user_error=answers.user_error
             )
         policy_is_judge = env.config.policy_is_judge
         judgment = await judge_completions(
             partial(call_judge, env), task, completions, policy_is_judge=policy_is_judge
         )
         judge_calls = {call.name: call.run for call in judgment.calls}
-        run = SampleRun(time.monotonic() - started, of_policy, judge_calls, tuple(of_user))
+        run = SampleRun(time.monotonic() - started, policy_runs, judge_calls, tuple(user_runs))
         sample = replace(sample, completions=completions, run=run)
         return sample.replace_judgment(judgment, invalid_score=env.spec.invalid_score)
 
     async def _ask(self, task: TaskT) -> RowAnswers:
         """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
         conversations = make_conversations(self._env, task)
-        alone = len(conversations) == 1
-        said = await all_results(
-            self._converse(task, *each, alone=alone) for each in enumerate(conversations)
+        is_single = len(conversations) == 1
+        answers = await gather_results(
+            self._converse(task, *pair, is_single=is_single) for pair in enumerate(conversations)
         )
         end = next(
-            (each for each in said if each.policy_error is not None), said[0]
+            (candidate for candidate in answers if candidate.policy_error is not None), answers[0]
         )  # a user is in an only one
-        completions = tuple(completion for each in said for completion in each.completions)
+        completions = tuple(completion for answer in answers for completion in answer.completions)
         return replace(
-            end, completions=completions, runs=tuple(run for each in said for run in each.runs)
+            end, completions=completions, runs=tuple(run for part in answers for run in part.runs)
         )
 
     async def _converse(
-        self, task: TaskT, number: int, conversation: Conversation, *, alone: bool
+        self, task: TaskT, number: int, conversation: Conversation, *, is_single: bool
     ) -> RowAnswers:
         """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
 
@@ -230,12 +230,12 @@ class RowRunner(Generic[TaskT, DetailT]):
         verdict_at = (
             partial(env.verdict_at, task) if is_judge and isinstance(env, PolicyJudges) else None
         )
-        asked, follow_up = conversation, ""
+        messages, follow_up = conversation, ""
         with component(f"conversation_{number}"):  # a row may have the same one several times
             while True:
                 with component(f"turn_{len(runs)}") if runs else nullcontext():
                     try:
-                        completion, run = await env.clients.policy.complete(asked, verdict_at)
+                        completion, run = await env.clients.policy.complete(messages, verdict_at)
                     except EndpointError as error:
                         failed = CallRun(attempts=error.attempts, usage=error.usage)
                         return RowAnswers(
@@ -243,7 +243,7 @@ class RowRunner(Generic[TaskT, DetailT]):
                         )
                 completions.append(replace(completion, follow_up=follow_up))
                 runs.append(run)
-                if not alone or completion.unjudgeable is not None:
+                if not is_single or completion.unjudgeable is not None:
                     break
                 try:
                     message = await env.follow_up(task, completions)
@@ -252,15 +252,15 @@ class RowRunner(Generic[TaskT, DetailT]):
                 if message is None:
                     break
                 follow_up = message
-                asked = [
-                    *continued(conversation, completions),
+                messages = [
+                    *continue_conversation(conversation, completions),
                     Message(role="user", content=follow_up),
                 ]
         return RowAnswers(tuple(completions), runs=tuple(runs))
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""
-        return self._digest(task, self._existing(task))
+        return self._digest(task, self._find_existing_answers(task))
 
     @staticmethod
     def _digest(task: TaskT, existing: RowAnswers | None) -> str:

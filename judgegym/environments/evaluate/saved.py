@@ -97,12 +97,12 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._statuses[number], self._complete[number] = sample.status, is_complete
         self._ends[name] += len(line)
 
-    def note(self, number: int, line: RawLine, status: str, *, is_complete: bool) -> None:
+    def record_line(self, number: int, line: RawLine, status: str, *, is_complete: bool) -> None:
         """Note where the line of a row is."""
         self._starts[number], self._lengths[number] = line.offset, len(line.data)
         self._statuses[number], self._complete[number] = status, is_complete
 
-    def begin_after(self, name: str, end: int) -> None:
+    def set_end(self, name: str, end: int) -> None:
         """Note where the lines of an earlier run end in a file."""
         self._ends[name] = end
 
@@ -126,43 +126,43 @@ class SavedRows(Generic[TaskT, DetailT]):
             (n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None
         )
         return Outcomes(
-            Counter(self._statuses), None if failed is None else self.sample(failed).error
+            Counter(self._statuses), None if failed is None else self.read_sample(failed).error
         )
 
-    def everything(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
+    def all_rows(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
         """Return all rows, which all have a line, with their samples; each is read when it is asked for."""
         return self.where(lambda status: True)
 
     def where(self, counts: Callable[[str], bool]) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
         """Return the rows whose status meets a condition."""
         numbers = array("q", (n for n, status in enumerate(self._statuses) if counts(status)))
-        return LazyMap(numbers, lambda number: (self.tasks[number], self.sample(number)))
+        return LazyMap(numbers, lambda number: (self.tasks[number], self.read_sample(number)))
 
-    def sample(self, number: int) -> Sample[DetailT]:
+    def read_sample(self, number: int) -> Sample[DetailT]:
         """Read the sample of a row.
 
         Raises:
             RunDirectoryError: its line is no longer there.
         """
         try:
-            return self.reader.read(self.line(number))
+            return self.reader.read(self.read_line(number))
         except ValueError as error:
-            path = self.run.path / self._file(number)
+            path = self.run.path / self._file_name(number)
             raise RunDirectoryError(
                 f"{path}, at byte {self._starts[number]}: not the sample: {error}"
             ) from error
 
-    def line(self, number: int) -> bytes:
+    def read_line(self, number: int) -> bytes:
         """Read the line of a row.
 
         Raises:
             RunDirectoryError: it is no longer there.
         """
         try:
-            return self._line(number)
+            return self._read_line(number)
         except (OSError, ValueError) as error:
             raise RunDirectoryError(
-                f"{self.run.path / self._file(number)} cannot be read: {error}"
+                f"{self.run.path / self._file_name(number)} cannot be read: {error}"
             ) from error
 
     async def sort(self) -> None:
@@ -174,8 +174,8 @@ class SavedRows(Generic[TaskT, DetailT]):
         await self.run.disk.ready()
         starts, ends = array("q"), dict.fromkeys(_FILES, 0)
         for number, length in enumerate(self._lengths):
-            starts.append(ends[self._file(number)])
-            ends[self._file(number)] += length
+            starts.append(ends[self._file_name(number)])
+            ends[self._file_name(number)] += length
         paths = {name: self.run.path / name for name in _FILES}
         are_whole = all(
             path.exists() and path.stat().st_size == ends[name] for name, path in paths.items()
@@ -186,13 +186,17 @@ class SavedRows(Generic[TaskT, DetailT]):
             self._starts, self._ends = starts, ends
 
     def _lines(self, name: str) -> Iterator[bytes]:
-        return (self._line(number) for number in range(len(self)) if self._file(number) == name)
+        return (
+            self._read_line(number)
+            for number in range(len(self))
+            if self._file_name(number) == name
+        )
 
-    def _file(self, number: int) -> str:
+    def _file_name(self, number: int) -> str:
         return SAMPLES if self._statuses[number] in FINISHED else FAILURES
 
-    def _line(self, number: int) -> bytes:
-        name = self._file(number)
+    def _read_line(self, number: int) -> bytes:
+        name = self._file_name(number)
         if self._is_closed:  # a thread that computes metrics ends when the run is stopped
             raise ValueError("the run is closed")
         if name not in self._files:
@@ -210,7 +214,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._files.clear()
 
 
-_ADDED = ("headline", "gold")
+_NEWER_FIELDS = ("headline", "gold")
 """The fields that lines of before them lack."""
 
 
@@ -233,34 +237,34 @@ class EarlierRows:
 def read_earlier(
     saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
-    arrived: Callable[[Sample[DetailT]], None],
-    readable: Callable[[TaskT, Sample[DetailT]], Sample[DetailT]],
+    on_sample: Callable[[Sample[DetailT]], None],
+    complete: Callable[[TaskT, Sample[DetailT]], Sample[DetailT]],
 ) -> EarlierRows:
     """Read the lines of an earlier run, and note the places of finished rows.
 
     Args:
         saved: the rows of this run; of several lines of a row, the last one counts.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
-        arrived: called with the sample of each finished row.
-        readable: completes the sample of a line that lacks fields.
+        on_sample: called with the sample of each finished row.
+        complete: completes the sample of a line that lacks fields.
 
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among those of this run.
     """
     numbers = index_uids(saved.tasks)
-    finished, changed, failed, former = 0, 0, list[int](), list[int]()
+    finished, changed, failed, incomplete = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
 
-    def read(line: RawLine) -> Sample[DetailT]:
+    def parse_line(line: RawLine) -> Sample[DetailT]:
         return saved.reader.read(line.data)
 
     for name in _FILES:
         last = array("q", [0]) * len(numbers)  # the number of the last line of each row
-        for line, sample in saved.run.lines(name, read):
+        for line, sample in saved.run.lines(name, parse_line):
             if (number := numbers.get(sample.uid)) is not None:
                 last[number] = line.number
-        for line, sample in saved.run.lines(name, read):
-            saved.begin_after(name, line.offset + len(line.data))
+        for line, sample in saved.run.lines(name, parse_line):
+            saved.set_end(name, line.offset + len(line.data))
             number = numbers.get(sample.uid)
             if number is None:
                 raise line.error(f"the row {sample.uid!r} is not in the dataset")
@@ -271,14 +275,16 @@ def read_earlier(
             if sample.task_digest != runner.digest(task):
                 changed += 1
             elif was_finished[number] and runner.is_complete(sample):
-                saved.note(number, line, sample.status, is_complete=True)
-                if any(name not in line.fields() for name in _ADDED):
-                    former.append(number)
-                    sample = readable(task, sample)
-                arrived(sample)
+                saved.record_line(number, line, sample.status, is_complete=True)
+                if any(name not in line.fields() for name in _NEWER_FIELDS):
+                    incomplete.append(number)
+                    sample = complete(task, sample)
+                on_sample(sample)
                 finished += 1
             else:
                 failed.append(number)
-    for number in former:  # only now, since the files were read until here
-        saved.append(number, readable(saved.tasks[number], saved.sample(number)), is_complete=True)
+    for number in incomplete:  # only now, since the files were read until here
+        saved.append(
+            number, complete(saved.tasks[number], saved.read_sample(number)), is_complete=True
+        )
     return EarlierRows(finished, changed, tuple(sorted(failed)))

@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
-from judgegym.engine.completions import Completion, Conversation, continued
+from judgegym.engine.completions import Completion, Conversation, continue_conversation
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.rollouts.judging import GroupComparison
 from judgegym.judges.core.group import MemberDetail
@@ -71,11 +71,11 @@ class TokenSequence:
         return len(self.prompt) + len(self.completion)
 
 
-class NoTokens(JudgeGymError):
+class MissingTokensError(JudgeGymError):
     """An endpoint did not return the sampled tokens that it was asked for."""
 
 
-def token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> str | None:
+def find_token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> str | None:
     """Why the sampled tokens of a completion cannot be trained on; `None` if they can."""
     if ids is None or logprobs is None:
         missing = [
@@ -86,10 +86,10 @@ def token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> 
         return "a completion came without a sampled token"
     if len(ids) != len(logprobs):
         return f"a completion of {len(ids)} tokens came with {len(logprobs)} logprobs"
-    for place, logprob in enumerate(logprobs):
+    for position, logprob in enumerate(logprobs):
         if not _UNSAMPLED_LOGPROB < logprob < _HIGHEST_LOGPROB:  # NaN is none of these
             return (
-                f"token {place} of a completion has the logprob {logprob:g}, which no sampled "
+                f"token {position} of a completion has the logprob {logprob:g}, which no sampled "
                 "token has"
             )
     return None
@@ -124,7 +124,7 @@ class Rollout:
         return tuple(turn.completion for turn in self.turns)
 
     @property
-    def sampled(self) -> int:
+    def sampled_tokens(self) -> int:
         """The number of tokens that the policy has sampled."""
         return sum(len(turn.sequence.completion) for turn in self.turns)
 
@@ -135,7 +135,14 @@ class Rollout:
             tokens, prompt = before.tokens, list(after.prompt)
             if prompt[: len(tokens)] != tokens:
                 pairs = enumerate(zip(tokens, prompt, strict=False))
-                return number, next((at for at, (one, other) in pairs if one != other), len(prompt))
+                return number, next(
+                    (
+                        position
+                        for position, (sampled_token, prompt_token) in pairs
+                        if sampled_token != prompt_token
+                    ),
+                    len(prompt),
+                )
         return None
 
 
@@ -172,7 +179,7 @@ class JudgedGroup:
             alone.
         rewards: the reward of each judgment; `None` where the judge failed.
         policy_run: latency and usage of the requests to the policy.
-        together: how its completions were judged against each other; `None` if each was judged by
+        comparison: how its completions were judged against each other; `None` if each was judged by
             itself.
         by_turn: with `reward_by=turn`, the rewards of each turn, in the order of the rollouts.
         turn: in a group of one turn, its number from 1: of each rollout that turn alone is trained.
@@ -186,7 +193,7 @@ class JudgedGroup:
     judgments: tuple[Judgment[Any], ...]
     rewards: tuple[float | None, ...]
     policy_run: CallRun
-    together: GroupComparison | None = None
+    comparison: GroupComparison | None = None
     by_turn: tuple[tuple[float | None, ...], ...] | None = None
     turn: int | None = None
     ended: frozenset[int] = frozenset()
@@ -196,22 +203,24 @@ class JudgedGroup:
     def turns(self) -> tuple[JudgedGroup, ...]:
         """Return the groups that are sent for it: itself, or one of each turn."""
         if self.turn is not None or (
-            self.by_turn is None and not any(each.first_break for each in self.rollouts)
+            self.by_turn is None and not any(member.first_break for member in self.rollouts)
         ):
             return (self,)
         turns = [rollout.turns for rollout in self.rollouts]
         return tuple(
             replace(
                 self,
-                rollouts=tuple(of_rollout[min(place, len(of_rollout) - 1)] for of_rollout in turns),
-                rewards=self.rewards if self.by_turn is None else self.by_turn[place],
+                rollouts=tuple(
+                    rollout_turns[min(index, len(rollout_turns) - 1)] for rollout_turns in turns
+                ),
+                rewards=self.rewards if self.by_turn is None else self.by_turn[index],
                 by_turn=None,
-                turn=place + 1,
+                turn=index + 1,
                 ended=frozenset(
-                    number for number, of_rollout in enumerate(turns) if len(of_rollout) <= place
+                    number for number, of_rollout in enumerate(turns) if len(of_rollout) <= index
                 ),
             )
-            for place in range(max(map(len, turns)))
+            for index in range(max(map(len, turns)))
         )
 
     def posts(self, config: EnvConfig) -> list[JudgedGroup]:
@@ -226,7 +235,7 @@ class JudgedGroup:
     @cached_property
     def scores(self) -> tuple[float, ...] | None:
         """Return the scores; `None` if fewer than two rollouts (in a group of one: none) have a reward."""
-        return fill_in(self.rewards)
+        return fill_missing_scores(self.rewards)
 
     @property
     def has_equal_scores(self) -> bool:
@@ -238,7 +247,7 @@ class JudgedGroup:
     @property
     def is_flat(self) -> bool:
         """Return whether it teaches nothing: its scores are equal, or there was nothing to compare."""
-        return self.has_equal_scores or (self.together is not None and self.together.is_alone)
+        return self.has_equal_scores or (self.comparison is not None and self.comparison.is_alone)
 
     @property
     def longest(self) -> int:
@@ -267,7 +276,7 @@ class JudgedGroup:
         data: dict[str, JSON] = {
             "tokens": [turns[-1].sequence.tokens for turns in trained],
             "masks": [
-                _in_place(turns, [turn.sequence.completion for turn in turns], MASKED)
+                _place_values(turns, [turn.sequence.completion for turn in turns], MASKED)
                 for turns in trained
             ],
             "scores": list(self.scores),
@@ -277,14 +286,14 @@ class JudgedGroup:
         if all(turn.sequence.logprobs is not None for turns in trained for turn in turns):
             places = zip(trained, logprobs, strict=True)
             data["inference_logprobs"] = [
-                _in_place(turns, found, PROMPT_LOGPROB) for turns, found in places
+                _place_values(turns, values, PROMPT_LOGPROB) for turns, values in places
             ]
         if None in self.rewards or self.ended:
-            without = [
+            zero_advantage = [
                 reward is None or number in self.ended for number, reward in enumerate(self.rewards)
             ]
             data["overrides"] = [
-                {ZERO_ADVANTAGE: True} if is_without else {} for is_without in without
+                {ZERO_ADVANTAGE: True} if is_zero else {} for is_zero in zero_advantage
             ]
         if config.include_messages:
             data["messages"] = [
@@ -294,10 +303,10 @@ class JudgedGroup:
                 )
             ]
             if row is not None:
-                place: dict[str, JSON] = (
+                turn_fields: dict[str, JSON] = (
                     {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
                 )
-                data["row"] = {**row, **place, **self._comparison()}
+                data["row"] = {**row, **turn_fields, **self._comparison()}
         return data
 
     def _messages(
@@ -315,7 +324,7 @@ class JudgedGroup:
             }
         turns: list[dict[str, JSON]] = [
             {"role": message["role"], "content": message["content"]}
-            for message in continued(self.conversation, rollout.completions)[:-1]
+            for message in continue_conversation(self.conversation, rollout.completions)[:-1]
         ]
         return [
             *turns,
@@ -324,37 +333,42 @@ class JudgedGroup:
 
     def _comparison(self) -> dict[str, JSON]:
         """Return which judge compared the group, and how it went; nothing if none did."""
-        together = self.together
+        together = self.comparison
         if together is None:
             return {}
         orders: dict[str, JSON] = {
             "orders_agreed": together.orders.agreed,
             "orders_pairs": together.orders.pairs,
         }
-        which: dict[str, JSON] = {"judge": together.judge, "anchored": together.anchored}
+        judge_fields: dict[str, JSON] = {"judge": together.judge, "anchored": together.anchored}
         return {
-            "together": {**which, **orders, "calls": together.calls, "is_again": together.is_again}
+            "together": {
+                **judge_fields,
+                **orders,
+                "calls": together.calls,
+                "is_again": together.is_again,
+            }
         }
 
-    async def packed(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> bytes:
+    async def pack(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> bytes:
         """Return `data` as JSON; a group of many tokens is packed in a thread."""
         if sum(rollout.sequence.length for rollout in self.rollouts) < _TOKENS_FOR_A_THREAD:
-            return packed(self.data(config, row))
-        return await asyncio.to_thread(lambda: packed(self.data(config, row)))
+            return pack_group(self.data(config, row))
+        return await asyncio.to_thread(lambda: pack_group(self.data(config, row)))
 
 
-def _in_place(
-    turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], other: float
+def _place_values(
+    turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], fill: float
 ) -> list[JSON]:
-    """A value for each token of turns that are one sequence: of the sampled ones their own, of all others `other`."""
-    values: list[JSON] = [other] * turns[-1].sequence.length
-    for turn, of_turn in zip(turns, sampled, strict=True):
-        begins = len(turn.sequence.prompt)
-        values[begins : begins + len(of_turn)] = of_turn
+    """A value for each token of turns that are one sequence: of the sampled ones their own, of all others `fill`."""
+    values: list[JSON] = [fill] * turns[-1].sequence.length
+    for turn, turn_values in zip(turns, sampled, strict=True):
+        start = len(turn.sequence.prompt)
+        values[start : start + len(turn_values)] = turn_values
     return values
 
 
-def fill_in(rewards: Sequence[float | None]) -> tuple[float, ...] | None:
+def fill_missing_scores(rewards: Sequence[float | None]) -> tuple[float, ...] | None:
     """Make scores of rewards: a missing one becomes the mean of the others.
 
     Returns:
@@ -364,16 +378,16 @@ def fill_in(rewards: Sequence[float | None]) -> tuple[float, ...] | None:
         ValueError: a reward is not finite: the rollout API takes such a score and then fails the
             trainer's next batch.
     """
-    there = [reward for reward in rewards if reward is not None]
-    if not all(math.isfinite(reward) for reward in there):
+    present = [reward for reward in rewards if reward is not None]
+    if not all(math.isfinite(reward) for reward in present):
         raise ValueError(f"a reward is not a finite number: {rewards}")
-    if not there or len(there) < min(2, len(rewards)):
+    if not present or len(present) < min(2, len(rewards)):
         return None
-    mean = exact_mean(there)
+    mean = exact_mean(present)
     return tuple(mean if reward is None else float(reward) for reward in rewards)
 
 
-def packed(group: Mapping[str, JSON]) -> bytes:
+def pack_group(group: Mapping[str, JSON]) -> bytes:
     """Return the same JSON as `wire.dumps`, made in pieces: in a thread, the other threads run between them."""
     fields = []
     for name, value in group.items():

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.completions import Completion, judge_completions, judged_text
+from judgegym.engine.completions import Completion, judge_completions, render_for_judge
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeKind
@@ -31,15 +31,15 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.contract import RewardsGroups, call_judge, compute_rewards, record_sample
 from judgegym.judges.core.group import GroupJudge, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
-from judgegym.judges.core.tasks import JudgeTask, first_equals
-from judgegym.llm.at_once import all_results
+from judgegym.judges.core.tasks import JudgeTask, index_first_duplicates
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
 logger = logging.getLogger(__name__)
 
-AS_GOOD_AS_THE_ANCHOR = 0.5
-_GAINS = (
+ANCHOR_SCORE = 0.5
+_FORMAT_WARNING = (
     "malformed, refused and empty completions have the reward 0.0, and judged ones have less: the "
     "policy gains by "
     "breaking the format. Set --env.invalid_thinking_reward to the lowest reward, such as -1.0"
@@ -125,7 +125,7 @@ async def judge_row_completions(
         rollouts: the completions of each, one a turn.
         broken_off: the numbers of those that a failure has ended, with the reason.
     """
-    config, together = env.config, None
+    config, comparison = env.config, None
     scored: Sequence[float | None]
     if env.group_judge is None:
         judgments = await judge_each(env, task, rollouts, broken_off)
@@ -134,7 +134,7 @@ async def judge_row_completions(
         )
     else:
         shown = env.group_case(task)
-        judgments, together = await judge_together(
+        judgments, comparison = await judge_together(
             env.group_judge, config.group_judge, shown, rollouts, broken_off
         )
         scores = [judgment.score for judgment in judgments if judgment.score is not None]
@@ -144,18 +144,20 @@ async def judge_row_completions(
             else [2.0 * score - 1.0 for score in scores]
         )
     rewards = iter(scored)
-    given = {Status.INVALID_COMPLETION: config.invalid_thinking_reward}
-    of_each = [
-        next(rewards) if each.status is Status.OK else given.get(each.status) for each in judgments
+    fixed_rewards = {Status.INVALID_COMPLETION: config.invalid_thinking_reward}
+    all_rewards = [
+        next(rewards) if each.status is Status.OK else fixed_rewards.get(each.status)
+        for each in judgments
     ]
     has_malformed = any(each.status is Status.INVALID_COMPLETION for each in judgments)
     is_usual = has_malformed and "invalid_thinking_reward" not in config.model_fields_set
     if (
         is_usual
-        and min(reward for reward in of_each if reward is not None) < config.invalid_thinking_reward
+        and min(reward for reward in all_rewards if reward is not None)
+        < config.invalid_thinking_reward
     ):
-        env.warn_once(logger, _GAINS)
-    return judgments, tuple(of_each), together
+        env.warn_once(logger, _FORMAT_WARNING)
+    return judgments, tuple(all_rewards), comparison
 
 
 async def judge_each(
@@ -180,19 +182,23 @@ async def judge_each(
             again = await ask(partial(call_judge, env, earlier=first), task, rollouts[number])
         return first if again is first else replace(again, calls=(*first.calls, *again.calls))
 
-    firsts = first_equals([(*said, broken_off.get(number)) for number, said in enumerate(rollouts)])
+    firsts = index_first_duplicates(
+        [(*completions, broken_off.get(number)) for number, completions in enumerate(rollouts)]
+    )
     distinct = sorted(set(firsts))
-    each = await all_results(map(judge_twice, distinct))
+    distinct_judgments = await gather_results(map(judge_twice, distinct))
     if isinstance(env, LevelsScores):
-        each = [*await env.level(task, [rollouts[number] for number in distinct], each)]
-    judged = dict(zip(distinct, each, strict=True))
+        distinct_judgments = [
+            *await env.level(task, [rollouts[number] for number in distinct], distinct_judgments)
+        ]
+    by_number = dict(zip(distinct, distinct_judgments, strict=True))
     return tuple(
-        judged[first] if first == number else replace(judged[first], calls=())
+        by_number[first] if first == number else replace(by_number[first], calls=())
         for number, first in enumerate(firsts)
     )
 
 
-def rewards_by_turn(
+def compute_turn_rewards(
     env: JudgedEnv[Any, Any, Any],
     rollouts: Sequence[Sequence[Completion]],
     judgments: Sequence[Judgment[Any]],
@@ -205,16 +211,16 @@ def rewards_by_turn(
     Raises:
         SettingsError: a judgment has no score of any turn (`turn_1` … in its `ScoreParts`).
     """
-    found: list[tuple[float | None, ...]] = []
+    by_turn: list[tuple[float | None, ...]] = []
     for turn in range(max(map(len, rollouts))):
         rewards: dict[int, float | None] = {}
         scored: dict[int, Judgment[Any]] = {}
-        for number, (said, judgment) in enumerate(zip(rollouts, judgments, strict=True)):
-            if judgment.status is Status.INVALID_COMPLETION and turn == len(said) - 1:
+        for number, (completions, judgment) in enumerate(zip(rollouts, judgments, strict=True)):
+            if judgment.status is Status.INVALID_COMPLETION and turn == len(completions) - 1:
                 rewards[number] = env.config.invalid_thinking_reward
-            elif judgment.status is Status.OK and turn < len(said):
+            elif judgment.status is Status.OK and turn < len(completions):
                 parts = judgment.detail.parts if isinstance(judgment.detail, ScoreParts) else {}
-                if not any(f"turn_{place}" in parts for place in range(1, len(said) + 1)):
+                if not any(f"turn_{index}" in parts for index in range(1, len(completions) + 1)):
                     raise SettingsError(
                         f"--env.reward_by: a judgment of {env.spec.name} has no score of a turn "
                         "(turn_1, …)"
@@ -222,8 +228,8 @@ def rewards_by_turn(
                 if (score := parts.get(f"turn_{turn + 1}")) is not None:
                     scored[number] = replace(judgment, score=score)
         rewards |= dict(zip(scored, compute_rewards(env, [*scored.values()]), strict=True))
-        found.append(tuple(rewards.get(number) for number in range(len(rollouts))))
-    return tuple(found)
+        by_turn.append(tuple(rewards.get(number) for number in range(len(rollouts))))
+    return tuple(by_turn)
 
 
 async def judge_together(
@@ -245,32 +251,34 @@ async def judge_together(
         broken_off: see `judge_row_completions`.
     """
     anchor = task.baseline if task.baseline and task.baseline.strip() else None
-    found = [
+    judgments = [
         Judgment[MemberDetail](None, Status.JUDGE_FAILED, explanation=broken_off[number])
         if number in broken_off
         else Judgment[MemberDetail](None, Status.INVALID_COMPLETION, explanation=fault)
-        if (fault := said[-1].unjudgeable) is not None  # the turns before it were answered
+        if (fault := completions[-1].unjudgeable) is not None  # the turns before it were answered
         else None
-        for number, said in enumerate(rollouts)
+        for number, completions in enumerate(rollouts)
     ]
-    valid = [number for number, judgment in enumerate(found) if judgment is None]
-    together = GroupComparison(kind, anchored=anchor is not None)
+    valid = [number for number, judgment in enumerate(judgments) if judgment is None]
+    comparison = GroupComparison(kind, anchored=anchor is not None)
     members: tuple[Judgment[MemberDetail], ...] = ()
-    if valid and len(valid) + together.anchored < 2:
+    if valid and len(valid) + comparison.anchored < 2:
         members = (
             Judgment(None, Status.JUDGE_FAILED, explanation="there is no other answer to compare"),
         )
-        together = replace(together, is_alone=True)
+        comparison = replace(comparison, is_alone=True)
     elif valid:
-        answers = tuple(judged_text(rollouts[number]) for number in valid)
-        compared = replace(task, responses=answers, baseline=anchor, places=tuple(valid))
-        members, together = await _judge_twice(judge, compared, together)
-    of_valid = iter(members)
-    return tuple(next(of_valid) if judgment is None else judgment for judgment in found), together
+        answers = tuple(render_for_judge(rollouts[number]) for number in valid)
+        group_task = replace(task, responses=answers, baseline=anchor, places=tuple(valid))
+        members, comparison = await _judge_twice(judge, group_task, comparison)
+    member_judgments = iter(members)
+    return tuple(
+        next(member_judgments) if judgment is None else judgment for judgment in judgments
+    ), comparison
 
 
 async def _judge_twice(
-    judge: GroupJudge, task: JudgeTask, together: GroupComparison
+    judge: GroupJudge, task: JudgeTask, comparison: GroupComparison
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
     """Return the members of the better of one or two judgments, with the calls of both in the first one."""
     with component("group"):
@@ -286,21 +294,21 @@ async def _judge_twice(
         if sum(member.score is not None for member in again.members) > scored:
             better = again
     members = [
-        replace(member, calls=tuple(calls) if place == 0 else ())
-        for place, member in enumerate(better.members)
+        replace(member, calls=tuple(calls) if index == 0 else ())
+        for index, member in enumerate(better.members)
     ]
     return tuple(members), replace(
-        together, orders=better.orders, calls=len(calls), is_again=is_again
+        comparison, orders=better.orders, calls=len(calls), is_again=is_again
     )
 
 
-def record_judged(
+def record_rollout(
     env: JudgedEnv[Any, TaskT, Any],
     metrics: MetricAggregator,
     task: TaskT,
     completions: Sequence[Completion],
     judgment: Judgment[Any],
-    together: GroupComparison | None,
+    comparison: GroupComparison | None,
 ) -> None:
     """Record the metrics of one rollout: the environment's own, or those of groups that are judged together.
 
@@ -313,10 +321,10 @@ def record_judged(
         task: the row.
         completions: what the policy answered, one a turn.
         judgment: the completion's judgment, which did not fail.
-        together: how the group was judged; `None` if each completion was judged by itself.
+        comparison: how the group was judged; `None` if each completion was judged by itself.
     """
     metrics.names = env.metric_names
-    if together is None:
+    if comparison is None:
         sample = Sample[Any](task.uid, task.category, task.question, tuple(completions))
         record_sample(
             env,
@@ -326,13 +334,13 @@ def record_judged(
         )
         return
     score = 0.0 if judgment.score is None else judgment.score
-    won = 0.5 if score == AS_GOOD_AS_THE_ANCHOR else float(score > AS_GOOD_AS_THE_ANCHOR)
-    if together.anchored:
+    won = 0.5 if score == ANCHOR_SCORE else float(score > ANCHOR_SCORE)
+    if comparison.anchored:
         metrics.mean("score_against_anchor", score)
     for suffix in (
         "",
         *([f"_{metrics.names(task.category)}"] if task.category is not None else []),
     ):
         metrics.mean(f"mean_reward{suffix}", score)
-        if together.anchored:
+        if comparison.anchored:
             metrics.mean(f"winrate{suffix}", won)

@@ -28,12 +28,12 @@ from typing import Any, TypeVar
 
 from judgegym.data.hub import find_unreachable_reason
 from judgegym.engine.completions import Conversation
-from judgegym.environments.rollouts.groups import NoTokens, TokenSequence
+from judgegym.environments.rollouts.groups import MissingTokensError, TokenSequence
 from judgegym.llm import wire
 from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
-from judgegym.llm.responses.choices import token_ids
+from judgegym.llm.responses.choices import parse_token_ids
 from judgegym.llm.wire import JSON, Message
 
 ResultT = TypeVar("ResultT")
@@ -64,15 +64,15 @@ class Retokenizer:
         try:
             return AutoTokenizer.from_pretrained(self.name)
         except (OSError, ValueError) as error:
-            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             if unreachable is not None:
-                why = (
+                reason = (
                     f"the hub cannot be reached ({unreachable}), and the tokenizer is not in the "
                     "cache"
                 )
-            place = "in the folder" if is_local else "of the name on the Hugging Face hub"
+            location = "in the folder" if is_local else "of the name on the Hugging Face hub"
             raise SettingsError(
-                f"--env.tokenizer_name: no tokenizer {place} {self.name!r}: {why}. Name the "
+                f"--env.tokenizer_name: no tokenizer {location} {self.name!r}: {reason}. Name the "
                 "tokenizer of the policy (a "
                 "hub name or a folder); an endpoint that returns token ids needs none"
             ) from error
@@ -97,7 +97,7 @@ class Retokenizer:
                     conversation, add_generation_prompt=True, tokenize=True, return_dict=False
                 )
             )
-            found = self.tokenizer(  # all at once: for a batch it lets the other threads run
+            encoded = self.tokenizer(  # all at once: for a batch it lets the other threads run
                 list(texts),
                 add_special_tokens=False,
                 return_attention_mask=False,
@@ -105,7 +105,7 @@ class Retokenizer:
             )["input_ids"]
             return [
                 TokenSequence(prompt, (*ids, self.turn_end_token) if ended else tuple(ids), None)
-                for ids, ended in zip(found, stopped, strict=True)
+                for ids, ended in zip(encoded, stopped, strict=True)
             ]
 
         return await self._in_thread(tokenize)
@@ -131,13 +131,13 @@ class Retokenizer:
         return await self._in_thread(decode)
 
     @property
-    def is_at_hand(self) -> bool:
+    def is_available(self) -> bool:
         """Whether the tokenizer is loaded or in a folder, so that none is looked for at the hub."""
         return "tokenizer" in vars(self) or Path(self.name).exists()
 
-    async def decode_at_hand(self, token: int) -> str | None:
+    async def decode_if_available(self, token: int) -> str | None:
         """Return the text of a token; `None` if the tokenizer is not at hand."""
-        return (await self.decode([[token]]))[0] if self.is_at_hand else None
+        return (await self.decode([[token]]))[0] if self.is_available else None
 
     async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -171,7 +171,7 @@ class Retokenizer:
         return int(self.tokenizer.eos_token_id)
 
 
-_PROMPTS_KEPT = 1024
+_MAX_PROMPTS = 1024
 
 _NEUTRAL: Mapping[str, float] = {
     "top_k": 0,
@@ -201,7 +201,7 @@ class LlamaCpp:
         self._flights: SingleFlight[tuple[int, ...]] = SingleFlight()
         self._prompts: OrderedDict[str, tuple[int, ...]] = OrderedDict()
 
-    async def prompt(self, conversation: Conversation, counted: int) -> tuple[int, ...]:
+    async def fetch_prompt_ids(self, conversation: Conversation, counted: int) -> tuple[int, ...]:
         """Return the token ids of a conversation's prompt.
 
         Args:
@@ -214,7 +214,7 @@ class LlamaCpp:
             EndpointError: it never answered.
         """
         if not counted:
-            raise NoTokens(
+            raise MissingTokensError(
                 "the endpoint does not count the tokens of a prompt: which ones it has answered is "
                 "not known"
             )
@@ -225,51 +225,51 @@ class LlamaCpp:
         if (
             len(ids) != counted
         ):  # of those that are kept also if the server makes another prompt since it was restarted
-            ids = await self._asked(key, conversation)
+            ids = await self._fetch_shared(key, conversation)
             self._prompts[key] = ids
         self._prompts.move_to_end(key)
-        if len(self._prompts) > _PROMPTS_KEPT:
+        if len(self._prompts) > _MAX_PROMPTS:
             self._prompts.popitem(last=False)
         if len(ids) != counted:
-            raise NoTokens(
+            raise MissingTokensError(
                 f"the endpoint counted {counted} tokens of a prompt in its answer, and "
                 "/apply-template and /tokenize "
                 f"make {len(ids)} of the same conversation: which ones it has answered is not known"
             )
         return ids
 
-    async def _asked(self, key: str, conversation: Conversation) -> tuple[int, ...]:
+    async def _fetch_shared(self, key: str, conversation: Conversation) -> tuple[int, ...]:
         """Ask for the tokens of a conversation, once for all groups that ask at the same time."""
         try:
-            ids, _ = await self._flights.run(key, partial(self._tokenized, conversation))
+            ids, _ = await self._flights.run(key, partial(self._tokenize, conversation))
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED:
                 raise error.make_shared_error() from error
-            raise NoTokens(
+            raise MissingTokensError(
                 "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and "
                 "/tokenize are not "
                 f"beside it: {error}"
             ) from error
         return ids
 
-    async def _tokenized(self, conversation: Conversation) -> tuple[int, ...]:
+    async def _tokenize(self, conversation: Conversation) -> tuple[int, ...]:
         # The fields of the chat request: some, such as chat_template_kwargs, change the prompt.
         body: dict[str, JSON] = {
             **self._client.settings.extra_body,
             "messages": wire.messages_json(conversation),
         }
-        text = wire.lookup(await self._client.beside("/apply-template", body), "prompt")
+        text = wire.lookup(await self._client.request_json("/apply-template", body), "prompt")
         if not isinstance(text, str):
-            raise NoTokens("/apply-template returns no prompt")
-        tokens = await self._client.beside(
+            raise MissingTokensError("/apply-template returns no prompt")
+        tokens = await self._client.request_json(
             "/tokenize", {"content": text, "add_special": True, "parse_special": True}
         )
-        ids = token_ids(wire.lookup(tokens, "tokens"))
+        ids = parse_token_ids(wire.lookup(tokens, "tokens"))
         if ids is None:
-            raise NoTokens("/tokenize returns no token ids")
+            raise MissingTokensError("/tokenize returns no token ids")
         return ids
 
-    async def misfit(self, temperature: float) -> str | None:
+    async def find_logprob_mismatch(self, temperature: float) -> str | None:
         """Return why the logprobs are not those of what is sampled from, and what mends it; `None` if they are.
 
         The server's logprobs are of all tokens at temperature 1, before any sampler; a trainer's
@@ -278,7 +278,7 @@ class LlamaCpp:
         extra = self._client.settings.extra_body
         try:
             props = wire.lookup(
-                await self._client.beside("/props"), "default_generation_settings.params"
+                await self._client.request_json("/props"), "default_generation_settings.params"
             )
         except (
             EndpointError
@@ -286,18 +286,18 @@ class LlamaCpp:
             props = None
         used = {**_DEFAULTS, **(props if isinstance(props, Mapping) else {}), **extra}
         cut = {name: value for name, value in _NEUTRAL.items() if used.get(name) != value}
-        mends = []
+        remedies = []
         if cut:
-            mends.append(f"--openai.extra_body='{wire.dumps({**extra, **cut}).decode()}'")
+            remedies.append(f"--openai.extra_body='{wire.dumps({**extra, **cut}).decode()}'")
         if temperature != 1:
-            mends.append("--env.rollout_temperature=1")
-        bound = [name for name in _CONSTRAINTS if extra.get(name)]
-        if bound:
-            mends.append(f"an --openai.extra_body without {', '.join(bound)}")
-        if not mends:
+            remedies.append("--env.rollout_temperature=1")
+        constraints = [name for name in _CONSTRAINTS if extra.get(name)]
+        if constraints:
+            remedies.append(f"an --openai.extra_body without {', '.join(constraints)}")
+        if not remedies:
             return None
         return (
             "llama.cpp's logprobs are of all tokens at temperature 1, and the policy is sampled "
             "otherwise, so a "
-            f"trainer's importance ratio is wrong; set {' and '.join(mends)}"
+            f"trainer's importance ratio is wrong; set {' and '.join(remedies)}"
         )

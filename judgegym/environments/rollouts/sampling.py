@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.completions import Conversation, continued
+from judgegym.engine.completions import Conversation, continue_conversation
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.contract import make_conversations
 from judgegym.environments.rollouts.groups import JudgedGroup, Rollout
-from judgegym.environments.rollouts.judging import judge_row_completions, rewards_by_turn
-from judgegym.environments.simulated_user import user_calls
+from judgegym.environments.rollouts.judging import compute_turn_rewards, judge_row_completions
+from judgegym.environments.simulated_user import collect_user_calls
 from judgegym.judges.core.judgment import CallRun
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import EndpointError, JudgeGymError, UserError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import Message
@@ -42,9 +42,9 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
     """
     conversations = make_conversations(env, task, trains=True)
     rollouts, run = await sample(conversations[0], env.config.group_size)
-    with user_calls() as of_users:
+    with collect_user_calls() as of_users:
         if len(conversations) == 1:
-            ends = await all_results(
+            ends = await gather_results(
                 _converse(env, sample, task, conversations[0], first, number)
                 for number, first in enumerate(rollouts)
             )
@@ -52,12 +52,16 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
                 [rollout for rollout, _ in ends],
                 _add_turns(run, [runs for _, runs in ends]),
             )
-    said = [rollout.completions for rollout in rollouts]
+    completions = [rollout.completions for rollout in rollouts]
     failures = {
         number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None
     }
-    judgments, rewards, together = await judge_row_completions(env, task, said, failures)
-    by_turn = rewards_by_turn(env, said, judgments) if env.config.reward_by == "turn" else None
+    judgments, rewards, together = await judge_row_completions(env, task, completions, failures)
+    by_turn = (
+        compute_turn_rewards(env, completions, judgments)
+        if env.config.reward_by == "turn"
+        else None
+    )
     users = tuple(of_users)
     return JudgedGroup(
         conversations[0],
@@ -83,16 +87,19 @@ async def _converse(
     runs: list[CallRun] = []
     try:
         while rollout.completion.unjudgeable is None:
-            said = rollout.completions
-            with component(f"conversation_{number}"), component(f"turn_{len(said)}"):
-                follow_up = await env.follow_up(task, said)
+            completions = rollout.completions
+            with component(f"conversation_{number}"), component(f"turn_{len(completions)}"):
+                follow_up = await env.follow_up(task, completions)
                 if follow_up is None:
                     break
-                asked = [*continued(conversation, said), Message(role="user", content=follow_up)]
-                (turn,), run = await sample(asked, 1)
+                messages = [
+                    *continue_conversation(conversation, completions),
+                    Message(role="user", content=follow_up),
+                ]
+                (turn,), run = await sample(messages, 1)
             runs.append(run)
-            answered = replace(turn.completion, follow_up=follow_up)
-            rollout = replace(turn, completion=answered, earlier=rollout.turns)
+            completion = replace(turn.completion, follow_up=follow_up)
+            rollout = replace(turn, completion=completion, earlier=rollout.turns)
     except JudgeGymError as error:  # of the policy, or of whoever plays the user
         if isinstance(error, UserError):
             raise
@@ -104,7 +111,7 @@ async def _converse(
 
 def _add_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
     """Return what a group's requests have cost together; the slowest rollout's turns are waited for."""
-    runs = [run for of_rollout in later for run in of_rollout]
+    runs = [run for rollout_runs in later for run in rollout_runs]
     latency = max((sum(run.latency_s for run in of_rollout) for of_rollout in later), default=0.0)
     usage = sum((run.usage for run in runs), first.usage)
     return CallRun(

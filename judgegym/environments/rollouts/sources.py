@@ -17,40 +17,40 @@ from typing import Any, Literal
 from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.environments.rollouts.groups import (
-    NoTokens,
+    MissingTokensError,
     Rollout,
     RolloutSource,
     TokenSequence,
-    token_fault,
+    find_token_fault,
 )
 from judgegym.environments.rollouts.retokenize import LlamaCpp, Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.types import ChatResponse
-from judgegym.llm.urls import same_host
+from judgegym.llm.urls import have_same_host
 from judgegym.llm.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)
 
-_WITHOUT_TOKEN_IDS = "https://api.openai.com"
-_RETOKENIZED = (
+_OPENAI_URL = "https://api.openai.com"
+_RETOKENIZE_WARNING = (
     "%s: tokens come from the chat template applied to the text. There are no logprobs, which "
     "trainers with an "
     "importance ratio refuse, and the tokens may differ from the sampled ones"
 )
-WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
+TOKEN_FIELDS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 """The fields by which an endpoint is asked for the tokens of a rollout."""
-_OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
+_LLAMA_CPP_FIELDS: Mapping[str, JSON] = {"top_logprobs": 1}
 """For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
-_TAKES_TEXT = "--env.token_source=retokenize takes the tokens of the text"
+_RETOKENIZE_HINT = "--env.token_source=retokenize takes the tokens of the text"
 _NO_TOKENS = "the endpoint returned no token ids with logprobs"
-_REFUSED = (
+_REFUSED_MESSAGE = (
     "a completion was refused, and came without the tokens that were sampled: there is nothing of "
     "it to train, and its "
     "group is dropped"
 )
-_MOST_UNUSABLE = 3
+_MAX_UNUSABLE = 3
 """So many answers with tokens of which none can be used, before any that can, are the endpoint's way."""
 _NAME = "policy"
 
@@ -94,16 +94,18 @@ def open_source(
         )
     if settled is None and openai.api != "openai":
         settled = "retokenize"
-        logger.warning(_RETOKENIZED, f"openai.api={openai.api} returns no token ids and logprobs")
-    elif settled is None and same_host(",".join(openai.urls), _WITHOUT_TOKEN_IDS):
+        logger.warning(
+            _RETOKENIZE_WARNING, f"openai.api={openai.api} returns no token ids and logprobs"
+        )
+    elif settled is None and have_same_host(",".join(openai.urls), _OPENAI_URL):
         settled = "retokenize"
-        logger.warning(_RETOKENIZED, f"{_WITHOUT_TOKEN_IDS} returns no token ids and logprobs")
+        logger.warning(_RETOKENIZE_WARNING, f"{_OPENAI_URL} returns no token ids and logprobs")
     if settled == "retokenize":
         _ = retokenizer.tokenizer  # report an error in its name before the first call
     return ChatSource(clients.open("policy", chat_settings), config, retokenizer, settled=settled)
 
 
-class _UnusableTokens(NoTokens):
+class _UnusableTokens(MissingTokensError):
     """There are tokens, but those of a completion cannot be trained on."""
 
 
@@ -114,7 +116,7 @@ class ChatSource:
     whole run, unless all
     of it is refused: the endpoint gives tokens if it gives usable ones of any completion, and none
     if it gives none at all. One without usable tokens costs its group, also the first one; where
-    the first `_MOST_UNUSABLE` answers have usable ones of no completion, the run takes those of the
+    the first `_MAX_UNUSABLE` answers have usable ones of no completion, the run takes those of the
     text. An answer with the tokens of its completions alone is taken for one of llama.cpp's server.
     Each completion is then asked for by itself: the server counts the tokens of one completion
     only, takes no more than its slots at once, and leaves tokens out
@@ -154,13 +156,13 @@ class ChatSource:
 
     async def decode(self, token: int) -> str | None:
         """See `RolloutSource`."""
-        return await self._retokenizer.decode_at_hand(token)
+        return await self._retokenizer.decode_if_available(token)
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """See `RolloutSource`."""
         answer = await self._ask(conversation, n)
-        sequences = await self._own_sequences(conversation, answer)
-        texts = [assistant_text(choice) for choice in answer.choices]
+        sequences = await self._endpoint_sequences(conversation, answer)
+        texts = [format_assistant_turn(choice) for choice in answer.choices]
         if sequences is None:
             stopped = [choice.state == "whole" for choice in answer.choices]
             sequences = await self._retokenizer.sequences(conversation, texts, stopped=stopped)
@@ -170,7 +172,7 @@ class ChatSource:
         ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
-    async def _own_sequences(
+    async def _endpoint_sequences(
         self, conversation: Conversation, answer: ChatResponse
     ) -> list[TokenSequence] | None:
         """Return the endpoint's own tokens; `None` if the run takes those of the text.
@@ -181,17 +183,17 @@ class ChatSource:
         if self._settled == "retokenize":
             return None
         try:
-            sequences = await self._sequences(conversation, answer)
-        except NoTokens as error:
+            sequences = await self._read_sequences(conversation, answer)
+        except MissingTokensError as error:
             if _has_only_tokenless_refusals(answer):
                 if self._may_lack_tokens(answer):
                     return None
-                raise NoTokens(_REFUSED) from error
+                raise MissingTokensError(_REFUSED_MESSAGE) from error
             if self._settled == "chat":
-                raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
+                raise MissingTokensError(f"{error}; {_RETOKENIZE_HINT}") from error
             if self._settled is None and isinstance(error, _UnusableTokens):
                 self._unusable += 1
-                if self._unusable < _MOST_UNUSABLE:
+                if self._unusable < _MAX_UNUSABLE:
                     raise
             self._settle("retokenize", str(error))
             return None
@@ -215,7 +217,7 @@ class ChatSource:
             return False
         return True
 
-    async def _sequences(
+    async def _read_sequences(
         self, conversation: Conversation, answer: ChatResponse
     ) -> list[TokenSequence]:
         """Return the tokens of all choices; settle that the endpoint gives tokens if it gives usable ones of any.
@@ -227,12 +229,12 @@ class ChatSource:
             choice.token_ids is not None and choice.logprobs is not None
             for choice in answer.choices
         ):
-            raise NoTokens(_NO_TOKENS)
+            raise MissingTokensError(_NO_TOKENS)
         prompt = answer.prompt_token_ids
         if prompt is None:
-            prompt = await self._llama_cpp.prompt(conversation, answer.prompt_tokens)
-            await self._met_llama_cpp()
-        faults = [token_fault(choice.token_ids, choice.logprobs) for choice in answer.choices]
+            prompt = await self._llama_cpp.fetch_prompt_ids(conversation, answer.prompt_tokens)
+            await self._note_llama_cpp()
+        faults = [find_token_fault(choice.token_ids, choice.logprobs) for choice in answer.choices]
         if None in faults:
             self._settle("chat")
         for fault in faults:
@@ -243,13 +245,13 @@ class ChatSource:
             for each in answer.choices
         ]
 
-    async def _met_llama_cpp(self) -> None:
+    async def _note_llama_cpp(self) -> None:
         """Ask for each completion by itself from now on, and warn if the logprobs are not of what is sampled from."""
         if self._is_llama_cpp:
             return
         self._is_llama_cpp = True
         logger.info("the ids of prompts are those of llama.cpp's /apply-template and /tokenize")
-        warning = await self._llama_cpp.misfit(self._config.rollout_temperature)
+        warning = await self._llama_cpp.find_logprob_mismatch(self._config.rollout_temperature)
         if warning is not None:
             logger.warning("%s", warning)
 
@@ -258,14 +260,14 @@ class ChatSource:
         if not self._asks_for_tokens(conversation):
             return await plain()
         try:
-            unkeyed = _OF_LLAMA_CPP if self._is_llama_cpp else None
-            return await plain(extra=WITH_TOKENS, singly=self._is_llama_cpp, unkeyed=unkeyed)
+            unkeyed = _LLAMA_CPP_FIELDS if self._is_llama_cpp else None
+            return await plain(extra=TOKEN_FIELDS, singly=self._is_llama_cpp, unkeyed=unkeyed)
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED:
                 raise
             if self._settled == "chat":
-                if any(field in error.answer for field in WITH_TOKENS):
-                    raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
+                if any(field in error.answer for field in TOKEN_FIELDS):
+                    raise MissingTokensError(f"{error}; {_RETOKENIZE_HINT}") from error
                 raise
             # An endpoint that does not know the two fields refuses the request; a second refusal
             # has another reason.
@@ -282,25 +284,25 @@ class ChatSource:
     def _asks_for_tokens(self, conversation: Conversation) -> bool:
         """Return whether the request has the fields for tokens; one that an earlier run has recorded, as it had."""
         if self._is_auto:
-            holds = partial(self._client.holds, conversation, **self._request)
-            if holds(extra=WITH_TOKENS):
+            has_recorded = partial(self._client.holds, conversation, **self._request)
+            if has_recorded(extra=TOKEN_FIELDS):
                 return True
-            if self._settled is None and holds():
+            if self._settled is None and has_recorded():
                 self._settle("retokenize", "the endpoint gave no usable ones when the run began")
         return self._settled != "retokenize"
 
-    def _settle(self, source: Literal["chat", "retokenize"], why: str = "") -> None:
+    def _settle(self, source: Literal["chat", "retokenize"], reason: str = "") -> None:
         if self._settled is not None:
             return
         self._settled = source
         if source == "chat":
             logger.info("tokens and logprobs are the endpoint's own")
         else:
-            logger.warning(_RETOKENIZED, why)
+            logger.warning(_RETOKENIZE_WARNING, reason)
             _ = self._retokenizer.tokenizer  # one error for all groups; it ends the run
 
 
-def assistant_text(choice: Choice) -> str:
+def format_assistant_turn(choice: Choice) -> str:
     """Return the whole turn; reasoning from a field of its own is put back into its tags."""
     if choice.reasoning is None:
         return choice.text
@@ -309,5 +311,5 @@ def assistant_text(choice: Choice) -> str:
 
 def _has_only_tokenless_refusals(answer: ChatResponse) -> bool:
     """Whether the only completions without tokens are refused ones, which says nothing of the endpoint."""
-    without = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
-    return bool(without) and all(choice.state == "refused" for choice in without)
+    tokenless = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
+    return bool(tokenless) and all(choice.state == "refused" for choice in tokenless)

@@ -20,17 +20,17 @@ from judgegym.engine.completions import Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.environments.rollouts.groups import (
     MASKED,
-    NoTokens,
+    MissingTokensError,
     Rollout,
     TokenSequence,
-    token_fault,
+    find_token_fault,
 )
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.ledger import CallInProgress, RequestRecord
 from judgegym.llm.reachability import Reachability
-from judgegym.llm.responses.outcome import checked, find_exception_kind, find_status_kind
+from judgegym.llm.responses.outcome import check_choice, find_exception_kind, find_status_kind
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, Replica
 from judgegym.llm.usage import Usage
@@ -39,7 +39,7 @@ from judgegym.llm.wire import JSON, Choice
 logger = logging.getLogger(__name__)
 
 
-def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServerConfig]:
+def make_server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServerConfig]:
     """Return the policy's servers as Atropos declares them; without its health checks, which cost completions."""
     return [
         APIServerConfig(
@@ -65,29 +65,29 @@ class TokenServer:
     ) -> None:
         """Build Atropos' server manager."""
         chat = settings.chat_settings(config, max_concurrency=1)
-        self._manager = ServerManager(server_configs(settings, config))
+        self._manager = ServerManager(make_server_configs(settings, config))
         self._config = config
         self._retokenizer = retokenizer
         self._replicas = [Replica(endpoint) for endpoint in chat.endpoints]
         self._retries = RetryPolicy(chat.max_retries, chat.retry_delay_s, chat.deadline_s)
-        self._presence = Reachability(self._replicas, chat)
-        self._endpoint, self._model = chat.endpoints[0].shown, chat.endpoints[0].model
+        self._reachability = Reachability(self._replicas, chat)
+        self._endpoint, self._model = chat.endpoints[0].redacted_url, chat.endpoints[0].model
         self._rules = chat.finish_rules
 
     @property
     def waiting(self) -> str | None:
         """See `RolloutSource`."""
-        return self._presence.waiting
+        return self._reachability.waiting
 
     def rescale(self, share: float) -> None:
         """Do nothing: Atropos' servers have limits of their own."""
 
     async def decode(self, token: int) -> str | None:
         """See `RolloutSource`."""
-        return await self._retokenizer.decode_at_hand(token)
+        return await self._retokenizer.decode_if_available(token)
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
-        """See `RolloutSource`; raise `NoTokens` if the numbers of ids and logprobs differ."""
+        """See `RolloutSource`; raise `MissingTokensError` if the numbers of ids and logprobs differ."""
         parameters: dict[str, JSON] = {"temperature": self._config.rollout_temperature}
         if self._config.train_max_tokens:
             parameters["max_tokens"] = self._config.train_max_tokens
@@ -96,9 +96,9 @@ class TokenServer:
             await call.ask(
                 lambda record: self._ask(conversation, n, parameters, record), keep=_has_logprobs
             )
-        (answer,) = call.answers
+        (answer,) = call.responses
         rollouts = [
-            self._rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices
+            self._make_rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices
         ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
@@ -118,8 +118,8 @@ class TokenServer:
         started, away, failures, broken = time.monotonic(), 0.0, 0, 0
         prompt, choices = tuple[int, ...](), list[Choice]()
         while len(choices) < n:
-            if not self._presence.is_any_there:
-                away += await self._presence.wait()
+            if not self._reachability.is_any_reachable:
+                away += await self._reachability.wait()
             try:
                 prompt, more = await self._attempt(
                     conversation, n - len(choices), parameters, record
@@ -129,9 +129,9 @@ class TokenServer:
                 failures += 1
                 broken += error.kind is FailureKind.BROKEN
                 error.attempts = failures
-                if error.kind is FailureKind.AWAY:
+                if error.kind is FailureKind.UNREACHABLE:
                     for replica in self._replicas:
-                        self._presence.lost(replica, error)
+                        self._reachability.note_unreachable(replica, error)
                     continue
                 elapsed = time.monotonic() - started - away
                 pause = self._retries.pause(
@@ -165,28 +165,28 @@ class TokenServer:
         """
         if record.row is not None:
             await record.row.ready()
-        record.leaves()
+        record.note_sent()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:
                 answer = await managed.chat_completion(
                     messages=list(conversation), n=n, **parameters
                 )
             except Exception as error:  # Atropos' retries raise whatever the last attempt raised
-                raise self._failure(_innermost(error)) from error
+                raise self._convert_error(_unwrap_error(error)) from error
             nodes = managed.get_state()["nodes"]
         for replica in self._replicas:
-            replica.reached()
-        found = [
-            checked(_choice(choice, node), self._rules)
+            replica.note_outcome()
+        results = [
+            check_choice(_convert_choice(choice, node), self._rules)
             for choice, node in zip(answer.choices, nodes, strict=True)
         ]
-        choices = [choice for choice in found if isinstance(choice, Choice)]
+        choices = [choice for choice in results if isinstance(choice, Choice)]
         if not choices:
-            problem = "no completion" if not found else str(found[0])
+            problem = "no completion" if not results else str(results[0])
             raise EndpointError(FailureKind.BROKEN, endpoint=self._endpoint, answer=problem)
         return tuple(nodes[0].tokens[: _prompt_length(nodes[0])]), choices
 
-    def _failure(self, error: BaseException) -> EndpointError:
+    def _convert_error(self, error: BaseException) -> EndpointError:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = find_exception_kind(error) if status is None else find_status_kind(status)
@@ -199,10 +199,10 @@ class TokenServer:
             problem = replica.redact(problem)
         return EndpointError(kind, endpoint=self._endpoint, status=status, answer=problem)
 
-    def _rollout(self, choice: Choice, prompt: tuple[int, ...]) -> Rollout:
+    def _make_rollout(self, choice: Choice, prompt: tuple[int, ...]) -> Rollout:
         completion, logprobs = choice.token_ids or (), choice.logprobs or ()
-        if (fault := token_fault(completion, logprobs)) is not None:
-            raise NoTokens(f"{self._endpoint}: {fault}")
+        if (fault := find_token_fault(completion, logprobs)) is not None:
+            raise MissingTokensError(f"{self._endpoint}: {fault}")
         return Rollout(
             read_completion(choice, self._config),
             TokenSequence(prompt, completion, logprobs),
@@ -210,7 +210,7 @@ class TokenServer:
         )
 
 
-def _choice(choice: Any, node: Any) -> Choice:
+def _convert_choice(choice: Any, node: Any) -> Choice:
     """A choice of Atropos' client with the tokens of its node."""
     start = _prompt_length(node)
     return Choice(
@@ -223,15 +223,15 @@ def _choice(choice: Any, node: Any) -> Choice:
 
 def _has_logprobs(choice: Choice) -> bool:
     """Whether each token has its logprob; Atropos fills missing ones with 1.0, which is none."""
-    return token_fault(choice.token_ids, choice.logprobs) is None
+    return find_token_fault(choice.token_ids, choice.logprobs) is None
 
 
 def _prompt_length(node: Any) -> int:
     return sum(1 for token in node.masked_tokens if token == MASKED)
 
 
-def _innermost(error: BaseException) -> BaseException:
+def _unwrap_error(error: BaseException) -> BaseException:
     """Return the error inside tenacity's wrappers."""
     last = getattr(error, "last_attempt", None)
     cause = last.exception() if last is not None else None
-    return _innermost(cause) if cause is not None else error
+    return _unwrap_error(cause) if cause is not None else error

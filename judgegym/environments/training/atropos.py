@@ -22,7 +22,7 @@ from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_durin
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
-from judgegym.environments.rollouts.token_server import server_configs
+from judgegym.environments.rollouts.token_server import make_server_configs
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
@@ -31,7 +31,7 @@ from judgegym.llm.wire import JSON
 
 # They shape the requests of Atropos' clients, which are not used; our own clients read them from
 # our settings.
-_OURS_ALONE = {
+_OWN_SETTINGS = {
     "thinking_mode",
     "custom_thinking_prompt",
     "reasoning_effort",
@@ -51,12 +51,14 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
                 server type.
         """
         config, settings = env.config, env.settings
-        names = (BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()) - _OURS_ALONE
+        names = (
+            BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()
+        ) - _OWN_SETTINGS
         values = {
             **{name: getattr(config, name) for name in names},
             "tokenizer_name": settings.tokenizer,
         }
-        super().__init__(BaseEnvConfig(**values), server_configs(settings.openai, config))
+        super().__init__(BaseEnvConfig(**values), make_server_configs(settings.openai, config))
         self.name = env.spec.name
         self.config.wandb_name = config.wandb_name or env.spec.name
         self._env = env
@@ -66,9 +68,9 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._sampler: EpochSampler[Any] = EpochSampler(
             load_tasks(env, "train"), config.seed, RowWeights.from_config(config)
         )
-        self._pipeline.watch = self._watch
+        self._pipeline.on_group = self._watch
         self._evaluation: Evaluation[Any, Any] | None = None
-        self._evaluated: dict[str, float | int] = {}
+        self._eval_values: dict[str, float | int] = {}
 
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Tell the sampler whether the row of a judged group has a signal."""
@@ -101,13 +103,13 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         if self._evaluation is None:
             self._evaluation = Evaluation(self._env)
         metrics = await evaluate_during_training(self._evaluation, self.curr_step)
-        self._evaluated |= {**metrics.values, "eval/step": self.curr_step}
+        self._eval_values |= {**metrics.values, "eval/step": self.curr_step}
 
     async def wandb_log(self, wandb_metrics: dict[str, Any] | None = None) -> None:
         """Log the metrics since the last call, together with Atropos' own."""
         values = self._metrics.flush(max_token_len=self.max_token_len).values
-        evaluated, self._evaluated = self._evaluated, {}
-        await super().wandb_log({**values, **evaluated, **(wandb_metrics or {})})
+        eval_values, self._eval_values = self._eval_values, {}
+        await super().wandb_log({**values, **eval_values, **(wandb_metrics or {})})
 
     def save_checkpoint(self, step: int, data: Mapping[str, JSON] | None = None) -> None:
         """Save the state of the sampler, too."""

@@ -26,19 +26,19 @@ from judgegym.environments.training.rollout_api import (
     Registration,
     RolloutApi,
     TrainerLimits,
-    insist,
+    call_with_retries,
 )
 from judgegym.llm.errors import JudgeGymError, SettingsError
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
-_DOES_NOT_KNOW_US = 500
+_UNKNOWN_ENV_STATUS = 500
 """What the API answers of an environment it does not know; something between it and us says 502, 503 or 504."""
-_MARKS = 2**24
+_MARK_COUNT = 2**24
 _MARK = 2.0**-43  # all marks are below two millionths of the weight
 _TOLERANCE = 2.0**-46  # of a quotient of two shares: rounding makes less, two marks more
-_LEAST_SHARE = 0.01  # the API gives smaller shares as this
+_MIN_SHARE = 0.01  # the API gives smaller shares as this
 
 
 class Membership:
@@ -54,19 +54,19 @@ class Membership:
         self._api = api
         self._config = config
         self._name = name
-        self._weight = config.inference_weight * (1 + (1 + secrets.randbelow(_MARKS)) * _MARK)
-        self._held: Registration | None = None
+        self._weight = config.inference_weight * (1 + (1 + secrets.randbelow(_MARK_COUNT)) * _MARK)
+        self._registration: Registration | None = None
         self._pending: Registration | None = None
-        self._found: Registration | None = None
-        self._answer_lost = False
+        self._confirmed: Registration | None = None
+        self._response_lost = False
         self._suspects: list[int] = []
         self._registering: asyncio.Task[Registration | None] | None = None
 
     def forget(self) -> None:
         """Take note that the API has forgotten everything."""
-        if self._held is not None:
-            self._restarted()
-        self._pending, self._answer_lost, self._suspects = None, False, []
+        if self._registration is not None:
+            self._note_restart()
+        self._pending, self._response_lost, self._suspects = None, False, []
 
     async def settle(self) -> Registration | None:
         """Register, and return the registration that stays, once it is the only one; `None` if the API is not ready.
@@ -80,14 +80,14 @@ class Membership:
             self._pending = await asyncio.shield(self._registering)
             if self._pending is None:
                 return None
-            if self._held is not None and self._pending.env_id <= self._held.env_id:
-                self._restarted()
+            if self._registration is not None and self._pending.env_id <= self._registration.env_id:
+                self._note_restart()
             # What may be ours beside it; the API never gives a number twice.
-            held = [] if self._held is None else [self._held.env_id]
-            self._suspects = list(range(self._pending.env_id)) if self._answer_lost else held
+            suspects = [] if self._registration is None else [self._registration.env_id]
+            self._suspects = list(range(self._pending.env_id)) if self._response_lost else suspects
         pending = self._pending
         if not await self._is_known(pending):
-            self._pending, self._answer_lost = None, True
+            self._pending, self._response_lost = None, True
             raise ApiUnavailable(
                 f"{self._api.url} does not know environment {pending.env_id}, though it has given "
                 "it"
@@ -95,11 +95,16 @@ class Membership:
         while self._suspects:
             await self._examine(self._suspects[-1], pending)
             self._suspects.pop()
-        if self._found is not None:
-            await insist(partial(self._api.leave, pending.env_id))
-        stays = self._found or pending
-        self._held, self._pending, self._found, self._answer_lost = stays, None, None, False
-        return stays
+        if self._confirmed is not None:
+            await call_with_retries(partial(self._api.leave, pending.env_id))
+        registration = self._confirmed or pending
+        self._registration, self._pending, self._confirmed, self._response_lost = (
+            registration,
+            None,
+            None,
+            False,
+        )
+        return registration
 
     async def leave(self) -> None:
         """Disconnect what is registered, so that the shares of the other environments grow; try until it succeeds.
@@ -107,32 +112,32 @@ class Membership:
         A registration that is on its way when `settle` is cancelled is waited for: only its answer
         tells its number.
         """
-        if self._registering is not None and self._pending is None and self._held is None:
+        if self._registering is not None and self._pending is None and self._registration is None:
             with suppress(JudgeGymError):
                 self._pending = await self._registering
-        for registration in (self._held, self._pending):
+        for registration in (self._registration, self._pending):
             while registration is not None:
                 try:
-                    await insist(partial(self._api.leave, registration.env_id))
+                    await call_with_retries(partial(self._api.leave, registration.env_id))
                     break
                 except JudgeGymError as error:
                     logger.debug("cannot leave yet: %s", error)
                     await asyncio.sleep(_POLL_S)
-        if self._answer_lost:
+        if self._response_lost:
             logger.warning("a registration whose answer was lost may be left at %s", self._api.url)
 
     async def _register(self) -> Registration | None:
         try:
             return await self._api.register(self._name, self._weight, self._config)
         except ApiUnavailable as error:
-            self._answer_lost |= error.may_have_acted
+            self._response_lost |= error.may_have_acted
             raise
 
     async def _is_known(self, registration: Registration) -> bool:
         try:
-            await insist(partial(self._api.status, registration.env_id))
+            await call_with_retries(partial(self._api.status, registration.env_id))
         except ApiUnavailable as error:
-            if error.status != _DOES_NOT_KNOW_US:
+            if error.status != _UNKNOWN_ENV_STATUS:
                 raise
             return False
         return True
@@ -144,31 +149,32 @@ class Membership:
             ApiUnavailable: that cannot be told yet.
         """
         numbers = (pending.env_id, env_id, pending.env_id)
-        share, other, again = [
-            (await insist(partial(self._api.status, number))).weight for number in numbers
+        share, other_share, share_after = [
+            (await call_with_retries(partial(self._api.status, number))).weight
+            for number in numbers
         ]
-        if again != share:
+        if share_after != share:
             raise ApiUnavailable(f"{self._api.url}: the shares of its environments change")
-        if share <= _LEAST_SHARE or other <= _LEAST_SHARE:
+        if share <= _MIN_SHARE or other_share <= _MIN_SHARE:
             logger.warning(
                 "environment %d at %s may be ours, and may be left: its share is too small",
                 env_id,
                 self._api.url,
             )
-        is_ours = min(share, other) > _LEAST_SHARE and abs(other / share - 1) < _TOLERANCE
-        if self._held is not None and self._held.env_id == env_id:
+        is_ours = min(share, other_share) > _MIN_SHARE and abs(other_share / share - 1) < _TOLERANCE
+        if self._registration is not None and self._registration.env_id == env_id:
             if is_ours:
-                self._found = self._held
+                self._confirmed = self._registration
             else:
-                self._restarted()  # the number is somebody else's
+                self._note_restart()  # the number is somebody else's
         elif is_ours:
-            await insist(partial(self._api.leave, env_id))
+            await call_with_retries(partial(self._api.leave, env_id))
             logger.info(
                 "left the rollout API as environment %d, a double of %d", env_id, pending.env_id
             )
 
-    def _restarted(self) -> None:
-        self._held = None
+    def _note_restart(self) -> None:
+        self._registration = None
         self.epoch += 1
 
 
@@ -201,7 +207,7 @@ class TrainerConnection:
         self.trainer: TrainerLimits
         self.status: ApiStatus
         self.membership = Membership(api, config, name)
-        self._said = ""
+        self._last_message = ""
         self._has_joined = False
 
     async def join(self) -> None:
@@ -211,16 +217,16 @@ class TrainerConnection:
             SettingsError: the group size does not divide the trainer's batch size, or the URL is
                 not a rollout API.
         """
-        while not await self._is_joined():  # noqa: ASYNC110  # only the API knows when
+        while not await self._try_join():  # noqa: ASYNC110  # only the API knows when
             await asyncio.sleep(_POLL_S)
 
-    async def _is_joined(self) -> bool:
+    async def _try_join(self) -> bool:
         """Go as far as the API lets us; return whether we can send groups."""
         try:
-            trainer = await insist(self.api.trainer)
+            trainer = await call_with_retries(self.api.trainer)
             if trainer is None:
                 self.membership.forget()
-                self._say(f"waiting for a trainer to register at {self.api.url}")
+                self._log_once(f"waiting for a trainer to register at {self.api.url}")
                 return False
             if trainer.batch_size % self.config.group_size:  # the API never splits a group
                 raise SettingsError(
@@ -233,19 +239,21 @@ class TrainerConnection:
                 await prepare()
             registration = await self.membership.settle()
             if registration is None:
-                self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
+                self._log_once(
+                    f"waiting for the trainer at {self.api.url} to ask for its first batch"
+                )
                 return False
             is_back = self._has_joined and registration is self.registration
             self.registration, self.trainer, self._has_joined = registration, trainer, True
-            self._update(await insist(partial(self.api.status, registration.env_id)))
+            self._update(await call_with_retries(partial(self.api.status, registration.env_id)))
         except (ApiUnavailable, ApiRefusal) as error:
             if isinstance(error, ApiRefusal) and not self._has_joined:
                 raise SettingsError(
                     f"--env.rollout_server_url: there is no rollout API: {error}"
                 ) from error
-            self._say(f"waiting for the rollout API: {error}")
+            self._log_once(f"waiting for the rollout API: {error}")
             return False
-        self._say(
+        self._log_once(
             "the rollout API is back"
             if is_back
             else f"joined {self.api.url} as {registration.name}"
@@ -266,9 +274,9 @@ class TrainerConnection:
     async def _refresh(self) -> None:
         sent_before = self.sent_since
         try:
-            status = await insist(partial(self.api.status, self.registration.env_id))
+            status = await call_with_retries(partial(self.api.status, self.registration.env_id))
         except (ApiUnavailable, ApiRefusal) as error:
-            self._say(f"the rollout API is away: {error}")
+            self._log_once(f"the rollout API is away: {error}")
             self.joined.clear()
             return
         sent_while_asking = self.sent_since - sent_before  # the status may be older than they are
@@ -283,8 +291,8 @@ class TrainerConnection:
         self.sent_since = 0
         self.changed.set()
 
-    def _say(self, what: str) -> None:
+    def _log_once(self, message: str) -> None:
         """Log what the connection waits for, once."""
-        if what != self._said:
-            self._said = what
-            logger.info("%s", what)
+        if message != self._last_message:
+            self._last_message = message
+            logger.info("%s", message)

@@ -9,7 +9,7 @@ The API takes the groups of one post all or not at all: it checks the whole list
 without a pause. There is one post at a time, so that a counter that grew by the size of a list can
 only mean that list. Groups that are ready while a post is on its way go in the next one, within the
 limits of a list; if the API refuses a list, each of its groups is posted alone, so that only what
-is wrong is dropped. How many groups may wait is decided before they begin (`available_slots`).
+is wrong is dropped. How many groups may wait is decided before they begin (`count_available_slots`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from judgegym.environments.training.rollout_api import (
     ApiStatus,
     ApiUnavailable,
     TrainerLimits,
-    insist,
+    call_with_retries,
 )
 from judgegym.llm import wire
 from judgegym.llm.urls import split_urls
@@ -40,12 +40,12 @@ from judgegym.monitoring.pause import Pause
 logger = logging.getLogger(__name__)
 
 _GROUPS_PER_SERVER = 8  # in progress at once, unless max_num_workers says how many
-_SHARE_BESIDE_EVALUATION = 0.5  # of the workers, with eval_handling=LIMIT_TRAIN
+_EVALUATION_SHARE = 0.5  # of the workers, with eval_handling=LIMIT_TRAIN
 
 Arrival = Literal["arrived", "missing", "unknown"]
-MOST_GROUPS = 64
+MAX_GROUPS = 64
 """In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """In one post, unless its first group is larger."""
 
 
@@ -66,7 +66,7 @@ class Outbox:
         self._connection, self._pause = connection, pause
         self._last: bytes | None = None
         self._waiting: deque[tuple[tuple[bytes, ...], asyncio.Future[str | None]]] = deque()
-        self._on_its_way = 0
+        self._in_flight = 0
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_closed = False
@@ -74,7 +74,7 @@ class Outbox:
     @property
     def waiting(self) -> int:
         """Groups whose outcome is not known, those that are on their way among them; those of turns count as one."""
-        return len(self._waiting) + self._on_its_way
+        return len(self._waiting) + self._in_flight
 
     async def deliver(self, *groups: bytes) -> str | None:
         """Post a group, as JSON, or those of its turns, in one post; return why the API refuses them, or `None`.
@@ -90,17 +90,17 @@ class Outbox:
         """Post groups as they come, until `close`."""
         while await self._is_ready.wait() and not self._is_closed:
             groups = self._next_post()
-            self._on_its_way = len(groups)
+            self._in_flight = len(groups)
             self._is_idle.clear()
             try:
                 refusal = await self.post([post for posts, _ in groups for post in posts])
                 for posts, outcome in groups:
                     is_alone = refusal is None or len(groups) == 1
-                    why = refusal if is_alone else await self.post(posts)
+                    reason = refusal if is_alone else await self.post(posts)
                     if not outcome.done():  # whoever waited for it was cancelled
-                        outcome.set_result(why)
+                        outcome.set_result(reason)
             finally:
-                self._on_its_way = 0
+                self._in_flight = 0
                 self._is_idle.set()
 
     async def close(self, patience_s: float) -> None:
@@ -121,7 +121,7 @@ class Outbox:
         while self._waiting:
             posts, _ = self._waiting[0]
             count, size = count + len(posts), size + sum(map(len, posts))
-            if count > MOST_GROUPS or size > MOST_BYTES:
+            if count > MAX_GROUPS or size > MAX_BYTES:
                 break
             post.append(self._waiting.popleft())
         if not self._waiting and not self._is_closed:
@@ -137,10 +137,10 @@ class Outbox:
         connection = self._connection
         while True:
             if self._pause is not None:
-                await self._pause.over()
+                await self._pause.wait_until_open()
             await connection.joined.wait()
             try:
-                arrived = await self._arrive(groups)
+                arrived = await self._post_once(groups)
             except ApiUnavailable as error:
                 logger.info("%d groups wait for the rollout API: %s", len(groups), error)
                 connection.joined.clear()
@@ -152,7 +152,7 @@ class Outbox:
                     self._last = groups[-1]
                     return None
 
-    def say_what_is_not_known(self) -> None:
+    def log_uncertain_groups(self) -> None:
         """Log how many groups may be double, and how many may not have arrived."""
         if self.maybe_double:
             logger.warning(
@@ -162,7 +162,7 @@ class Outbox:
         if self.undecided:
             logger.warning("groups that may not have reached the trainer: %d", self.undecided)
 
-    async def _arrive(self, groups: Sequence[bytes]) -> bool:
+    async def _post_once(self, groups: Sequence[bytes]) -> bool:
         """Post groups; return whether the API has them.
 
         Raises:
@@ -171,7 +171,7 @@ class Outbox:
         """
         connection, api = self._connection, self._connection.api
         epoch, env_id = connection.membership.epoch, connection.registration.env_id
-        before = await insist(partial(api.status, env_id))
+        before = await call_with_retries(partial(api.status, env_id))
         self.is_posting = True
         try:
             await api.send(groups, env_id)
@@ -179,7 +179,7 @@ class Outbox:
             if not error.may_have_acted:
                 raise
             self.undecided += len(groups)
-            arrival = await self._find_out(groups, epoch, env_id, before)
+            arrival = await self._find_arrival(groups, epoch, env_id, before)
             self.undecided -= len(groups)
             logger.info(
                 "the answer to a post of %d groups was lost (%s): it is %s",
@@ -194,7 +194,7 @@ class Outbox:
             self.is_posting = False
         return True
 
-    async def _find_out(
+    async def _find_arrival(
         self, groups: Sequence[bytes], epoch: int, env_id: int, before: ApiStatus
     ) -> Arrival:
         """Ask the API whether it has the groups of a post, as soon as it is up.
@@ -211,7 +211,7 @@ class Outbox:
             if connection.membership.epoch != epoch:
                 return "missing"  # what the API had in its queue is gone
             try:
-                after = await insist(partial(connection.api.status, env_id))
+                after = await call_with_retries(partial(connection.api.status, env_id))
                 sizes = {
                     "group_size": connection.config.group_size,
                     "batch_size": connection.trainer.batch_size,
@@ -220,7 +220,7 @@ class Outbox:
                 if arrival != "unknown":
                     return arrival
                 return self._find_last_group(
-                    groups[-1], env_id, await insist(connection.api.latest_group)
+                    groups[-1], env_id, await call_with_retries(connection.api.latest_group)
                 )
             except (ApiUnavailable, ApiRefusal):
                 connection.joined.clear()
@@ -269,7 +269,7 @@ def _content(group: JSON) -> bytes:
     return wire.dumps([group.get("tokens"), group.get("scores")])
 
 
-def worker_slots(settings: EnvSettings[Any]) -> int:
+def count_worker_slots(settings: EnvSettings[Any]) -> int:
     """Return how many groups may be in progress at once."""
     config, openai = settings.env, settings.openai
     if config.max_num_workers != -1:
@@ -277,7 +277,7 @@ def worker_slots(settings: EnvSettings[Any]) -> int:
     return _GROUPS_PER_SERVER * (len(openai.replicas) or len(split_urls(openai.base_url)))
 
 
-def available_slots(
+def count_available_slots(
     config: EnvConfig,
     trainer: TrainerLimits,
     status: ApiStatus,
@@ -313,8 +313,9 @@ def available_slots(
         atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are
         under way.
     """
-    places: int = (
-        min(_workers(config, workers, evaluating=evaluating), 2 * workers - unsent) - in_flight
+    slots: int = (
+        min(_count_workers(config, workers, evaluating=evaluating), 2 * workers - unsent)
+        - in_flight
     )
     ours_to_come = sent_since + math.ceil((unsent + in_flight) * posts)
     queued = status.queue + ours_to_come
@@ -323,10 +324,10 @@ def available_slots(
         batches = config.max_batches_offpolicy * trainer.batch_size
         room = int(batches * (status.unallocated + reserved)) // config.group_size - queued
         if reserved:
-            own = status.own_queue + ours_to_come
-            room = max(room, math.ceil(batches * reserved / config.group_size) - own)
-        places = min(
-            places, math.ceil(room / posts)
+            own_queued = status.own_queue + ours_to_come
+            room = max(room, math.ceil(batches * reserved / config.group_size) - own_queued)
+        slots = min(
+            slots, math.ceil(room / posts)
         )  # also the turns of one group may be more than there is room for
     # One batch more than the run needs: what is queued may be others', or not fit together.
     needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
@@ -335,12 +336,12 @@ def available_slots(
     ):  # without our share no batch is made, however much of others' is queued
         own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
         needed = max(needed, own_share - status.own_queue - ours_to_come)
-    return max(0, min(places, math.ceil(needed / posts)))
+    return max(0, min(slots, math.ceil(needed / posts)))
 
 
-def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
+def _count_workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
     handling = config.eval_handling
     if not evaluating or handling == "NONE":
         return workers
-    share: float = 0.0 if handling == "STOP_TRAIN" else _SHARE_BESIDE_EVALUATION
+    share: float = 0.0 if handling == "STOP_TRAIN" else _EVALUATION_SHARE
     return int(workers * share)

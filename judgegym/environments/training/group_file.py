@@ -48,7 +48,7 @@ class GroupFile:
         self._disk = disk
         self._numbers: list[int | None] = []
         """The number of each line; `None` for a line of an earlier run, until it is written again."""
-        self._kept: dict[bytes, list[int]] = defaultdict(list)
+        self._earlier_lines: dict[bytes, list[int]] = defaultdict(list)
         try:
             path.open("ab" if resume else "xb").close()
         except OSError as error:
@@ -56,12 +56,12 @@ class GroupFile:
                 f"--env.data_path_to_save_groups: {path}: {error.strerror}"
             ) from error
         self._writer = disk.appender(path)
-        for place, (line, _) in enumerate(
+        for index, (line, _) in enumerate(
             mend_lines(path, _read_scores, ("group", "will be made again"))
         ):
             self._numbers.append(None)
-            self._kept[_digest(line.data)].append(place)
-        self.kept = len(self._numbers)
+            self._earlier_lines[_digest(line.data)].append(index)
+        self.earlier_groups = len(self._numbers)
         """How many groups of an earlier run the file had."""
 
     def write(self, number: int, group: bytes, *, is_new: bool = False) -> None:
@@ -71,9 +71,11 @@ class GroupFile:
         which may be equal.
         """
         line = group + b"\n"
-        places = self._kept.get(_digest(line)) if self._kept and not is_new else None
-        if places:
-            self._numbers[places.pop(0)] = number
+        indices = (
+            self._earlier_lines.get(_digest(line)) if self._earlier_lines and not is_new else None
+        )
+        if indices:
+            self._numbers[indices.pop(0)] = number
             return
         self._numbers.append(number)
         self._writer.append(line)
@@ -85,7 +87,7 @@ class GroupFile:
             DiskFull: the disk refused for too long.
         """
         await self._disk.ready()
-        await self._disk.retried(self.path, self._sort)
+        await self._disk.retry_until_written(self.path, self._sort)
 
     def close(self) -> None:
         """Close the file, with its groups in the order of their numbers if the disk has room for that.
@@ -110,12 +112,12 @@ class GroupFile:
         lines = [line.data for line in split_lines(self.path)]
         # The last ones are missing if the disk refused them; those without a number were made anew
         # and differ.
-        found = [
+        pairs = [
             (number, line)
             for number, line in zip(self._numbers, lines, strict=False)
             if number is not None
         ]
-        numbered = sorted(found, key=lambda pair: pair[0])
+        numbered = sorted(pairs, key=lambda pair: pair[0])
         write_atomic(self.path, b"".join(line for _, line in numbered))
         self._numbers = [number for number, _ in numbered]
 
@@ -128,15 +130,15 @@ def _digest(line: bytes) -> bytes:
     return hashlib.blake2b(line, digest_size=16).digest()
 
 
-def groups_path(named: str, *, resume: bool) -> Path:
-    """Return the file of groups of a run: the one that is resumed, or `named`.
+def resolve_groups_path(name: str, *, resume: bool) -> Path:
+    """Return the file of groups of a run: the one that is resumed, or `name`.
 
     If that or its run directory exists, `<stem>_1`, `<stem>_2`, …, as Atropos names them.
 
     Raises:
         RunDirectoryError: the file to resume has no run directory.
     """
-    free = path = Path(named).expanduser()
+    free = path = Path(name).expanduser()
     if resume:
         if path.exists() and not locate_run_directory(path).exists():
             raise RunDirectoryError(
@@ -150,7 +152,7 @@ def groups_path(named: str, *, resume: bool) -> Path:
     return free
 
 
-def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> None:
+def resolve_paths(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> None:
     """Put the places that a run uses into its settings: those that are given, or else new ones.
 
     Raises:
@@ -159,7 +161,7 @@ def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> Non
     config = settings.env
     if config.data_path_to_save_groups is not None:
         config.data_path_to_save_groups = str(
-            groups_path(config.data_path_to_save_groups, resume=settings.resume)
+            resolve_groups_path(config.data_path_to_save_groups, resume=settings.resume)
         )
     if config.data_dir_to_save_evals is None:
         groups = config.data_path_to_save_groups

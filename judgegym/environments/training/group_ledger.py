@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey, RunUsage
+from judgegym.engine.runs.ledger import CallLedger, DiskRowLedger, RowKey, RunUsage
 from judgegym.engine.runs.recorded_calls import CALLS
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
@@ -26,12 +26,12 @@ from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-LARGEST = 32 * 1024 * 1024
+COMPACT_FROM = 32 * 1024 * 1024
 """Compact the file when it is larger than this, and than twice what the groups in progress took the last time."""
 
 
 @dataclass(frozen=True, slots=True)
-class BegunGroup:
+class LedgerGroup:
     """A group that has begun, as its line in the ledger says.
 
     Attributes:
@@ -63,14 +63,14 @@ class GroupLedger(CallLedger):
             RunDirectoryError: it cannot be read.
         """
         self._keep = keep
-        self._in_progress: dict[int, BegunGroup] = {}
+        self._in_progress: dict[int, LedgerGroup] = {}
         self._last_group = 0
         self._step: int | None = None
         """The latest step that the ledger knows of."""
-        self._place: tuple[int, int] | None = None
+        self._sampler_position: tuple[int, int] | None = None
         """The sampler's epoch and position when the latest group began."""
         self._is_same_step = False
-        self._limit = LARGEST
+        self._limit = COMPACT_FROM
         self.budget: Budget | None = None
         super().__init__(run, finished=(), keep_texts=keep)
         # Answers are read from the file as it is now, also after it is replaced: their places are
@@ -89,10 +89,10 @@ class GroupLedger(CallLedger):
 
     def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
         if "begun" in line:
-            group = BegunGroup(**line["begun"])
+            group = LedgerGroup(**line["begun"])
             self._in_progress[group.number] = group
             self._last_group = max(self._last_group, group.number)
-            self._step, self._place = group.step, (group.epoch, group.position)
+            self._step, self._sampler_position = group.step, (group.epoch, group.position)
         elif "done" in line:
             done = self._in_progress.pop(line["done"], None)
             if done is not None:  # else a damaged line said that it began
@@ -100,7 +100,9 @@ class GroupLedger(CallLedger):
         elif "state" in line:
             state = line["state"]
             self._last_group, self._step = state["last_group"], state["step"]
-            self._place = None if state["place"] is None else (state["place"][0], state["place"][1])
+            self._sampler_position = (
+                None if state["place"] is None else (state["place"][0], state["place"][1])
+            )
             if (
                 spent := state.get("spent")
             ) is not None:  # by all, those whose answers are not kept included
@@ -116,19 +118,21 @@ class GroupLedger(CallLedger):
             if there is none, or if the trainer has gone back since, so that the position is that of
             its own checkpoint.
         """
-        before, place = self._step, self._place
-        has_gone_back = before is not None and step < before
+        earlier_step, position = self._step, self._sampler_position
+        has_gone_back = earlier_step is not None and step < earlier_step
         if has_gone_back:
             logger.info(
-                "the trainer was at step %s and is at step %d: all groups begin anew", before, step
+                "the trainer was at step %s and is at step %d: all groups begin anew",
+                earlier_step,
+                step,
             )
             for group in self._interrupted:
                 self.done(group.number)
             self._interrupted.clear()
-            self._place = None
+            self._sampler_position = None
         self.note_step(step)
-        self._is_same_step = step == before
-        if place is None or has_gone_back:
+        self._is_same_step = step == earlier_step
+        if position is None or has_gone_back:
             return None
         unfinished: list[JSON] = [group.row for group in self._interrupted]
         reused = len(unfinished) if self._is_same_step else 0
@@ -138,7 +142,7 @@ class GroupLedger(CallLedger):
             reused,
             self.loss,
         )
-        return {"epoch": place[0], "position": place[1], "unfinished": unfinished}
+        return {"epoch": position[0], "position": position[1], "unfinished": unfinished}
 
     def note_step(self, step: int) -> None:
         """Note the trainer's step; the answers of earlier ones are not used from now on."""
@@ -147,7 +151,7 @@ class GroupLedger(CallLedger):
         self._step = step
         self.append(self._state())
 
-    def begin(self, row: str, *, step: int, epoch: int, position: int) -> LedgerOfRow:
+    def begin(self, row: str, *, step: int, epoch: int, position: int) -> DiskRowLedger:
         """The calls of a group that begins: those of the row's group that was interrupted in this step, or none yet."""
         earlier = next((group for group in self._interrupted if group.row == row), None)
         if earlier is not None:
@@ -155,9 +159,9 @@ class GroupLedger(CallLedger):
             if self._is_same_step and earlier.step == step == self._step:
                 return self.row(row, earlier.number)
         self._last_group += 1
-        group = BegunGroup(self._last_group, row, step, epoch, position)
+        group = LedgerGroup(self._last_group, row, step, epoch, position)
         self._in_progress[group.number] = group
-        self._place = (epoch, position)
+        self._sampler_position = (epoch, position)
         self.append({"begun": asdict(group)})
         if earlier is not None:
             self.done(earlier.number)
@@ -183,10 +187,15 @@ class GroupLedger(CallLedger):
         return place
 
     def _state(self) -> dict[str, JSON]:
-        place: JSON = None if self._place is None else [*self._place]
+        position: JSON = None if self._sampler_position is None else [*self._sampler_position]
         spent = {} if self.budget is None else {"spent": cast("JSON", asdict(self.budget.recorded))}
         return {
-            "state": {"step": self._step, "last_group": self._last_group, "place": place, **spent}
+            "state": {
+                "step": self._step,
+                "last_group": self._last_group,
+                "place": position,
+                **spent,
+            }
         }
 
     def _compact(self) -> None:
@@ -204,8 +213,8 @@ class GroupLedger(CallLedger):
                     line = _line({"begun": asdict(group)})
                     yield line
                     size += len(line)
-                    for place in self._answers.get(group.number, ()):
-                        file.seek(place)
+                    for offset in self._answers.get(group.number, ()):
+                        file.seek(offset)
                         line = file.readline()
                         moved[group.number].append(size)
                         yield line
@@ -219,11 +228,11 @@ class GroupLedger(CallLedger):
             size = self._path.stat().st_size
         except OSError as error:
             logger.info("%s is not compacted: %s", self._path, error.strerror)
-            self._limit += LARGEST
+            self._limit += COMPACT_FROM
             return
         writer.close()  # the next line goes to the new file
         self._answers = moved
-        self._limit = max(LARGEST, 2 * size)
+        self._limit = max(COMPACT_FROM, 2 * size)
 
 
 def _line(fields: Mapping[str, JSON]) -> bytes:

@@ -24,11 +24,11 @@ from judgegym.engine.wandb_run import WandbRun
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.metrics import record_critique
 from judgegym.environments.rollouts.groups import JudgedGroup, TokenSequence
-from judgegym.environments.rollouts.judging import record_judged
+from judgegym.environments.rollouts.judging import record_rollout
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.group import Look, MemberDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
-from judgegym.judges.core.tasks import first_equals
+from judgegym.judges.core.tasks import index_first_duplicates
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
@@ -39,7 +39,12 @@ logger = logging.getLogger(__name__)
 
 _TABLE_GROUPS = 32  # the last groups, whose first rollouts the table at Weights & Biases shows
 _LEAST_PAIRS = 3
-_SHOWN = ("reward_mean", "judge_error_rate", "groups_without_signal_rate", "sequences_per_second")
+_LOGGED_METRICS = (
+    "reward_mean",
+    "judge_error_rate",
+    "groups_without_signal_rate",
+    "sequences_per_second",
+)
 
 
 class TrainingMetrics:
@@ -66,7 +71,7 @@ class TrainingMetrics:
 
     def _begin(self) -> None:
         self._began = time.monotonic()
-        self._own = MetricAggregator("train", intervals=False)
+        self._aggregator = MetricAggregator("train", intervals=False)
         self._counts: Counter[str] = Counter()
         self._latencies: dict[str, list[float]] = {"judge": [], "policy": [], "user": []}
         self.usage = {"judge": Usage(), "policy": Usage()}
@@ -85,7 +90,7 @@ class TrainingMetrics:
     def record_group(self, task: Task, group: JudgedGroup) -> None:
         """Record a judged group of a row, before it is sent or dropped."""
         counts = self._counts
-        is_alone = group.together is not None and group.together.is_alone
+        is_alone = group.comparison is not None and group.comparison.is_alone
         counts["groups"] += 1
         counts["no_signal"] += group.is_flat
         self._latencies["policy"].append(group.policy_run.latency_s)
@@ -93,7 +98,7 @@ class TrainingMetrics:
         for run in group.user_runs:
             self.usage["user"] = self.usage.get("user", Usage()) + run.usage
             self._latencies["user"] += [] if run.cached or not run.latency_s else [run.latency_s]
-        firsts = first_equals([rollout.completions for rollout in group.rollouts])
+        firsts = index_first_duplicates([rollout.completions for rollout in group.rollouts])
         for number, (rollout, judgment, reward) in enumerate(
             zip(group.rollouts, group.judgments, group.rewards, strict=True)
         ):
@@ -107,27 +112,32 @@ class TrainingMetrics:
                 completion.written for completion in rollout.completions
             )
             if not judgment.status.is_failure:
-                record_judged(
-                    self._env, self._own, task, rollout.completions, judgment, group.together
+                record_rollout(
+                    self._env,
+                    self._aggregator,
+                    task,
+                    rollout.completions,
+                    judgment,
+                    group.comparison,
                 )
             if judgment.critique is not None:
-                record_critique(self._own, judgment)
+                record_critique(self._aggregator, judgment)
             if firsts[number] != number:
                 counts["equal"] += 1
                 counts["calls_saved"] += sum(
                     not call.run.cached for call in group.judgments[firsts[number]].calls
                 )
-            self._lengths.append(rollout.sampled)
+            self._lengths.append(rollout.sampled_tokens)
             if reward is not None:
                 self.rewards.append(reward)
                 self._rewarded_lengths.append(self._lengths[-1])
         self._record_parts(group)
-        if group.together is not None and group.together.calls:
+        if group.comparison is not None and group.comparison.calls:
             counts.update(
-                {"compared": 1, "calls": group.together.calls, "again": group.together.is_again}
+                {"compared": 1, "calls": group.comparison.calls, "again": group.comparison.is_again}
             )
             counts.update(
-                {"agreed": group.together.orders.agreed, "pairs": group.together.orders.pairs}
+                {"agreed": group.comparison.orders.agreed, "pairs": group.comparison.orders.pairs}
             )
             self._record_places(group)
 
@@ -148,20 +158,20 @@ class TrainingMetrics:
         A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², with c what it adds to the reward r; all
         shares add up to 1.
         """
-        found = [
+        contributions = [
             (reward, judgment.detail.contributions)
             for judgment, reward in zip(group.judgments, group.rewards, strict=True)
             if reward is not None
             and isinstance(judgment.detail, ScoreParts)
             and judgment.detail.contributions
         ]
-        if len(found) < 2:
+        if len(contributions) < 2:
             return
-        mean = fmean(reward for reward, _ in found)
-        self._spread += sum((reward - mean) ** 2 for reward, _ in found)
-        for name in {name for _, parts in found for name in parts}:
+        mean = fmean(reward for reward, _ in contributions)
+        self._spread += sum((reward - mean) ** 2 for reward, _ in contributions)
+        for name in {name for _, parts in contributions for name in parts}:
             self._spread_of_parts[name] += sum(
-                parts.get(name, 0.0) * (reward - mean) for reward, parts in found
+                parts.get(name, 0.0) * (reward - mean) for reward, parts in contributions
             )
 
     def _record_places(self, group: JudgedGroup) -> None:
@@ -171,19 +181,22 @@ class TrainingMetrics:
         answers: where few are shown, more of them are first, and they may be better or worse.
         """
         seen: set[tuple[str, ...]] = set()
-        shown: dict[int, list[Look]] = defaultdict(list)
+        looks_by_count: dict[int, list[Look]] = defaultdict(list)
         for rollout, judgment, reward in zip(
             group.rollouts, group.judgments, group.rewards, strict=True
         ):
-            answer, detail = tuple(said.answer for said in rollout.completions), judgment.detail
+            answer, detail = (
+                tuple(completion.answer for completion in rollout.completions),
+                judgment.detail,
+            )
             if reward is None or not isinstance(detail, MemberDetail) or answer in seen:
                 continue
             seen.add(answer)
             for look in detail.looks:
                 if look.of > 1:
                     self._looks.append((reward, (look.place - 1) / (look.of - 1)))
-                    shown[look.of].append(look)
-        for looks in shown.values():
+                    looks_by_count[look.of].append(look)
+        for looks in looks_by_count.values():
             first = [look.points for look in looks if look.place == 1]
             later = [look.points for look in looks if look.place != 1]
             if first and later:
@@ -208,12 +221,12 @@ class TrainingMetrics:
 
     def flush(self, *, max_token_len: int) -> Metrics:
         """Return the metrics since the last flush, and start again."""
-        own, counts = self._own, self._counts
-        own.number("groups_judged", counts["groups"])
-        own.number(
+        metrics, counts = self._aggregator, self._counts
+        metrics.number("groups_judged", counts["groups"])
+        metrics.number(
             "sequences_per_second", counts["sequences"] / max(time.monotonic() - self._began, 1e-9)
         )
-        own.number("judge_injection_suspects", counts["suspects"])
+        metrics.number("judge_injection_suspects", counts["suspects"])
         for name, part, whole in (
             ("refused_response_rate", "refused", len(self._lengths)),
             ("thinking_removed_rate", "thinking_removed", len(self._lengths)),
@@ -221,15 +234,15 @@ class TrainingMetrics:
             ("groups_without_signal_rate", "no_signal", counts["groups"]),
             ("judge_error_rate", "failures", counts["judgments"]),
         ):
-            own.number(name, counts[part] / whole if whole else 0.0)
+            metrics.number(name, counts[part] / whole if whole else 0.0)
         if counts["conversations"] or counts["broken_off"]:
-            own.number("turns_mean", counts["turns"] / len(self._lengths))
-            own.number("broken_off_rate", counts["broken_off"] / len(self._lengths))
+            metrics.number("turns_mean", counts["turns"] / len(self._lengths))
+            metrics.number("broken_off_rate", counts["broken_off"] / len(self._lengths))
         if counts["conversations"]:
-            own.number("one_sequence_rate", counts["one_sequence"] / counts["conversations"])
+            metrics.number("one_sequence_rate", counts["one_sequence"] / counts["conversations"])
         self._number_distributions(max_token_len)
-        _correlate(
-            own,
+        _record_correlation(
+            metrics,
             "reward_length_correlation",
             self.rewards,
             self._rewarded_lengths,
@@ -239,23 +252,23 @@ class TrainingMetrics:
         if self._env.group_judge is not None:
             self._number_comparisons()
         else:
-            own.number("judge_calls_saved", counts["calls_saved"])
+            metrics.number("judge_calls_saved", counts["calls_saved"])
         for name, spread in self._spread_of_parts.items():
             if self._spread:
-                own.number(f"part_{slug(name)}_share", spread / self._spread)
+                metrics.number(f"part_{slug(name)}_share", spread / self._spread)
             else:
-                own.leave_out(
+                metrics.leave_out(
                     f"part_{slug(name)}_share", "rewards are all the same within their groups"
                 )
-        own.number("total_judgments", self._total_judgments)
+        metrics.number("total_judgments", self._total_judgments)
         for reason, count in self.total_dropped.items():
-            own.number(f"groups_dropped_{reason}", count)
+            metrics.number(f"groups_dropped_{reason}", count)
         if self.groups_maybe_double is not None:
-            own.number("groups_maybe_double", self.groups_maybe_double)
+            metrics.number("groups_maybe_double", self.groups_maybe_double)
         if self.flat_rows is not None:
-            own.number("rows_without_signal", self.flat_rows[0])
-            own.number("rows_skipped", self.flat_rows[1])
-        result = own.result()
+            metrics.number("rows_without_signal", self.flat_rows[0])
+            metrics.number("rows_skipped", self.flat_rows[1])
+        result = metrics.result()
         self._begin()
         thinking = {"config/thinking_mode": float(self._env.config.thinking_mode)}
         return replace(result, values={**result.values, **thinking})
@@ -263,73 +276,81 @@ class TrainingMetrics:
     def _number_distributions(self, max_token_len: int) -> None:
         import numpy as np  # late: only training needs it here
 
-        own = self._own
+        metrics = self._aggregator
         for role, usage in self.usage.items():
-            own.cost(f"{role}_cost_usd", usage.cost)
+            metrics.cost(f"{role}_cost_usd", usage.cost)
             share = usage.cached_prompt_tokens / usage.prompt_tokens if usage.prompt_tokens else 0.0
-            own.number(f"{role}_cached_prompt_rate", share)
+            metrics.number(f"{role}_cached_prompt_rate", share)
             if self._latencies[role]:
-                own.number(f"{role}_latency_mean_s", float(np.mean(self._latencies[role])))
+                metrics.number(f"{role}_latency_mean_s", float(np.mean(self._latencies[role])))
         if self._latencies["judge"]:
-            own.number("judge_latency_p95_s", float(np.quantile(self._latencies["judge"], 0.95)))
+            metrics.number(
+                "judge_latency_p95_s", float(np.quantile(self._latencies["judge"], 0.95))
+            )
         if self.rewards:
-            own.number("reward_mean", float(np.mean(self.rewards)))
-            own.number("reward_std", float(np.std(self.rewards)))
+            metrics.number("reward_mean", float(np.mean(self.rewards)))
+            metrics.number("reward_std", float(np.std(self.rewards)))
         if lengths := self._lengths:
-            own.number("completion_lengths", float(np.mean(lengths)))
-            own.number("completion_lengths_std", float(np.std(lengths)))
-            own.number("completion_lengths_max", max(lengths))
-            own.number("completion_lengths_min", min(lengths))
+            metrics.number("completion_lengths", float(np.mean(lengths)))
+            metrics.number("completion_lengths_std", float(np.std(lengths)))
+            metrics.number("completion_lengths_max", max(lengths))
+            metrics.number("completion_lengths_min", min(lengths))
             if max_token_len > 0:
                 near = sum(length > 0.95 * max_token_len for length in lengths)
-                own.number("completion_lengths_p95", near / len(lengths))
+                metrics.number("completion_lengths_p95", near / len(lengths))
 
     def _number_comparisons(self) -> None:
         """Add the metrics of groups that were judged together, or why one has no value."""
-        own, counts = self._own, self._counts
+        metrics, counts = self._aggregator, self._counts
         if counts["compared"]:
-            own.number("group_judge_calls", counts["calls"] / counts["compared"])
-            own.number("groups_judged_again_rate", counts["again"] / counts["compared"])
+            metrics.number("group_judge_calls", counts["calls"] / counts["compared"])
+            metrics.number("groups_judged_again_rate", counts["again"] / counts["compared"])
         if counts["pairs"]:
-            own.number("position_agreement_rate", counts["agreed"] / counts["pairs"])
+            metrics.number("position_agreement_rate", counts["agreed"] / counts["pairs"])
         if weight := sum(weight for _, weight in self._advantages):
-            own.number(
-                "first_position_advantage", sum(gain * of for gain, of in self._advantages) / weight
+            metrics.number(
+                "first_position_advantage",
+                sum(gain * group_weight for gain, group_weight in self._advantages) / weight,
             )
-        rewards, places = [reward for reward, _ in self._looks], [place for _, place in self._looks]
-        _correlate(
-            own, "reward_position_correlation", rewards, places, "looks at answers", "places"
+        rewards, positions = (
+            [reward for reward, _ in self._looks],
+            [position for _, position in self._looks],
         )
-        own.expect("no group was judged together", "group_judge_calls", "groups_judged_again_rate")
-        own.expect("no two answers were shown in both orders", "position_agreement_rate")
-        own.expect(
+        _record_correlation(
+            metrics, "reward_position_correlation", rewards, positions, "looks at answers", "places"
+        )
+        metrics.expect(
+            "no group was judged together", "group_judge_calls", "groups_judged_again_rate"
+        )
+        metrics.expect("no two answers were shown in both orders", "position_agreement_rate")
+        metrics.expect(
             "no group has both an answer that was shown first, and one that was shown later",
             "first_position_advantage",
         )
-        own.expect("no completion has a score", "mean_reward")
-        own.expect("no group had a baseline or a reference", "winrate", "score_against_anchor")
-        own.leave_out(
+        metrics.expect("no completion has a score", "mean_reward")
+        metrics.expect("no group had a baseline or a reference", "winrate", "score_against_anchor")
+        metrics.leave_out(
             "judge_calls_saved", "a group is judged together: equal answers are one member of it"
         )
 
 
-def _correlate(
+def _record_correlation(
     metrics: MetricAggregator,
     name: str,
     rewards: Sequence[float],
-    others: Sequence[float],
-    of: str,
-    other: str,
+    values: Sequence[float],
+    observations: str,
+    other_name: str,
 ) -> None:
     """Record Pearson's correlation; with fewer than three pairs, or if one side is constant, why there is none."""
     import numpy as np  # late: only training needs it here
 
     if len(rewards) < _LEAST_PAIRS:
-        metrics.leave_out(name, f"too few {of}")
-    elif np.std(rewards) == 0 or np.std(others) == 0:
-        metrics.leave_out(name, f"rewards or {other} are all the same")
+        metrics.leave_out(name, f"too few {observations}")
+    elif np.std(rewards) == 0 or np.std(values) == 0:
+        metrics.leave_out(name, f"rewards or {other_name} are all the same")
     else:
-        metrics.number(name, float(np.corrcoef(rewards, others)[0, 1]))
+        metrics.number(name, float(np.corrcoef(rewards, values)[0, 1]))
 
 
 class TrainingLog:
@@ -340,29 +361,31 @@ class TrainingLog:
     ) -> None:
         """Set up the log; `headlines` are the environment's metrics that each line begins with."""
         self._config = config
-        self._shown = (*headlines, *_SHOWN)
+        self._shown = (*headlines, *_LOGGED_METRICS)
         self._retokenizer = retokenizer
         self._has_tokenizer = True
         self._rollouts: deque[tuple[TokenSequence, float]] = deque(maxlen=_TABLE_GROUPS)
         self._run = WandbRun()
-        self._telling = Tasks()
+        self._alerts = Tasks()
 
-    async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
-        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`place`).
+    async def open(
+        self, name: str, wandb_place: tuple[str, str], settings: Mapping[str, JSON]
+    ) -> None:
+        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`wandb_place`).
 
         Raises:
             SettingsError: it cannot be opened.
         """
-        group, project = place
-        given = {"project": project or None, "group": group or None, "config": dict(settings)}
-        self._run = await WandbRun.open(self._config, name, **given)
+        group, project = wandb_place
+        options = {"project": project or None, "group": group or None, "config": dict(settings)}
+        self._run = await WandbRun.open(self._config, name, **options)
 
     def rename(self, name: str) -> None:
         """Give the run this name, unless the settings name it."""
         if self._config.wandb_name is None:
             self._run.rename(name)
 
-    def keep(self, group: JudgedGroup) -> None:
+    def keep_group(self, group: JudgedGroup) -> None:
         """Keep the first rollout of a group for the next table."""
         self._rollouts += [
             (rollout.sequence, score)
@@ -400,13 +423,13 @@ class TrainingLog:
             return []
         return [[text, score] for text, (_, score) in zip(texts, shown, strict=True)]
 
-    def tell(self, alarm: Alarm) -> None:
+    def send_alarm(self, alarm: Alarm) -> None:
         """Send an alarm to Weights & Biases, which may mail it; nobody waits for that."""
         if self._run:
-            self._telling.begin(self._run.alert(f"ALARM {alarm.monitor}", alarm.text))
+            self._alerts.begin(self._run.alert(f"ALARM {alarm.monitor}", alarm.text))
 
     async def close(self) -> None:
         """Close the run."""
-        if self._telling:
-            await asyncio.wait(self._telling)
+        if self._alerts:
+            await asyncio.wait(self._alerts)
         await self._run.finish()

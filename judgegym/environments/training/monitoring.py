@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.data.rows import Task
-from judgegym.engine.completions import judged_text
+from judgegym.engine.completions import render_for_judge
 from judgegym.engine.runs.directory import RunDirectory
-from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.engine.runs.ledger import DiskRowLedger
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.contract import unit_reward
+from judgegym.environments.contract import compute_unit_reward
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
@@ -24,10 +24,10 @@ from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
 from judgegym.monitoring.alarms import Alarm
-from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
+from judgegym.monitoring.group import MonitorGroup, MonitorRollout, select_verdicts
 from judgegym.monitoring.live_file import MONITOR
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
-from judgegym.monitoring.opening import MonitorPlace, open_monitor
+from judgegym.monitoring.opening import MonitorContext, open_monitor
 
 
 def open_run_monitor(
@@ -48,18 +48,20 @@ def open_run_monitor(
     Raises:
         SettingsError: see `open_monitor`.
     """
-    config, place = env.config, monitor_place(env, run.path)
+    config, context = env.config, make_monitor_context(env, run.path)
     cascade = (
         config.match_settings(CascadeSettings) if isinstance(config, AnyJudgeSettings) else None
     )
     target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
-    return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
+    return open_monitor(
+        config, target, context, write=run.writer(MONITOR).append, on_alarm=on_alarm
+    )
 
 
-def monitor_place(env: JudgedEnv[Any, Any, Any], folder: Path | None) -> MonitorPlace:
+def make_monitor_context(env: JudgedEnv[Any, Any, Any], folder: Path | None) -> MonitorContext:
     """Return where the monitor of a run works that writes to a folder."""
     config = env.config
-    return MonitorPlace(
+    return MonitorContext(
         session=env.clients.session,
         budget=config.gold_budget(),
         folder=folder,
@@ -69,7 +71,7 @@ def monitor_place(env: JudgedEnv[Any, Any, Any], folder: Path | None) -> Monitor
     )
 
 
-def monitor_group(
+def make_monitor_group(
     env: JudgedEnv[Any, Any, Any],
     task: Task,
     group: JudgedGroup,
@@ -81,24 +83,24 @@ def monitor_group(
     """Return what the monitors see of a group."""
     texts = env.texts(task)
     context = texts.get("context", texts.get("contexts"))  # as aspect critique calls it
-    judged = JudgeTask(
+    judge_task = JudgeTask(
         task.question, (), texts.get("reference"), texts.get("rubric"), context=context
     )
     rollouts = tuple(
         MonitorRollout(
-            judged_text(rollout.completions),
-            _score(env, group, judgment),
+            render_for_judge(rollout.completions),
+            _unit_score(env, group, judgment),
             reward,
             judgment.status.value,
             judgment.label,
             judgment.explanation,
             rollout.completion.thinking_fault,
             rollout.completion.finish_reason,
-            rollout.sampled,
+            rollout.sampled_tokens,
             judgment.suspects,
             sum(call.value is None and not call.failed for call in judgment.calls),
             judgment.detail.contributions if isinstance(judgment.detail, ScoreParts) else {},
-            _criteria(env, judgment),
+            _read_criteria(env, judgment),
         )
         for rollout, judgment, reward in zip(
             group.rollouts, group.judgments, group.rewards, strict=True
@@ -109,32 +111,41 @@ def monitor_group(
     costs = {"judge": spent, "policy": group.policy_run.usage.cost}
     if group.user_runs:
         costs["user"] = sum((run.usage for run in group.user_runs), Usage()).cost
-    ledger = calls.key[1] if isinstance(calls, LedgerOfRow) else None
-    return MonitorGroup(number, step, task.uid, judged, rollouts, len(judge_calls), costs, ledger)
+    ledger = calls.key[1] if isinstance(calls, DiskRowLedger) else None
+    return MonitorGroup(
+        number, step, task.uid, judge_task, rollouts, len(judge_calls), costs, ledger
+    )
 
 
-def _score(
+def _unit_score(
     env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]
 ) -> float | None:
     """Return the score from 0 to 1: the scale of every gold judge."""
     return (
         judgment.score
-        if judgment.score is None or group.together is not None
-        else unit_reward(env, judgment)
+        if judgment.score is None or group.comparison is not None
+        else compute_unit_reward(env, judgment)
     )
 
 
-def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
+def _read_criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
     """Return the verdicts of a judge that has several, from 0 to 1; those of turns are on the judgment's own scale."""
     detail = judgment.detail
     if isinstance(detail, ChecklistDetail):
-        return {one.name: one.value for one in detail.criteria if one.value is not None}
+        return {
+            criterion.name: criterion.value
+            for criterion in detail.criteria
+            if criterion.value is not None
+        }
     if isinstance(detail, PanelDetail):
-        return {one.aspect: float(one.yes) for one in detail.aspects if one.yes is not None}
+        return {
+            aspect.aspect: float(aspect.yes) for aspect in detail.aspects if aspect.yes is not None
+        }
     if judgment.score is None or not isinstance(detail, ScoreParts):
         return {}
     turns = {name: score for name, score in detail.parts.items() if re.fullmatch(r"turn_\d+", name)}
     scores = {
-        name: unit_reward(env, replace(judgment, score=score)) for name, score in turns.items()
+        name: compute_unit_reward(env, replace(judgment, score=score))
+        for name, score in turns.items()
     }
-    return verdicts_in({**detail.parts, **scores})
+    return select_verdicts({**detail.parts, **scores})

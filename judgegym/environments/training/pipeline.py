@@ -23,17 +23,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from judgegym.data.rows import Task
-from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
-from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.engine.loop import FailureGuard, explain_unsampled, explain_unscored
+from judgegym.engine.runs.ledger import DiskRowLedger
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.contract import has_follow_up
-from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, RolloutSource
+from judgegym.environments.rollouts.groups import JudgedGroup, MissingTokensError, RolloutSource
 from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.judgment import Judgment, ScoreParts
-from judgegym.judges.core.seeding import in_group
+from judgegym.judges.core.seeding import use_group
 from judgegym.llm.errors import EndpointError, SettingsError
-from judgegym.llm.ledger import RowLedger, recorded_in
+from judgegym.llm.ledger import RowLedger, record_calls
 from judgegym.llm.tracing import row_span
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class GroupPipeline:
         self._has_warned = False
         self.env = env
         self.max_token_len = -1
-        self.watch: Callable[[Task, JudgedGroup, RowLedger | None], None] = (
+        self.on_group: Callable[[Task, JudgedGroup, RowLedger | None], None] = (
             lambda task, group, calls: None
         )
         self._source = source
@@ -106,34 +106,34 @@ class GroupPipeline:
         """
         limit, uid = self.env.config.worker_timeout, task.uid
         try:
-            number = calls.key[1] if isinstance(calls, LedgerOfRow) else None
-            with recorded_in(calls), row_span(uid), in_group(number or 0):
+            number = calls.key[1] if isinstance(calls, DiskRowLedger) else None
+            with record_calls(calls), row_span(uid), use_group(number or 0):
                 group = await asyncio.wait_for(
                     roll_out(self.env, self._source.sample, task), limit if limit > 0 else None
                 )
         except asyncio.TimeoutError:
             self._metrics.record_given_up()
             return self._drop("timed_out", f"group {uid!r} took longer than env.worker_timeout")
-        except (EndpointError, NoTokens) as error:
+        except (EndpointError, MissingTokensError) as error:
             if isinstance(error, EndpointError):
                 self._metrics.record_unsampled(error.usage)
             self._guard.record_unsampled(error)
             return self._drop(
                 "policy_failed",
-                f"group {uid!r} is dropped, its policy failed: {why_unsampled(error)}",
+                f"group {uid!r} is dropped, its policy failed: {explain_unsampled(error)}",
             )
-        await self._say_breaks(uid, group)
+        await self._warn_about_breaks(uid, group)
         self._metrics.record_group(task, group)
-        self.watch(task, group, calls)
+        self.on_group(task, group, calls)
         self._guard.record_judged(group.judgments, has_scores=group.scores is not None)
-        if group.together is not None and group.together.is_alone:
+        if group.comparison is not None and group.comparison.is_alone:
             return self._drop(
                 "nothing_to_compare", f"group {uid!r} is dropped: it has nothing to compare"
             )
         if group.scores is None:
             return self._drop(
                 "judge_failed",
-                f"group {uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}",
+                f"group {uid!r} is dropped, its judge failed: {explain_unscored(group.judgments)}",
             )
         reason = self._drop_reason(group)
         if reason is not None:
@@ -144,24 +144,24 @@ class GroupPipeline:
         self._metrics.record_sent(sum(len(post.rollouts) for post in group.posts(self.env.config)))
         return "sent"
 
-    async def _say_breaks(self, uid: str, group: JudgedGroup) -> None:
+    async def _warn_about_breaks(self, uid: str, group: JudgedGroup) -> None:
         """Warn once that a conversation is not one sequence of tokens, and where the first one ceases to be."""
-        found = next(
+        first_broken = next(
             ((rollout, broken) for rollout in group.rollouts if (broken := rollout.first_break)),
             None,
         )
-        if self._has_warned or found is None:
+        if self._has_warned or first_broken is None:
             return
         self._has_warned = True
-        rollout, (number, place) = found
-        before, prompt = (rollout.turns[at].sequence for at in (number - 2, number - 1))
-        words = []
+        rollout, (number, position) = first_broken
+        before, prompt = (rollout.turns[index].sequence for index in (number - 2, number - 1))
+        descriptions = []
         for ids in (before.tokens, prompt.prompt):
-            text = await self._source.decode(ids[place]) if place < len(ids) else None
-            words.append(
+            text = await self._source.decode(ids[position]) if position < len(ids) else None
+            descriptions.append(
                 "missing"
-                if place >= len(ids)
-                else f"{ids[place]}{'' if text is None else f' ({text!r})'}"
+                if position >= len(ids)
+                else f"{ids[position]}{'' if text is None else f' ({text!r})'}"
             )
         logger.warning(
             "row %r: turn %d does not begin with the tokens of the turn before: token %d was %s "
@@ -169,14 +169,14 @@ class GroupPipeline:
             "template or the tokenizer changes earlier turns: groups with such a rollout are sent "
             "turn by turn, each "
             "turn as a sequence of its own (train/one_sequence_rate)",
-            *(uid, number, place, *words),
+            *(uid, number, position, *descriptions),
         )
 
     def _drop_reason(self, group: JudgedGroup) -> str | None:
         """Return why a group with scores must be dropped, or `None`."""
         if not group.posts(self.env.config):
             return "no_signal"
-        is_together, env = group.together is not None, self.env
+        is_together, env = group.comparison is not None, self.env
         reason = (
             env.drop_reason(group.judgments)
             if isinstance(env, DropsGroups) and not is_together
@@ -186,7 +186,7 @@ class GroupPipeline:
             return reason
         return "too_long" if 0 < self.max_token_len <= group.longest else None
 
-    def _drop(self, reason: str, what: str) -> GroupOutcome:
+    def _drop(self, reason: str, message: str) -> GroupOutcome:
         self._metrics.total_dropped[reason] += 1
-        logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", what)
+        logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", message)
         return "failed" if reason in ("policy_failed", "judge_failed") else "dropped"

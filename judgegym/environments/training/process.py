@@ -25,20 +25,20 @@ from judgegym.data.rows import Task
 from judgegym.data.task_list import select
 from judgegym.engine.loop import run_each
 from judgegym.engine.metrics import Metrics
-from judgegym.engine.runs.batches import judged_in_batches
+from judgegym.engine.runs.batches import use_batches
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import pack
 from judgegym.engine.terminal import ProgressDisplay, ProgressState, offline_notice
-from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.output import format_duration
 from judgegym.engine.terminal.summary import (
     Section,
     Summary,
     SummaryLine,
     cost_lines,
+    format_latencies,
+    format_number,
     headline_line,
-    latency_words,
-    number,
     outcome_lines,
 )
 from judgegym.environments.base import JudgedEnv
@@ -46,15 +46,15 @@ from judgegym.environments.contract import load_tasks
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
-from judgegym.environments.training.delivery import worker_slots
+from judgegym.environments.training.delivery import count_worker_slots
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_run_monitor
+from judgegym.environments.training.monitoring import make_monitor_group, open_run_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
-from judgegym.llm.ledger import RowLedger, recorded_in
+from judgegym.llm.ledger import RowLedger, record_calls
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
 from judgegym.reports.run_page.page import locate_report, write_report_after
@@ -71,10 +71,10 @@ _ROWS_FOR_EACH_GROUP = 3
 def forecast(groups: int, group_size: int, rows: int) -> str:
     """Say what a run will ask for, before it does."""
     completions = groups * group_size
-    each = f", each row about {groups / rows:.0f} times" if groups > rows else ""
+    repeats = f", each row about {groups / rows:.0f} times" if groups > rows else ""
     return (
         f"to ask for: {completions:,} completions of the policy ({groups:,} groups of "
-        f"{group_size}{each}), and a "
+        f"{group_size}{repeats}), and a "
         "judgment of each, which may take several calls; --env.total_steps asks for fewer or more "
         "groups"
     )
@@ -124,7 +124,7 @@ class ProcessRun:
         self._run, file, self._ledger = open_files(settings, "process", open_ledger)
         assert file is not None  # the settings name it
         self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
-        if file.kept and not self._ledger.is_resumed:
+        if file.earlier_groups and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
                 f"{file.path} cannot be resumed: its groups are complete, and the answers were not "
@@ -134,9 +134,9 @@ class ProcessRun:
         for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
             (self._run.path / name).unlink(missing_ok=True)
         self.monitor = open_run_monitor(env, self._run, every=config.monitor_every)
-        self._pipeline.watch = self._watch
+        self._pipeline.on_group = self._watch
         self._live = LiveFile(
-            self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic
+            self._run.path / LIVE, {"": self.monitor.page_groups}, self._status, write_atomic
         )
 
     async def run(self, display: ProgressDisplay) -> None:
@@ -155,20 +155,26 @@ class ProcessRun:
             self._rows,
             self.path,
         )
-        logger.info("%s", forecast(self._wanted - file.kept, config.group_size, self._rows))
+        logger.info(
+            "%s", forecast(self._wanted - file.earlier_groups, config.group_size, self._rows)
+        )
         self._env.clients.begin_after(self._ledger.earlier)
         if self._ledger.is_resumed:
             locate_report(self.path).unlink(
                 missing_ok=True
             )  # it would not fit the groups that come
-            logger.info("resuming: %d groups are written; %s", file.kept, self._ledger.loss)
-        at_once = min(config.rows_in_progress(worker_slots(self._env.settings)), self._wanted)
+            logger.info(
+                "resuming: %d groups are written; %s", file.earlier_groups, self._ledger.loss
+            )
+        at_once = min(
+            config.max_rows_in_progress(count_worker_slots(self._env.settings)), self._wanted
+        )
         try:
-            with self._run.log.ending():
-                with display.following(self._progress, self._run.log.write, left=self._wanted):
+            with self._run.log.log_end():
+                with display.follow(self._progress, self._run.log.write, left=self._wanted):
                     live = asyncio.create_task(self._live.run())
                     try:
-                        async with judged_in_batches(self._run, self._ledger, config):
+                        async with use_batches(self._run, self._ledger, config):
                             await run_each(self._take, self._make, disk=disk, in_flight=at_once)
                         await self.monitor.close(math.inf)
                     finally:
@@ -201,9 +207,11 @@ class ProcessRun:
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group; the number of groups stands for the trainer's step."""
         number = self.monitor.groups + 1
-        with recorded_in(calls):  # the gold judge's calls, too, are not made again in a resumed run
+        with record_calls(
+            calls
+        ):  # the gold judge's calls, too, are not made again in a resumed run
             self.monitor.add(
-                monitor_group(self._env, task, group, number=number, step=number, calls=calls)
+                make_monitor_group(self._env, task, group, number=number, step=number, calls=calls)
             )
 
     def _status(self) -> dict[str, JSON]:
@@ -215,7 +223,7 @@ class ProcessRun:
             "dropped": dict(self.recorded.total_dropped),
             "waits_for": self._run.disk.waiting
             or self._source.waiting
-            or self._env.clients.held_up,
+            or self._env.clients.delay_reason,
         }
 
     def _take(self) -> tuple[int, Task] | None:
@@ -227,27 +235,33 @@ class ProcessRun:
         return self._begun - 1, self._sampler.next()
 
     def _progress(self) -> ProgressState:
-        found, env = self.recorded, self._env
+        metrics, env = self.recorded, self._env
         waiting = (
             "; ".join(
-                filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.held_up))
+                filter(
+                    None, (self._run.disk.waiting, self._source.waiting, env.clients.delay_reason)
+                )
             )
             or None
         )
         has_judge = not env.config.policy_is_judge
-        costs = {role: of.cost for role, of in found.usage.items() if role == "policy" or has_judge}
-        reward = sum(found.rewards) / len(found.rewards) if found.rewards else None
+        costs = {
+            role: usage.cost
+            for role, usage in metrics.usage.items()
+            if role == "policy" or has_judge
+        }
+        reward = sum(metrics.rewards) / len(metrics.rewards) if metrics.rewards else None
         return ProgressState(
-            self.groups, "reward", reward, found.total_dropped.total(), costs, waiting
+            self.groups, "reward", reward, metrics.total_dropped.total(), costs, waiting
         )
 
     async def _make(self, item: tuple[int, Task]) -> None:
         """Make the group of a row, and write it if it is of use."""
-        place, task = item
-        calls = self._ledger.row(task.uid, place)
+        number, task = item
+        calls = self._ledger.row(task.uid, number)
         row: dict[str, JSON] = {
             "uid": task.uid,
-            "group": place,
+            "group": number,
             "category": task.category,
             "question": task.question,
         }
@@ -255,11 +269,11 @@ class ProcessRun:
 
         async def write(group: JudgedGroup) -> None:
             for post in group.posts(self._env.config):
-                self._file.write(place, await post.packed(self._env.config, row))
+                self._file.write(number, await post.pack(self._env.config, row))
 
         outcome = await self._pipeline.run(task, write, calls)
         if outcome == "failed":
-            calls.row_failed()
+            calls.mark_failed()
         self.groups += outcome == "sent"
 
 
@@ -275,29 +289,27 @@ _FAULTS = {
 }
 
 
-def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:
+def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:
     """Return what the command prints."""
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
     spec = env.spec
     values = metrics.values
-    equal = (
-        f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
-    )
+    equal = f"{format_number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
     if (calls := values.get("train/group_judge_calls")) is not None:
         equal = f"{equal}, {calls:.1f} judge calls each"
-    known = {
+    reward_values = {
         words: values[f"train/{name}"]
         for name, words in _REWARDS.items()
         if f"train/{name}" in values
     }
-    rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in known.items()]
+    rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in reward_values.items()]
     faults = [
-        SummaryLine(words, number(values[f"train/{name}"], "share"))
+        SummaryLine(words, format_number(values[f"train/{name}"], "share"))
         for name, words in _FAULTS.items()
         if values.get(f"train/{name}")
     ]
     costs = [
-        replace(line, remark=line.remark or env.clients.asked_words(line.label))
+        replace(line, remark=line.remark or env.clients.describe_requests(line.label))
         for line in cost_lines(metrics, "train")
         if not (env.config.policy_is_judge and line.label == "judge")
     ]
@@ -312,7 +324,7 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
             metrics,
             f"train/{spec.training_metric}",
             spec.headline[1],
-            of=f"{processed.groups:,} groups",
+            basis=f"{processed.groups:,} groups",
             counted=processed.groups,
         ),
         sections=(
@@ -323,7 +335,11 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
             Section("cost", costs),
             Section(
                 "time",
-                [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))],
+                [
+                    SummaryLine(
+                        "", format_duration(processed.seconds), format_latencies(metrics, "train")
+                    )
+                ],
             ),
         ),
         notices=[*env.clients.notices, *([offline_notice(stand_ins)] if stand_ins else [])],

@@ -115,8 +115,10 @@ class RolloutApi:
     async def trainer(self) -> TrainerLimits | None:
         """Return the trainer's limits; `None` if no trainer has registered."""
         info = await self._call("GET", "/info")
-        batch_size = _whole(info, "batch_size")
-        return None if batch_size < 0 else TrainerLimits(batch_size, _whole(info, "max_token_len"))
+        batch_size = _read_int(info, "batch_size")
+        return (
+            None if batch_size < 0 else TrainerLimits(batch_size, _read_int(info, "max_token_len"))
+        )
 
     async def wandb_place(self) -> tuple[str, str]:
         """Return the trainer's Weights & Biases group and project."""
@@ -135,20 +137,20 @@ class RolloutApi:
         if answer.get("status") != "success":
             return None
         return Registration(
-            env_id=_whole(answer, "env_id"),
+            env_id=_read_int(answer, "env_id"),
             name=str(answer.get("wandb_name") or name),
             checkpoint_dir=str(answer.get("checkpoint_dir") or ""),
-            checkpoint_interval=_whole(answer, "checkpoint_interval"),
-            num_steps=_whole(answer, "num_steps"),
+            checkpoint_interval=_read_int(answer, "checkpoint_interval"),
+            num_steps=_read_int(answer, "num_steps"),
         )
 
     async def status(self, env_id: int) -> ApiStatus:
         """Return the status of a registered environment; raise `ApiUnavailable` if the API does not know it."""
         answer = await self._call("GET", "/status-env", {"env_id": env_id})
         return ApiStatus(
-            step=_whole(answer, "current_step"),
-            queue=_whole(answer, "queue_size"),
-            own_queue=_whole(answer, "self_queue_size"),
+            step=_read_int(answer, "current_step"),
+            queue=_read_int(answer, "queue_size"),
+            own_queue=_read_int(answer, "self_queue_size"),
             weight=float(cast(float, answer.get("env_weight") or 1.0)),
             unallocated=float(cast(float, answer.get("unallocated_fraction", 1.0))),
         )
@@ -163,9 +165,11 @@ class RolloutApi:
                 all the same.
             ApiRefusal: the API does not accept one of the groups, and queues none.
         """
-        ours = [b'%b,"env_id":%d}' % (group[:-1], env_id) for group in groups]
+        bodies = [b'%b,"env_id":%d}' % (group[:-1], env_id) for group in groups]
         path, body = (
-            ("/scored_data", ours[0]) if len(ours) == 1 else (_LIST, b"[" + b",".join(ours) + b"]")
+            ("/scored_data", bodies[0])
+            if len(bodies) == 1
+            else (_LIST, b"[" + b",".join(bodies) + b"]")
         )
         encoding = None
         if len(body) >= _COMPRESS_FROM and not is_loopback(self.url):
@@ -218,7 +222,7 @@ class RolloutApi:
         return answer if isinstance(answer, Mapping) else {}
 
 
-async def insist(ask: Callable[[], Awaitable[T]]) -> T:
+async def call_with_retries(ask: Callable[[], Awaitable[T]]) -> T:
     """Make a call that may be repeated, again and again while something answers, but not as it should.
 
     An error that comes once may be one of a proxy before the API; so many in a row mean what they
@@ -238,7 +242,7 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
     return await ask()
 
 
-def _whole(answer: Mapping[str, JSON], name: str) -> int:
+def _read_int(answer: Mapping[str, JSON], name: str) -> int:
     value = answer.get(name)
     if not isinstance(value, int | float):
         raise ApiUnavailable(f"the rollout API's answer has no {name}: {dict(answer)}")

@@ -19,11 +19,11 @@ from typing import Generic
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import epoch_order, index_uids, list_uids
 from judgegym.engine.settings import EnvConfig
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
-_WHOLE = float(2**64)
+_HASH_RANGE = float(2**64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +81,32 @@ class EpochSampler(Generic[TaskT]):
         self._epoch = 0
         self._position = 0
         self._rows = epoch_order(tasks, seed=seed, epoch=0)
-        self._again: list[TaskT] = []
-        self._under_way: dict[str, int] = {}
+        self._unfinished: list[TaskT] = []
+        self._in_progress: dict[str, int] = {}
         self._weights = weights
-        self._equal: dict[str, int] = {}
+        self._flat_counts: dict[str, int] = {}
         """Of each row how many of its last groups in a row had equal rewards, if any."""
         self.skipped = 0
 
     def next(self) -> TaskT:
         """Return the next row: first the unfinished rows of a checkpoint."""
-        if self._again:
-            task = self._again.pop(0)
+        if self._unfinished:
+            task = self._unfinished.pop(0)
         else:
             for left in range(len(self._tasks), -1, -1):
                 if self._position == len(self._rows):
                     self._epoch, self._position = self._epoch + 1, 0
                     self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
-                place, self._position = self._position, self._position + 1
+                index, self._position = self._position, self._position + 1
                 if (
                     self._weights is None
                     or not left
-                    or not self._is_skipped(list_uids(self._rows)[place])
+                    or not self._is_skipped(list_uids(self._rows)[index])
                 ):
                     break  # of rows that are all skipped one is handed out after an epoch
                 self.skipped += 1
-            task = self._rows[place]
-        self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
+            task = self._rows[index]
+        self._in_progress[task.uid] = self._in_progress.get(task.uid, 0) + 1
         return task
 
     def record(self, uid: str, *, is_flat: bool) -> int | None:
@@ -116,16 +116,16 @@ class EpochSampler(Generic[TaskT]):
             How many of the row's last groups were, if that has changed and rows have weights; else
             `None`.
         """
-        before = self._equal.pop(uid, 0)
+        before = self._flat_counts.pop(uid, 0)
         if self._weights is None:
             return None
         if is_flat:
-            self._equal[uid] = before + 1
-        return self._equal.get(uid, 0) if is_flat or before else None
+            self._flat_counts[uid] = before + 1
+        return self._flat_counts.get(uid, 0) if is_flat or before else None
 
     def restore_flat(self, uid: str, groups: int) -> None:
         """Note what `record` has returned to an earlier process of the same run."""
-        self._equal[uid] = groups
+        self._flat_counts[uid] = groups
 
     @property
     def flat_rows(self) -> int:
@@ -134,41 +134,41 @@ class EpochSampler(Generic[TaskT]):
         return (
             0
             if weights is None
-            else sum(groups >= weights.flat_after for groups in self._equal.values())
+            else sum(groups >= weights.flat_after for groups in self._flat_counts.values())
         )
 
     def _is_skipped(self, uid: str) -> bool:
         weights = self._weights
-        if weights is None or self._equal.get(uid, 0) < weights.flat_after:
+        if weights is None or self._flat_counts.get(uid, 0) < weights.flat_after:
             return False
         return (
-            derive(self._seed, uid, f"flat row in epoch {self._epoch}") / _WHOLE
+            derive_seed(self._seed, uid, f"flat row in epoch {self._epoch}") / _HASH_RANGE
             >= weights.flat_share
         )
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """The epoch, and how many of its rows were handed out."""
         return self._epoch, self._position
 
     def ack(self, task: TaskT) -> None:
         """Mark a row as sent or dropped."""
-        left = self._under_way.get(task.uid, 0) - 1
+        left = self._in_progress.get(task.uid, 0) - 1
         if left > 0:
-            self._under_way[task.uid] = left
+            self._in_progress[task.uid] = left
         else:
-            self._under_way.pop(task.uid, None)
+            self._in_progress.pop(task.uid, None)
 
     def state_dict(self) -> dict[str, JSON]:
         """Return the position in the order, and the rows before it that are not finished."""
-        unfinished = [uid for uid, times in self._under_way.items() for _ in range(times)]
-        waiting = [task.uid for task in self._again]
+        unfinished = [uid for uid, times in self._in_progress.items() for _ in range(times)]
+        waiting = [task.uid for task in self._unfinished]
         return {
             "seed": self._seed,
             "epoch": self._epoch,
             "position": self._position,
             "unfinished": [*unfinished, *waiting],
-            **({} if self._weights is None else {"equal": dict(self._equal)}),
+            **({} if self._weights is None else {"equal": dict(self._flat_counts)}),
         }
 
     def load_state_dict(self, state: Mapping[str, JSON]) -> None:
@@ -196,11 +196,13 @@ class EpochSampler(Generic[TaskT]):
         self._rows = epoch_order(self._tasks, seed=self._seed, epoch=epoch)
         self._position = min(position, len(self._rows))
         positions = index_uids(self._tasks)
-        self._again = [
+        self._unfinished = [
             self._tasks[positions[uid]]
             for uid in unfinished
             if isinstance(uid, str) and uid in positions
         ]
-        self._under_way = {}
+        self._in_progress = {}
         if isinstance(equal := state.get("equal"), Mapping):
-            self._equal = {uid: groups for uid, groups in equal.items() if isinstance(groups, int)}
+            self._flat_counts = {
+                uid: groups for uid, groups in equal.items() if isinstance(groups, int)
+            }

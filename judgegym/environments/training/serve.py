@@ -34,7 +34,7 @@ from typing import Any
 
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.engine.runs.ledger import DiskRowLedger
 from judgegym.engine.runs.recorded_calls import pack
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.contract import load_tasks
@@ -42,11 +42,15 @@ from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.delivery import Outbox, available_slots, worker_slots
+from judgegym.environments.training.delivery import (
+    Outbox,
+    count_available_slots,
+    count_worker_slots,
+)
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_run_monitor
+from judgegym.environments.training.monitoring import make_monitor_group, open_run_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
@@ -55,7 +59,7 @@ from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.alarms import Alarm, AlarmStop, pause_s
+from judgegym.monitoring.alarms import Alarm, AlarmStop, parse_pause
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, iter_live_lines
 from judgegym.monitoring.pause import Pause, PauseState
 from judgegym.reports.run_page.page import write_report_after
@@ -112,7 +116,7 @@ class Checkpoints:
         If this registration has none, take an earlier one's: the API gives a restarted environment
         a new number.
         """
-        for _, _, path in sorted(self._found(step), reverse=True):
+        for _, _, path in sorted(self._list_checkpoints(step), reverse=True):
             try:
                 state = wire.loads(path.read_bytes())
             except (OSError, ValueError) as error:
@@ -122,7 +126,7 @@ class Checkpoints:
                 return state
         return None
 
-    def _found(self, latest: int) -> list[tuple[int, float, Path]]:
+    def _list_checkpoints(self, latest: int) -> list[tuple[int, float, Path]]:
         """Return step, time and path of the checkpoints of this registration, or else of earlier ones."""
         if self._all is None or self.folder is None or not self._all.is_dir():
             return []
@@ -133,13 +137,13 @@ class Checkpoints:
             steps = [
                 (path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths
             ]
-            found = [
+            checkpoints = [
                 (int(step), time, path)
                 for step, time, path in steps
                 if step.isdigit() and int(step) <= latest
             ]
-            if found:
-                return found
+            if checkpoints:
+                return checkpoints
         return []
 
 
@@ -151,7 +155,7 @@ logger = logging.getLogger(__name__)
 _GOODBYE_S = 5.0
 _AFTER_FAILURE_S = 1.0
 _LONGEST_WITHOUT_LOG_S = 60.0
-LEAST_GROUPS_LOGGED = 2  # a step with fewer groups is not logged by itself
+MIN_GROUPS_LOGGED = 2  # a step with fewer groups is not logged by itself
 
 
 class ServeRun:
@@ -192,22 +196,22 @@ class ServeRun:
         self._disk = self._run.disk
         env.clients.begin_after(self._ledger.earlier)
         self._ledger.budget = env.clients.budget
-        self.monitor = open_run_monitor(env, self._run, self._alarmed)
+        self.monitor = open_run_monitor(env, self._run, self._on_alarm)
         for line in iter_live_lines(self._run.path / MONITOR):
             if isinstance(row := line.get("row"), Mapping):
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
-        self._pipeline.watch = self._watch
+        self._pipeline.on_group = self._watch
         self._live = LiveFile(
-            self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic
+            self._run.path / LIVE, {"": self.monitor.page_groups}, self._status, write_atomic
         )
-        self._pause = Pause(self._run.path, pause_s(self._config.on_alarm), self._paused)
+        self._pause = Pause(self._run.path, parse_pause(self._config.on_alarm), self._on_pause)
         self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluate = evaluate
         self._evaluating: asyncio.Task[None] | None = None
-        self._due: int | None = None
+        self._due_step: int | None = None
         """The step that is evaluated next."""
-        self._crashed: BaseException | None = None
+        self._error: BaseException | None = None
         self._written = self._sent_this_step = self._sent = self._step = self._handed = (
             self._posts
         ) = 0
@@ -228,7 +232,7 @@ class ServeRun:
             DiskFull: the files of the run could not be written to for too long.
         """
         try:
-            with self._run.log.ending():
+            with self._run.log.log_end():
                 await self._serve()
                 # Nothing is left to resume.
                 await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
@@ -255,22 +259,22 @@ class ServeRun:
         checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.spec.name)
         self._checkpoints = checkpoints
         helpers = [
-            asyncio.create_task(each)
-            for each in (connection.watch(), self._outbox.run(), self._live.run())
+            asyncio.create_task(coroutine)
+            for coroutine in (connection.watch(), self._outbox.run(), self._live.run())
         ]
         for helper in helpers:
-            helper.add_done_callback(self._ended)
+            helper.add_done_callback(self._on_task_done)
         self._pause.listen()
         try:
             self._restore(checkpoints)
             self._log.rename(registration.name)
             while connection.status.step < self._total_steps:
-                self._fill()
+                self._fill_slots()
                 await connection.changed.wait()
                 connection.changed.clear()
-                if self._crashed is not None:
-                    await self._end_groups(self._crashed)
-                    raise self._crashed
+                if self._error is not None:
+                    await self._end_groups(self._error)
+                    raise self._error
                 await self._note_step(checkpoints)
             if self._sent_this_step:
                 await self._flush()
@@ -310,7 +314,7 @@ class ServeRun:
         """Show the monitor a judged group, and tell the sampler whether its row has a signal."""
         number = self.monitor.groups + 1
         self.monitor.add(
-            monitor_group(self.env, task, group, number=number, step=self._step, calls=calls)
+            make_monitor_group(self.env, task, group, number=number, step=self._step, calls=calls)
         )
         if group.scores is None and not group.is_flat:
             return  # its judge failed
@@ -327,21 +331,23 @@ class ServeRun:
             "dropped": dict(self.metrics.total_dropped),
             "in_progress": len(self._workers) - self._outbox.waiting,
             "unsent": self._outbox.waiting,
-            "waits_for": self._disk.waiting or self._source.waiting or self.env.clients.held_up,
+            "waits_for": self._disk.waiting
+            or self._source.waiting
+            or self.env.clients.delay_reason,
         }
 
-    def _alarmed(self, alarm: Alarm) -> None:
+    def _on_alarm(self, alarm: Alarm) -> None:
         """Do what is asked for at an alarm, which is in the log and on disk."""
-        self._log.tell(alarm)
+        self._log.send_alarm(alarm)
         if self._config.on_alarm.startswith("pause"):
             self._pause.begin()
         elif self._config.on_alarm == "exit":
-            self._crashed = self._crashed or AlarmStop(
+            self._error = self._error or AlarmStop(
                 f"an alarm ended the run (env.on_alarm=exit): {alarm.text}"
             )
             self.connection.changed.set()
 
-    def _paused(self, state: PauseState, by: str) -> None:
+    def _on_pause(self, state: PauseState, by: str) -> None:
         self.monitor.note("pause", {"state": state, "by": by, "step": self._step})
         self.connection.changed.set()  # free slots are filled again
 
@@ -358,17 +364,17 @@ class ServeRun:
         except ValueError as error:
             logger.warning("the checkpoint is not used: %s", error)
 
-    def _fill(self) -> None:
+    def _fill_slots(self) -> None:
         """Begin a group for each free slot."""
         connection = self.connection
         if not connection.joined.is_set() or self._pause.is_paused:
             return
         self._source.rescale(connection.status.weight)
-        free = available_slots(
+        free = count_available_slots(
             self._config,
             connection.trainer,
             connection.status,
-            workers=worker_slots(self.env.settings),
+            workers=count_worker_slots(self.env.settings),
             in_flight=len(self._workers) - self._outbox.waiting,
             unsent=self._outbox.waiting,
             sent_since=connection.sent_since,
@@ -378,18 +384,18 @@ class ServeRun:
         )
         for _ in range(free):
             task = self._sampler.next()
-            epoch, position = self._sampler.place
+            epoch, position = self._sampler.position
             calls = self._ledger.begin(
                 task.uid, step=connection.status.step, epoch=epoch, position=position
             )
-            worker = asyncio.create_task(self._work(task, calls))
+            worker = asyncio.create_task(self._make_group(task, calls))
             self._workers.add(worker)
-            worker.add_done_callback(self._ended)
+            worker.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._workers.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._crashed = self._crashed or task.exception()
+            self._error = self._error or task.exception()
         self.connection.changed.set()
 
     async def _end_groups(self, error: BaseException) -> None:
@@ -401,7 +407,7 @@ class ServeRun:
             self.connection.changed.clear()
             await self.connection.changed.wait()
 
-    async def _work(self, task: Any, calls: LedgerOfRow) -> None:
+    async def _make_group(self, task: Any, calls: DiskRowLedger) -> None:
         """Make the group of a row, and tell the sampler and the ledger that it is done."""
         await self._disk.ready()
         self._pipeline.max_token_len = self.connection.trainer.max_token_len
@@ -414,7 +420,7 @@ class ServeRun:
                 _AFTER_FAILURE_S
             )  # keep the slot: the endpoint would refuse the next group, too
             # A group begun while an endpoint is away would be paid for and dropped.
-            while self._crashed is None and (self._source.waiting or self.env.clients.waiting):  # noqa: ASYNC110  # states, seen from outside
+            while self._error is None and (self._source.waiting or self.env.clients.waiting):  # noqa: ASYNC110  # states, seen from outside
                 await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, group: JudgedGroup, *, is_new: bool) -> str | None:
@@ -423,8 +429,8 @@ class ServeRun:
         One that was resumed (not `is_new`) may be in the file, if the earlier process ended before
         the API had it.
         """
-        self._log.keep(group)
-        packed = [await post.packed(self._config) for post in group.posts(self._config)]
+        self._log.keep_group(group)
+        packed = [await post.pack(self._config) for post in group.posts(self._config)]
         self._handed, self._posts = self._handed + 1, self._posts + len(packed)
         if self._file is not None:
             for post in packed:
@@ -448,15 +454,15 @@ class ServeRun:
         self.monitor.end_step()
         self._step = now
         self._ledger.note_step(now)
-        if _crossed(before, now, self._config.steps_per_eval):
-            self._due = now
+        if _crosses_multiple(before, now, self._config.steps_per_eval):
+            self._due_step = now
             if self._evaluating is None or self._evaluating.done():
                 self._evaluating = asyncio.create_task(self._evaluate_due())
-                self._evaluating.add_done_callback(self._ended)
+                self._evaluating.add_done_callback(self._on_task_done)
         interval = self.connection.registration.checkpoint_interval
-        if _crossed(before, now, interval):
+        if _crosses_multiple(before, now, interval):
             checkpoints.save(now // interval * interval, self._sampler.state_dict())
-        if self._sent_this_step >= LEAST_GROUPS_LOGGED:
+        if self._sent_this_step >= MIN_GROUPS_LOGGED:
             await self._flush()
 
     async def _flush(self) -> None:
@@ -466,18 +472,20 @@ class ServeRun:
         if self._config.row_weights != "equal":
             self.metrics.flat_rows = (self._sampler.flat_rows, self._sampler.skipped)
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
-        of_monitors = {f"monitor/{name}": value for name, value in self.monitor.values.items()}
-        of_monitors["monitor/alarms"] = len(self.monitor.alarms)
-        await self._log.log(self._step, replace(metrics, values={**of_monitors, **metrics.values}))
+        monitor_values = {f"monitor/{name}": value for name, value in self.monitor.values.items()}
+        monitor_values["monitor/alarms"] = len(self.monitor.alarms)
+        await self._log.log(
+            self._step, replace(metrics, values={**monitor_values, **metrics.values})
+        )
 
     async def _evaluate_due(self) -> None:
         """Evaluate the step that is due, and then the latest one that has become due meanwhile."""
-        while self._due is not None:
-            step, self._due = self._due, None
+        while self._due_step is not None:
+            step, self._due_step = self._due_step, None
             try:
-                found = await self._evaluate(step)
+                result = await self._evaluate(step)
                 metrics = Metrics(
-                    {**found.values, "eval/step": step}, found.left_out, found.unknown
+                    {**result.values, "eval/step": step}, result.left_out, result.unknown
                 )
                 # Log under the current step: Weights & Biases drops what is logged under a past
                 # one.
@@ -504,13 +512,13 @@ class ServeRun:
         self._disk.close()  # try once more to write what a full disk has refused
         await self._leave()
         await self._log.close()
-        self._outbox.say_what_is_not_known()
+        self._outbox.log_uncertain_groups()
 
     async def _leave(self) -> None:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.connection.membership.leave(), _GOODBYE_S)
 
 
-def _crossed(before: int, now: int, interval: int) -> bool:
+def _crosses_multiple(before: int, now: int, interval: int) -> bool:
     """Return whether a multiple of `interval` lies in (before, now]; never for an interval ≤ 0."""
     return interval > 0 and now // interval > before // interval

@@ -29,8 +29,8 @@ from judgegym.eval_environments.arena.environment import (
 from judgegym.eval_environments.arena.matches import AgainstBaseline, Tournament
 from judgegym.eval_environments.arena.ratings import (
     CandidateAnswer,
-    GamesOfRow,
     RowGame,
+    RowGames,
     list_played_games,
     sum_points,
 )
@@ -38,15 +38,15 @@ from judgegym.eval_environments.arena.standings import (
     Standings,
     add_metrics,
     name_bounds,
+    name_winrate,
     record_positions,
-    winrate_name,
 )
 from judgegym.eval_environments.models import (
     Candidate,
     CandidatesRunner,
     ModelSettings,
-    compared_models,
     open_candidates,
+    select_models,
 )
 from judgegym.judges.arena import ArenaTaskJudge
 from judgegym.judges.config.extras import require
@@ -57,7 +57,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
 
-class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, CandidateAnswer]):
+class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateAnswer]):
     """Evaluates the rows of one evaluation."""
 
     def __init__(self, env: ArenaCandidatesEnv) -> None:
@@ -78,17 +78,20 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
     @property
     def rows_in_flight(self) -> int:
         """Return how many rows to run at once: enough to reach the limits of all endpoints."""
-        asked = (
+        limits = (
             model.max_concurrency for model in self._arena.models if model.base_url is not None
         )
-        return self._arena.config.judge_max_concurrency + max(asked, default=0)
+        return self._arena.config.judge_max_concurrency + max(limits, default=0)
 
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls."""
-        rows, asked = len(tasks), sum(candidate.asks_endpoint for candidate in self.candidates)
+        rows, endpoint_count = (
+            len(tasks),
+            sum(candidate.asks_endpoint for candidate in self.candidates),
+        )
         games = rows * self._arena.match.count_row_games(len(self.candidates))
         counts = (
-            f"{rows} rows, {len(self.candidates)} candidates: {rows * asked} answers to ask for, "
+            f"{rows} rows, {len(self.candidates)} candidates: {rows * endpoint_count} answers to ask for, "
             f"{games} games"
         )
         return "\n".join([*self.notices, counts])
@@ -105,32 +108,36 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
 
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
-    ) -> Judgment[GamesOfRow]:
+    ) -> Judgment[RowGames]:
         """Let those that have answered play."""
         return await self._arena.judge_answers(task, answers)
 
-    def is_complete(self, sample: Sample[GamesOfRow]) -> bool:
+    def is_complete(self, sample: Sample[RowGames]) -> bool:
         """Return whether every game has a result, and every candidate that is asked has answered."""
         if not sample.finished or sample.judgment is None or sample.judgment.detail is None:
             return False
         row = sample.judgment.detail
-        asked = {candidate.name for candidate in self.candidates if candidate.asks_endpoint}
-        missing = any(answer.answer is None for answer in row.answers if answer.candidate in asked)
+        endpoint_names = {
+            candidate.name for candidate in self.candidates if candidate.asks_endpoint
+        }
+        missing = any(
+            answer.answer is None for answer in row.answers if answer.candidate in endpoint_names
+        )
         return not missing and len(row.decided) == len(row.games)
 
     def write_report(
-        self, path: Path, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]
+        self, path: Path, rows: Sequence[tuple[ArenaHardTask, Sample[RowGames]]]
     ) -> Sequence[Table]:
         """Write `ratings.csv` and `win_rates.csv`, and return the tables to show."""
         if not rows:
             return ()
         standings = self._arena.standings
-        write_atomic(path / "ratings.csv", report.ratings_csv(standings))
-        write_atomic(path / "win_rates.csv", report.win_rates_csv(standings))
-        return [report.ratings_table(standings), report.win_rates_table(standings)]
+        write_atomic(path / "ratings.csv", report.make_ratings_csv(standings))
+        write_atomic(path / "win_rates.csv", report.make_win_rates_csv(standings))
+        return [report.make_ratings_table(standings), report.make_win_rates_table(standings)]
 
 
-class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
+class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     """Several candidates' answers, compared with each other and with the baseline's.
 
     The headline is the share of points that the candidates take from the baseline: every row has a
@@ -167,7 +174,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
                 candidates do not have.
         """
         config = settings.env
-        if not compared_models(config.candidates, settings):
+        if not select_models(config.candidates, settings):
             raise SettingsError(
                 "--env.candidates_play: who plays? Name models with --env.candidates (YAML or a "
                 "JSON list)"
@@ -195,11 +202,11 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
     async def judge(
         self, task: ArenaHardTask, completions: Sequence[Completion]
-    ) -> Judgment[GamesOfRow]:
+    ) -> Judgment[RowGames]:
         """Let completions play, one of each candidate."""
-        said = zip(self.candidates, completions, strict=True)
+        pairs = zip(self.candidates, completions, strict=True)
         return await self.judge_answers(
-            task, [CandidateAnswer.from_reply(candidate.name, text) for candidate, text in said]
+            task, [CandidateAnswer.from_reply(candidate.name, text) for candidate, text in pairs]
         )
 
     @cached_property
@@ -221,27 +228,27 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     @cached_property
     def models(self) -> Sequence[ModelSettings]:
         """Return the settings of the candidates."""
-        return compared_models(self.config.candidates, self.settings)
+        return select_models(self.config.candidates, self.settings)
 
     def record_metrics(
-        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]
+        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[RowGames]
     ) -> None:
         """Record the points that candidates take from the baseline and from each other, and what position does."""
         games = list_played_games(sample.judgment)
-        kept, weight = sum_points(BASELINE, games)
+        baseline_points, weight = sum_points(BASELINE, games)
         if weight:
-            metrics.ratio(self.spec.headline[0], weight - kept, weight, interval=True)
+            metrics.ratio(self.spec.headline[0], weight - baseline_points, weight, interval=True)
         by_pair: dict[frozenset[str], list[RowGame]] = {}
         for game in games:
             by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)
-        for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
-            points, weight = sum_points(one, by_pair.get(frozenset((one, other)), ()))
+        for first, second in combinations([*(model.name for model in self.models), BASELINE], 2):
+            points, weight = sum_points(first, by_pair.get(frozenset((first, second)), ()))
             if weight:
-                metrics.ratio(winrate_name(one, other), points, weight, interval=True)
+                metrics.ratio(name_winrate(first, second), points, weight, interval=True)
         record_positions(metrics, [game for game in games if game.decided == "judge"])
 
     def summarise(
-        self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]
+        self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[RowGames]]]
     ) -> None:
         """Record ratings, numbers of games and answers, and costs by candidate."""
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)
@@ -255,14 +262,18 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
-    ) -> Judgment[GamesOfRow]:
+    ) -> Judgment[RowGames]:
         """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
-        asked = {candidate.name for candidate in self.candidates if candidate.asks_endpoint}
+        endpoint_names = {
+            candidate.name for candidate in self.candidates if candidate.asks_endpoint
+        }
         players = [
-            answer for answer in answers if answer.answer is not None or answer.candidate in asked
+            answer
+            for answer in answers
+            if answer.answer is not None or answer.candidate in endpoint_names
         ]
-        played = await self.match.play(task, players)
-        row = GamesOfRow(tuple(answers), played.games)
+        result = await self.match.play(task, players)
+        row = RowGames(tuple(answers), result.games)
         tallies = {
             player.candidate: sum_points(player.candidate, row.decided) for player in players
         }
@@ -271,16 +282,16 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
             f"{game.first} and {game.second}: {game.error}" for game in row.games if game.error
         )
         if not shares:
-            return failed_judgment(played.calls, explanation=errors, detail=row)
+            return failed_judgment(result.calls, explanation=errors, detail=row)
         return Judgment(
             sum(shares.values()) / len(shares),
             Status.OK,
             explanation="\n".join(
                 [*(f"{name}: {share:.3f} of the points" for name, share in shares.items()), errors]
             ),
-            calls=played.calls,
+            calls=result.calls,
             detail=row,
-            suspects=played.suspects,
+            suspects=result.suspects,
         )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
@@ -290,13 +301,13 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
             candidates, seed=self.config.seed, style=self.config.style_control
         )
         metrics.expect("no candidate has met the baseline", *name_bounds(self.spec.headline[0]))
-        for one, other in combinations(self.standings.players, 2):
-            metrics.expect("they have not met", *name_bounds(winrate_name(one, other)))
+        for first, second in combinations(self.standings.players, 2):
+            metrics.expect("they have not met", *name_bounds(name_winrate(first, second)))
         metrics.expect("no game was judged", "first_position_advantage")
         metrics.expect("no pair was judged in both orders", "position_agreement_rate")
 
     def record_failure(
-        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]
+        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[RowGames]
     ) -> None:
         """Count what the row cost, and what is missing in it."""
         self.standings.add(sample, None)

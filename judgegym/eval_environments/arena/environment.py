@@ -101,7 +101,7 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     """Evaluate on this split of hub datasets."""
 
     @model_validator(mode="after")
-    def _candidates_play_something(self) -> Self:
+    def _set_default_play(self) -> Self:
         if self.candidates and self.candidates_play is None:
             self.candidates_play = "tournament"
             self.model_fields_set.discard("candidates_play")
@@ -113,11 +113,11 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
         return {**super().choices(), _TOURNAMENT: TournamentSettings}
 
     @classmethod
-    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+    def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """A tournament is what candidates play if nothing else is chosen."""
         play = values.get("candidates_play")
-        plays = play == "tournament" or (play is None and cls.is_given(values, "candidates"))
-        return {*super().chosen(values), *[_TOURNAMENT] * plays}
+        plays = play == "tournament" or (play is None and cls.is_changed(values, "candidates"))
+        return {*super().select_choices(values), *[_TOURNAMENT] * plays}
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
@@ -132,11 +132,11 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs of the judge and of the policy, or of the candidates."""
-        asked = super().endpoints_asked(verb, policy)
+        endpoints = super().endpoints_asked(verb, policy)
         return (
-            AskedEndpoints(judge=asked.judge, policy=list_urls(self.candidates))
+            AskedEndpoints(judge=endpoints.judge, policy=list_urls(self.candidates))
             if self.candidates
-            else asked
+            else endpoints
         )
 
     def run_name(self, policy: str) -> str:
@@ -157,12 +157,12 @@ class ArenaHardTask:
     category: str | None
     cluster: str | None = None
 
-    def judge_task(self, answer: str) -> JudgeTask:
+    def make_judge_task(self, answer: str) -> JudgeTask:
         """Return the judge's task of an answer."""
         return JudgeTask(self.question, (answer,), baseline=self.baseline)
 
 
-def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
+def make_arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
     """Make the task of a prompt's row and the row of the baseline's answer."""
     return ArenaHardTask(
         uid=uid,
@@ -213,18 +213,19 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
 
         def build(uid: str, row: Row) -> list[ArenaHardTask]:
             answer = answers.get(uid)
-            return [] if answer is None else [arena_task(uid, row, answer)]
+            return [] if answer is None else [make_arena_task(uid, row, answer)]
 
         tasks = TaskList.expand_rows(rows, build)
         if not tasks:
             raise DataError(
                 f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}"
             )
-        self.prompts_without_baseline = without = len(rows) - len(tasks)
-        if without:
+        self.prompts_without_baseline = missing_count = len(rows) - len(tasks)
+        if missing_count:
             missing = next(uid for uid in rows if uid not in answers)
             self.warn_once(
-                logger, f"{without} of {len(rows)} prompts have no baseline, such as {missing!r}"
+                logger,
+                f"{missing_count} of {len(rows)} prompts have no baseline, such as {missing!r}",
             )
         return tasks
 

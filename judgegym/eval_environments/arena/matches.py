@@ -21,20 +21,20 @@ from judgegym.eval_environments.arena.ratings import CandidateAnswer, RowGame
 from judgegym.judges.arena import STRONG_WEIGHT, ArenaDetail, ArenaProtocol
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.schedule import (
     Meeting,
     Pair,
     PairJudge,
     TournamentSettings,
-    game_count,
-    in_order,
-    pair,
-    planned,
+    count_games,
+    make_pair,
+    order_games,
+    plan_pairs,
     swiss_round,
 )
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.ledger import component
 from judgegym.statistics.bradley_terry import GameOutcome, fit
 
@@ -69,9 +69,11 @@ class AgainstBaseline:
 
     async def play(self, task: ArenaHardTask, players: Sequence[CandidateAnswer]) -> MatchResult:
         """Play all games at once, but those of candidates without an answer."""
-        return _together(await all_results(self._both_games(task, player) for player in players))
+        return _merge_results(
+            await gather_results(self._play_both_games(task, player) for player in players)
+        )
 
-    async def _both_games(self, task: ArenaHardTask, player: CandidateAnswer) -> MatchResult:
+    async def _play_both_games(self, task: ArenaHardTask, player: CandidateAnswer) -> MatchResult:
         if player.answer is None:
             return MatchResult()
         if player.is_wrong:
@@ -79,23 +81,23 @@ class AgainstBaseline:
             return MatchResult(
                 (_make_invalid_game(player, baseline), _make_invalid_game(baseline, player))
             )
-        with component(_name(player.candidate, BASELINE)):
-            judgment = await self._judge.judge(task.judge_task(player.answer))
+        with component(_name_match(player.candidate, BASELINE)):
+            judgment = await self._judge.judge(task.make_judge_task(player.answer))
         return MatchResult(
-            self._games(player, judgment),
-            _renamed(judgment.calls, player.candidate, BASELINE),
+            self._convert_games(player, judgment),
+            _rename_calls(judgment.calls, player.candidate, BASELINE),
             judgment.suspects,
         )
 
-    def _games(
+    def _convert_games(
         self, player: CandidateAnswer, judgment: Judgment[ArenaDetail]
     ) -> tuple[RowGame, ...]:
         assert judgment.detail is not None  # also without a verdict
-        found = []
+        games = []
         for game in judgment.detail.games:
             is_first = game.order == "model_is_a"
             points = None if game.points is None else game.points if is_first else 1.0 - game.points
-            found.append(
+            games.append(
                 RowGame(
                     *((player.candidate, BASELINE) if is_first else (BASELINE, player.candidate)),
                     points,
@@ -104,7 +106,7 @@ class AgainstBaseline:
                     error=game.error,
                 )
             )
-        return tuple(found)
+        return tuple(games)
 
 
 class Tournament:
@@ -117,39 +119,40 @@ class Tournament:
 
     def count_row_games(self, candidates: int) -> int:
         """Return how many games a row of so many candidates has at most, by the schedule."""
-        return game_count(self._settings, candidates + 1)
+        return count_games(self._settings, candidates + 1)
 
     async def play(self, task: ArenaHardTask, players: Sequence[CandidateAnswer]) -> MatchResult:
         """Play the games of each round at once, but those of candidates without an answer, with the baseline."""
         settings, seed = self._settings, self._settings.seed
         everyone = [*players, CandidateAnswer(BASELINE, task.baseline)]
-        places = sorted(
-            everyone, key=lambda player: derive(seed, task.uid, f"place of {player.candidate}")
+        ordered = sorted(
+            everyone, key=lambda player: derive_seed(seed, task.uid, f"place of {player.candidate}")
         )
         meetings = list[Meeting]()
         played = list[MatchResult]()
 
         async def play_round(pairs: Iterable[Pair]) -> None:
-            new = in_order(pairs, settings.game_orders, before=meetings)
-            games = await all_results(
-                self._game(task, places[one], places[other]) for one, other in new
+            new_meetings = order_games(pairs, settings.game_orders, before=meetings)
+            games = await gather_results(
+                self._play_game(task, ordered[first], ordered[second])
+                for first, second in new_meetings
             )
-            meetings.extend(new)
+            meetings.extend(new_meetings)
             played.extend(games)
 
         await play_round(
-            planned(settings.schedule, len(places), settings.count_rounds(len(places)))
+            plan_pairs(settings.schedule, len(ordered), settings.count_rounds(len(ordered)))
         )
-        if settings.schedule == "swiss" and len(places) > 2:
-            for _ in range(1, settings.count_rounds(len(places))):
-                if not all(each.has_result for each in played):
+        if settings.schedule == "swiss" and len(ordered) > 2:
+            for _ in range(1, settings.count_rounds(len(ordered))):
+                if not all(match.has_result for match in played):
                     break
                 results = list(zip(meetings, played, strict=True))
-                standing = await asyncio.to_thread(_standing, len(places), results)
+                ranking = await asyncio.to_thread(_rank_players, len(ordered), results)
                 await play_round(
-                    swiss_round(standing, Counter(pair(*meeting) for meeting in meetings))
+                    swiss_round(ranking, Counter(make_pair(*meeting) for meeting in meetings))
                 )
-        return self._count_suspects(_together(played), task, everyone)
+        return self._count_suspects(_merge_results(played), task, everyone)
 
     def _count_suspects(
         self, played: MatchResult, task: ArenaHardTask, players: Sequence[CandidateAnswer]
@@ -168,17 +171,17 @@ class Tournament:
         )
         shared = JudgeTask(task.question, ())
         return dataclasses.replace(
-            played, suspects=sum(self._judge.suspects(shared, text) for text in texts)
+            played, suspects=sum(self._judge.count_suspects(shared, text) for text in texts)
         )
 
-    async def _game(
+    async def _play_game(
         self, task: ArenaHardTask, first: CandidateAnswer, second: CandidateAnswer
     ) -> MatchResult:
         if first.answer is None or second.answer is None:
             return MatchResult()
         if first.is_wrong or second.is_wrong:
             return MatchResult((_make_invalid_game(first, second),))
-        with component(_name(first.candidate, second.candidate)):
+        with component(_name_match(first.candidate, second.candidate)):
             result = await self._judge.play(
                 JudgeTask(task.question, ()), first.answer, second.answer, name="game"
             )
@@ -191,15 +194,15 @@ class Tournament:
             text=text,
             error=result.error,
         )
-        return MatchResult((game,), _renamed(result.calls, first.candidate, second.candidate))
+        return MatchResult((game,), _rename_calls(result.calls, first.candidate, second.candidate))
 
 
-def _standing(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> list[int]:
+def _rank_players(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> list[int]:
     """Return the players of a row, best first."""
     results = [
         GameOutcome(first, second, game.points, game.weight)
-        for (first, second), each in played
-        for game in each.games
+        for (first, second), match in played
+        for game in match.games
         if game.points is not None
     ]
     strengths = fit(players, results).values
@@ -212,7 +215,7 @@ def _make_invalid_game(first: CandidateAnswer, second: CandidateAnswer) -> RowGa
     return RowGame(first.candidate, second.candidate, points, decided="format")
 
 
-def _together(parts: Iterable[MatchResult]) -> MatchResult:
+def _merge_results(parts: Iterable[MatchResult]) -> MatchResult:
     parts = list(parts)
     return MatchResult(
         tuple(game for part in parts for game in part.games),
@@ -221,13 +224,14 @@ def _together(parts: Iterable[MatchResult]) -> MatchResult:
     )
 
 
-def _renamed(
+def _rename_calls(
     calls: Iterable[JudgeCall[object]], first: str, second: str
 ) -> tuple[JudgeCall[object], ...]:
     return tuple(
-        dataclasses.replace(call, name=f"{_name(first, second)}_{call.name}") for call in calls
+        dataclasses.replace(call, name=f"{_name_match(first, second)}_{call.name}")
+        for call in calls
     )
 
 
-def _name(first: str, second: str) -> str:
+def _name_match(first: str, second: str) -> str:
     return f"{first}_vs_{second}"

@@ -36,7 +36,7 @@ from typing import Literal
 from judgegym.engine.completions import Completion
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.thinking import ThinkingFault
-from judgegym.judges.tournament.schedule import Pair, components, pair
+from judgegym.judges.tournament.schedule import Pair, components, make_pair
 from judgegym.statistics.bradley_terry import GameOutcome, Strengths, fit, fit_resampled
 
 ANCHOR = 1000.0
@@ -78,27 +78,27 @@ def rate(
     """
     import numpy as np  # late, as everything that statistics need
 
-    rows = _scaled(rows)
+    rows = _scale_covariates(rows)
     games = list(chain.from_iterable(rows))
-    found = fit(players, games)
-    values = _ratings(found, anchor)
-    groups = components(range(players), (pair(game.first, game.second) for game in games))
+    strengths = fit(players, games)
+    values = _compute_ratings(strengths, anchor)
+    groups = components(range(players), (make_pair(game.first, game.second) for game in games))
     (connected,) = (group for group in groups if anchor in group)
-    bounded = _bounded(games, anchor)
+    bounded = _find_bounded(games, anchor)
     appearances = Counter(
         player for row in rows for player in {*chain.from_iterable(game[:2] for game in row)}
     )
     low = high = [math.nan] * players
     if len(rows) > 1:
         resampled = [
-            _ratings(each, anchor)
-            for each in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)
+            _compute_ratings(resample, anchor)
+            for resample in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)
         ]
         low, high = np.quantile(
             np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
         ).tolist()
 
-    def rating(player: int) -> Rating:
+    def make_rating(player: int) -> Rating:
         if player not in connected:
             return Rating(None, reason="no game connects it with the baseline")
         reason = ""
@@ -116,35 +116,37 @@ def rate(
             else Rating(values[player], low[player], high[player])
         )
 
-    return list(map(rating, range(players))), SCALE * found.position
+    return list(map(make_rating, range(players))), SCALE * strengths.position
 
 
-def _ratings(strengths: Strengths, anchor: int) -> list[float]:
+def _compute_ratings(strengths: Strengths, anchor: int) -> list[float]:
     return [ANCHOR + SCALE * (value - strengths.values[anchor]) for value in strengths.values]
 
 
-def _bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
+def _find_bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
     """The players whose distance from the anchor has bounds in the games: each took points from the other.
 
     Points of players between them count: if one of two sets of players has lost nothing to the
     other, the likelihood grows with the distance of the sets without end (Ford, 1957).
     """
-    took: set[Pair] = set()
+    wins: set[Pair] = set()
     for game in games:
-        took |= {(game.first, game.second)} if game.weight * game.points else set()
-        took |= {(game.second, game.first)} if game.weight * (1.0 - game.points) else set()
-    return _reached(anchor, took) & _reached(anchor, {(loser, winner) for winner, loser in took})
+        wins |= {(game.first, game.second)} if game.weight * game.points else set()
+        wins |= {(game.second, game.first)} if game.weight * (1.0 - game.points) else set()
+    return _find_reachable(anchor, wins) & _find_reachable(
+        anchor, {(loser, winner) for winner, loser in wins}
+    )
 
 
-def _reached(start: int, steps: set[Pair]) -> set[int]:
+def _find_reachable(start: int, steps: set[Pair]) -> set[int]:
     reached, new = {start}, {start}
     while new:
-        new = {to for origin, to in steps if origin in new} - reached
+        new = {target for origin, target in steps if origin in new} - reached
         reached |= new
     return reached
 
 
-def _scaled(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutcome]]:
+def _scale_covariates(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutcome]]:
     """Divide covariates by their deviation, so that the ridge is as weak on each; 0 stays equal style."""
     import numpy as np
 
@@ -166,7 +168,7 @@ def _scaled(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutc
     ]
 
 
-Decided = Literal["judge", "format"]
+DecidedBy = Literal["judge", "format"]
 """What decides a game: the judge's verdict, or the format of an answer, which is wrong."""
 
 
@@ -224,7 +226,7 @@ class RowGame:
     second: str
     points: float | None
     weight: float = 1.0
-    decided: Decided = "judge"
+    decided: DecidedBy = "judge"
     text: str = ""
     error: str | None = None
 
@@ -235,7 +237,7 @@ class RowGame:
 
 
 @dataclass(frozen=True, slots=True)
-class GamesOfRow:
+class RowGames:
     """One row: an answer for each candidate, in the order of the settings, and the games."""
 
     answers: tuple[CandidateAnswer, ...]
@@ -249,12 +251,12 @@ class GamesOfRow:
 
 def sum_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
     """Return the weighted points of a player in its games, all of which have a result, and their weight."""
-    own = [game for game in games if player in (game.first, game.second)]
-    return sum(game.weight * game.get_points(player) for game in own), sum(
-        game.weight for game in own
+    player_games = [game for game in games if player in (game.first, game.second)]
+    return sum(game.weight * game.get_points(player) for game in player_games), sum(
+        game.weight for game in player_games
     )
 
 
-def list_played_games(judgment: Judgment[GamesOfRow] | None) -> list[RowGame]:
+def list_played_games(judgment: Judgment[RowGames] | None) -> list[RowGame]:
     """Return the games of a row that have a result; none without a judgment."""
     return [] if judgment is None or judgment.detail is None else judgment.detail.decided

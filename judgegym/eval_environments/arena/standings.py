@@ -30,7 +30,7 @@ from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.environments.evaluate.metrics import ANSWER_ERRORS, GAME_ERRORS
 from judgegym.eval_environments.arena.environment import BASELINE
-from judgegym.eval_environments.arena.ratings import GamesOfRow, Rating, RowGame, rate
+from judgegym.eval_environments.arena.ratings import Rating, RowGame, RowGames, rate
 from judgegym.llm.usage import Usage, count_tokens
 from judgegym.statistics.bradley_terry import GameOutcome
 
@@ -43,7 +43,7 @@ _CODE_BLOCK = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.MULTILINE 
 _HEADER = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 _LIST_ITEM = re.compile(r"^[ \t]*(?:\d{1,9}[.)]|[-*+])[ \t]", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
-LOOKED_AT = 100_000
+MAX_CHARACTERS = 100_000
 """Characters of an answer in which markdown is counted; the counts of a longer answer are in proportion."""
 # Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and
 # hardly changes it else.
@@ -63,8 +63,8 @@ class TextStyle:
 def measure_style(answer: str) -> TextStyle:
     """The style of an answer."""
     prose, share = (
-        _CODE_BLOCK.sub("", answer[:LOOKED_AT]),
-        min(1.0, LOOKED_AT / max(len(answer), 1)),
+        _CODE_BLOCK.sub("", answer[:MAX_CHARACTERS]),
+        min(1.0, MAX_CHARACTERS / max(len(answer), 1)),
     )
     headers, list_items, bold = (
         round(len(pattern.findall(prose)) / share) for pattern in (_HEADER, _LIST_ITEM, _BOLD)
@@ -72,23 +72,23 @@ def measure_style(answer: str) -> TextStyle:
     return TextStyle(count_tokens(answer), headers, list_items, bold)
 
 
-def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
+def compute_style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
     """The four differences in style, model minus baseline; each is 0 at equal style.
 
     Returns:
         Relative length (a−b)/(a+b), then for headers, list items and bold the densities d per
         token, as (d_a−d_b)/(d_a+d_b+1).
     """
-    both = model.tokens + baseline.tokens
-    differences = [(model.tokens - baseline.tokens) / both if both else 0.0]
+    total = model.tokens + baseline.tokens
+    differences = [(model.tokens - baseline.tokens) / total if total else 0.0]
     for name in ("headers", "list_items", "bold"):
         density = getattr(model, name) / max(model.tokens, 1)
-        other = getattr(baseline, name) / max(baseline.tokens, 1)
-        differences.append((density - other) / (density + other + 1))
+        baseline_density = getattr(baseline, name) / max(baseline.tokens, 1)
+        differences.append((density - baseline_density) / (density + baseline_density + 1))
     return differences
 
 
-def style_controlled_win_rate(
+def compute_style_controlled_win_rate(
     rows: Iterable[tuple[Sequence[float], Sequence[float]]],
 ) -> float | None:
     """The win rate at equal style.
@@ -154,7 +154,9 @@ class Standings:
         self.usage: dict[str, Usage] = {}
         self.rows = self.judged = self.without_a_call = self.failed = 0
         self._seed, self._style = seed, style
-        self._asked = [name for name, has_endpoint in candidates.items() if has_endpoint]
+        self._endpoint_candidates = [
+            name for name, has_endpoint in candidates.items() if has_endpoint
+        ]
         self._rows: list[list[GameOutcome]] = []
         self._styled: list[list[GameOutcome]] = []
         self._points: defaultdict[tuple[str, str], float] = defaultdict(
@@ -162,10 +164,10 @@ class Standings:
         )  # of a player against another one
         self._weights: defaultdict[tuple[str, str], float] = defaultdict(float)
 
-    def add(self, sample: Sample[GamesOfRow], baseline: str | None) -> None:
+    def add(self, sample: Sample[RowGames], baseline: str | None) -> None:
         """Add a row with the baseline's answer to it; of a row that failed (`None`), what it lacks and what it cost."""
         self.rows += 1
-        for name, run in zip(self._asked, sample.run.policy_calls, strict=True):
+        for name, run in zip(self._endpoint_candidates, sample.run.policy_calls, strict=True):
             self.usage[name] = self.usage.get(name, Usage()) + run.usage
         row = None if sample.judgment is None else sample.judgment.detail
         if row is None:
@@ -182,10 +184,10 @@ class Standings:
             return
         self._rows.append([self._result(game) for game in row.decided])
         for game in row.decided:
-            for player, other in ((game.first, game.second), (game.second, game.first)):
+            for player, opponent in ((game.first, game.second), (game.second, game.first)):
                 self.games[player] += 1
-                self._points[player, other] += game.weight * game.get_points(player)
-                self._weights[player, other] += game.weight
+                self._points[player, opponent] += game.weight * game.get_points(player)
+                self._weights[player, opponent] += game.weight
         if self._style:
             texts = {answer.candidate: answer.answer or "" for answer in row.answers}
             styles = {
@@ -197,7 +199,7 @@ class Standings:
         difference = (
             ()
             if styles is None
-            else tuple(style_difference(styles[game.first], styles[game.second]))
+            else tuple(compute_style_difference(styles[game.first], styles[game.second]))
         )
         first, second = self.players.index(game.first), self.players.index(game.second)
         return GameOutcome(first, second, game.get_points(game.first), game.weight, difference)
@@ -216,11 +218,11 @@ class Standings:
             0
         ]
 
-    def win_rate(self, player: str, other: str | None = None) -> float | None:
+    def win_rate(self, player: str, opponent: str | None = None) -> float | None:
         """Return the share of points of a player in its games against another one, or in all; `None` without one."""
-        against = self.players if other is None else (other,)
-        weight = sum(self._weights[player, each] for each in against)
-        return sum(self._points[player, each] for each in against) / weight if weight else None
+        opponents = self.players if opponent is None else (opponent,)
+        weight = sum(self._weights[player, rival] for rival in opponents)
+        return sum(self._points[player, each] for each in opponents) / weight if weight else None
 
     @cached_property
     def ranking(self) -> Sequence[PlayerRank]:
@@ -229,7 +231,7 @@ class Standings:
         styled = self.style_ratings or [unknown] * len(self.players)
         ranks = map(PlayerRank, self.players, self.ratings[0], styled)
         return sorted(
-            ranks, key=lambda each: math.inf if each.rating.value is None else -each.rating.value
+            ranks, key=lambda rank: math.inf if rank.rating.value is None else -rank.rating.value
         )
 
 
@@ -241,9 +243,9 @@ class PlayerRank(NamedTuple):
     at_equal_style: Rating
 
 
-def winrate_name(one: str, other: str) -> str:
+def name_winrate(player: str, opponent: str) -> str:
     """Return the name of the win rate of one player against another."""
-    return f"winrate_{slug(one)}_vs_{slug(other)}"
+    return f"winrate_{slug(player)}_vs_{slug(opponent)}"
 
 
 def name_bounds(name: str) -> tuple[str, str, str]:
@@ -263,9 +265,9 @@ def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> Non
     }
     for (first, second), won in points.items():
         metrics.mean("first_position_advantage", 2.0 * won - 1.0)
-        other_order = points.get((second, first))
-        if other_order is not None and first < second:
-            metrics.rate("position_agreement_rate", won == 1.0 - other_order)
+        reverse_points = points.get((second, first))
+        if reverse_points is not None and first < second:
+            metrics.rate("position_agreement_rate", won == 1.0 - reverse_points)
 
 
 def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
@@ -287,8 +289,8 @@ def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
     metrics.number("games_failed", standings.failed)
     metrics.number("wrong_answers", standings.wrong.total())
     metrics.number("missing_answers", standings.missing.total())
-    asked = standings.judged + standings.failed
-    metrics.number(GAME_ERRORS, standings.failed / asked if asked else 0.0)
+    game_count = standings.judged + standings.failed
+    metrics.number(GAME_ERRORS, standings.failed / game_count if game_count else 0.0)
     metrics.number(ANSWER_ERRORS, standings.missing.total() / (standings.rows * len(candidates)))
 
 
@@ -299,8 +301,8 @@ def _add_ratings(
         candidates, ratings, strict=False
     ):  # the baseline's is last, and given
         names = name_bounds(f"{name}_{slug(candidate)}")
-        for each, value in zip(names, (rating.value, rating.low, rating.high), strict=True):
+        for metric, value in zip(names, (rating.value, rating.low, rating.high), strict=True):
             if value is None:
-                metrics.leave_out(each, rating.reason)
+                metrics.leave_out(metric, rating.reason)
             else:
-                metrics.number(each, value)
+                metrics.number(metric, value)

@@ -16,8 +16,8 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.eval_environments.models import (
     Candidate,
     ModelSettings,
-    compared_models,
     open_candidates,
+    select_models,
 )
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
@@ -56,7 +56,7 @@ class PeerModels:
     @cached_property
     def candidate_settings(self) -> list[ModelSettings]:
         """The settings of the candidates."""
-        return compared_models(self._config.candidates, self._settings)
+        return select_models(self._config.candidates, self._settings)
 
     @cached_property
     def judge_settings(self) -> list[ModelSettings]:
@@ -78,7 +78,7 @@ class PeerModels:
             raise SettingsError(
                 "--env.candidates: evaluate needs models to compare, as YAML or a JSON list"
             )
-        return open_candidates(self.candidate_settings, self._config, self._client)
+        return open_candidates(self.candidate_settings, self._config, self._get_client)
 
     @cached_property
     def judges(self) -> list[PeerModel]:
@@ -88,23 +88,23 @@ class PeerModels:
             SettingsError: there is none, or an API key is missing.
         """
         if self._is_training:
-            return self.frozen
+            return self.frozen_judges
         if not self.judge_settings:
             raise SettingsError("--env.judges: no model judges; name some, as YAML or a JSON list")
-        return [self._peer(model) for model in self.judge_settings]
+        return [self._open_judge(model) for model in self.judge_settings]
 
     @cached_property
-    def frozen(self) -> list[PeerModel]:
+    def frozen_judges(self) -> list[PeerModel]:
         """The models that judge a policy in training.
 
         Raises:
             SettingsError: an API key is missing.
         """
-        named = self._config.judges or [
+        judge_models = self._config.judges or [
             model for model in self._config.candidates if model.base_url is not None
         ]
-        if named:
-            return [self._peer(model) for model in named]
+        if judge_models:
+            return [self._open_judge(model) for model in judge_models]
         return [
             PeerModel(
                 self._config.judge_model_name, PeerTaskJudge(self._config, self._clients.judge)
@@ -112,7 +112,7 @@ class PeerModels:
         ]
 
     @property
-    def pairs(self) -> int:
+    def cell_count(self) -> int:
         """Return the number of cells of one query."""
         return sum(
             self._config.include_self or judge.name != candidate.name
@@ -120,14 +120,14 @@ class PeerModels:
             for candidate in self.candidates
         )
 
-    def _peer(self, model: ModelSettings) -> PeerModel:
+    def _open_judge(self, model: ModelSettings) -> PeerModel:
         if model.base_url is None:
             raise SettingsError(
                 f"--env.judges: the model {model.name!r} has a file of answers and cannot judge"
             )
-        return PeerModel(model.name, PeerTaskJudge(self._config, self._client(model)))
+        return PeerModel(model.name, PeerTaskJudge(self._config, self._get_client(model)))
 
-    def _client(self, model: ModelSettings) -> ChatClient:
+    def _get_client(self, model: ModelSettings) -> ChatClient:
         if model.identity not in self._opened:
             self._opened[model.identity] = self._clients.open_judge(
                 model.chat_settings(self._config)
@@ -140,7 +140,7 @@ _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
 _CHARACTERS_A_TOKEN = 4
 
 
-def calls_and_price(
+def estimate_calls(
     candidates: Sequence[ModelSettings],
     judges: Sequence[ModelSettings],
     queries: Iterable[tuple[str, str]],
@@ -160,19 +160,21 @@ def calls_and_price(
     answers = judgments = 0
     usages: defaultdict[str, Usage] = defaultdict(Usage)  # by model
     for query, rubric in queries:
-        asked = len(query) // _CHARACTERS_A_TOKEN
-        shown = asked + len(rubric) // _CHARACTERS_A_TOKEN + _ANSWER_TOKENS
+        query_tokens = len(query) // _CHARACTERS_A_TOKEN
+        prompt_tokens = query_tokens + len(rubric) // _CHARACTERS_A_TOKEN + _ANSWER_TOKENS
         for candidate in candidates:
             if candidate.base_url is not None:
                 answers += 1
-                usages[candidate.name] += candidate.endpoint.prices.priced(
-                    Usage(asked, _ANSWER_TOKENS)
+                usages[candidate.name] += candidate.endpoint.prices.price_usage(
+                    Usage(query_tokens, _ANSWER_TOKENS)
                 )
             for judge in judges:
                 if include_self or judge.name != candidate.name:
                     judgments += 1
-                    counted = Usage(shown * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds))
-                    usages[judge.name] += judge.endpoint.prices.priced(counted)
+                    judge_usage = Usage(
+                        prompt_tokens * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds)
+                    )
+                    usages[judge.name] += judge.endpoint.prices.price_usage(judge_usage)
     total = answers + judgments * (1 + rounds)
     critiques = (
         f" and up to {judgments * rounds} critiques: up to {total} calls"

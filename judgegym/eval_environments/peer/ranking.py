@@ -26,23 +26,23 @@ _CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
 # Scores are arrays of shape (queries, judges, candidates), NaN where there is no score.
 
 
-def sums_and_counts(scores: Floats) -> tuple[Floats, Floats]:
+def compute_sums_and_counts(scores: Floats) -> tuple[Floats, Floats]:
     """The scores, 0 where there is none; and 1 where there is a score, else 0."""
     import numpy as np
 
     return np.nan_to_num(scores, nan=0.0), np.isfinite(scores).astype(float)
 
 
-def means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
+def compute_means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
     """The means over all queries (axis 0), or over queries and judges (0 and 1); NaN where there are no scores."""
     import numpy as np
 
-    sums, counts = (each.sum(axis=axis) for each in sums_and_counts(scores))
-    found: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return found
+    sums, counts = (array.sum(axis=axis) for array in compute_sums_and_counts(scores))
+    averages: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return averages
 
 
-def leniency_adjusted(scores: Floats) -> list[float | None] | str:
+def adjust_for_leniency(scores: Floats) -> list[float | None] | str:
     """The score of each candidate as the mean judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted
@@ -53,7 +53,7 @@ def leniency_adjusted(scores: Floats) -> list[float | None] | str:
         A number for each candidate, `None` for one without scores; or the reason why no candidate
         has one: there are no scores, or some judges and candidates share no scores with the others.
     """
-    sums, counts = sums_and_counts(scores)
+    sums, counts = compute_sums_and_counts(scores)
     return _fit(sums.sum(axis=0), counts.sum(axis=0))
 
 
@@ -99,7 +99,7 @@ def _is_connected(counts: Floats) -> bool:
     return bool(reached.all())
 
 
-def adjusted_intervals(
+def compute_adjusted_intervals(
     scores: Floats, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
 ) -> list[Interval | None]:
     """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
@@ -115,7 +115,7 @@ def adjusted_intervals(
 
     queries = scores.shape[0]
     generator = np.random.default_rng(seed)
-    sums, counts = sums_and_counts(scores)
+    sums, counts = compute_sums_and_counts(scores)
     candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
     samples: list[list[float]] = []
     fits: dict[bytes, list[float]] = {}  # few queries are drawn alike again and again
@@ -125,13 +125,15 @@ def adjusted_intervals(
         drawn = (
             generator.integers(0, queries, size=queries) for _ in range(min(block, rounds - start))
         )
-        weights = np.array([np.bincount(each, minlength=queries) for each in drawn], dtype=float)
-        for each in zip(
+        weights = np.array(
+            [np.bincount(sample, minlength=queries) for sample in drawn], dtype=float
+        )
+        for resample in zip(
             np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1), strict=True
         ):
-            key = each[0].tobytes() + each[1].tobytes()
+            key = resample[0].tobytes() + resample[1].tobytes()
             if key not in fits:
-                fit = _fit(*each)
+                fit = _fit(*resample)
                 fits[key] = (
                     [] if isinstance(fit, str) else [value for value in fit if value is not None]
                 )
@@ -146,7 +148,7 @@ def adjusted_intervals(
     return intervals
 
 
-def self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
+def compute_self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
     """How many points more a model gives itself than other judges give it.
 
     Each judge's scores are first centred on the mean over the candidates that it scored, so that
@@ -166,13 +168,13 @@ def self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
     """
     import numpy as np
 
-    table = means(scores, 0)
+    table = compute_means(scores, 0)
     if not np.isfinite(table[judge, candidate]):
         return "the diagonal is empty (env.include_self)"
     with_scores = np.flatnonzero(np.isfinite(table).any(axis=1))
     centred = table[with_scores] - np.nanmean(table[with_scores], axis=1, keepdims=True)
-    own = with_scores.tolist().index(judge)
-    others = np.delete(centred[:, candidate], own)
+    position = with_scores.tolist().index(judge)
+    others = np.delete(centred[:, candidate], position)
     if not np.isfinite(others).any():
         return "no other judge scored it"
-    return float(centred[own, candidate] - np.nanmean(others))
+    return float(centred[position, candidate] - np.nanmean(others))

@@ -9,8 +9,12 @@ from itertools import combinations
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import MISSING_CELLS
-from judgegym.eval_environments.models import csv_file
-from judgegym.eval_environments.peer.ranking import leniency_adjusted, means, self_preference
+from judgegym.eval_environments.models import make_csv
+from judgegym.eval_environments.peer.ranking import (
+    adjust_for_leniency,
+    compute_means,
+    compute_self_preference,
+)
 from judgegym.eval_environments.peer.results import Changes, PeerCell, PeerResults, PeerTable
 from judgegym.judges.core.judgment import CritiqueRound
 from judgegym.llm.wire import JSON
@@ -20,17 +24,17 @@ _EMPTY = "–"
 _CORNER = "judge \\ candidate"
 
 
-def score_table(results: PeerResults, number: int) -> Table:
+def make_score_table(results: PeerResults, number: int) -> Table:
     """Judges as rows and candidates as columns: mean scores after a round, and how many queries lack one."""
     rows = tuple(
         (
             judge,
             *(
-                _cell(float(mean), results.missing[judge, name])
+                _format_cell(float(mean), results.missing[judge, name])
                 for name, mean in zip(results.candidates, row, strict=True)
             ),
         )
-        for judge, row in zip(results.judges, means(results.scores[number], 0), strict=True)
+        for judge, row in zip(results.judges, compute_means(results.scores[number], 0), strict=True)
     )
     when = (
         "ahead of the critique"
@@ -46,26 +50,28 @@ def score_table(results: PeerResults, number: int) -> Table:
     )
 
 
-def _cell(mean: float, missing: int) -> str:
+def _format_cell(mean: float, missing: int) -> str:
     shown = _EMPTY if math.isnan(mean) else f"{mean:g}" if mean == int(mean) else f"{mean:.1f}"
     return f"{shown} ({missing} missing)" if missing else shown
 
 
-def score_csv(results: PeerResults, number: int) -> bytes:
+def make_score_csv(results: PeerResults, number: int) -> bytes:
     """`score_table` as CSV: only numbers, and an empty cell for a missing score."""
-    judges = zip(results.judges, means(results.scores[number], 0), strict=True)
+    judges = zip(results.judges, compute_means(results.scores[number], 0), strict=True)
     rows = (
         (judge, *("" if math.isnan(mean) else f"{mean:.10g}" for mean in row))
         for judge, row in judges
     )
-    return csv_file([("judge", *results.candidates), *rows])
+    return make_csv([("judge", *results.candidates), *rows])
 
 
-def ranking_table(results: PeerResults) -> Table:
+def make_ranking_table(results: PeerResults) -> Table:
     """Candidates by their leniency-adjusted score, or all by the mean of their column; those without scores last."""
     count = len(results.candidates)
-    adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores[0])
-    columns = [None if math.isnan(mean) else float(mean) for mean in means(results.final, (0, 1))]
+    adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
+    columns = [
+        None if math.isnan(mean) else float(mean) for mean in compute_means(results.final, (0, 1))
+    ]
     ranked_by = columns if isinstance(adjusted, str) else adjusted
     rows: list[tuple[float, tuple[str, ...]]] = []
     for candidate, key, interval, mean, score, earlier in zip(
@@ -78,7 +84,13 @@ def ranking_table(results: PeerResults) -> Table:
         strict=True,
     ):
         shown = _EMPTY if interval is None else f"{interval.low:.1f} to {interval.high:.1f}"
-        cells = (candidate, _number(score), shown, _number(mean), _number(earlier))
+        cells = (
+            candidate,
+            _format_number(score),
+            shown,
+            _format_number(mean),
+            _format_number(earlier),
+        )
         rows.append((float("-inf") if key is None else key, cells))
     rows.sort(key=lambda row: -row[0])
     header = (
@@ -91,13 +103,13 @@ def ranking_table(results: PeerResults) -> Table:
     return Table(
         "Ranking"
         if not isinstance(adjusted, str)
-        else f"Ranking by column means, since {adjusted}",
+        else f"Ranking by column compute_means, since {adjusted}",
         header,
         tuple((f"{rank}. {cells[0]}", *cells[1:]) for rank, (_, cells) in enumerate(rows, start=1)),
     )
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return _EMPTY if value is None else f"{value:.1f}"
 
 
@@ -113,8 +125,8 @@ def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cel
     _add_agreement(metrics, results)
     for row, name in enumerate(results.judges):
         if name in results.candidates:
-            own = self_preference(results.final, row, results.candidates.index(name))
-            _add(metrics, f"self_preference_{slug(name)}", own)
+            preference = compute_self_preference(results.final, row, results.candidates.index(name))
+            _add_value(metrics, f"self_preference_{slug(name)}", preference)
     _add_changes(metrics, "", results.all_changes)
     for judge in results.judges:
         _add_changes(metrics, f"_{slug(judge)}", results.changes[judge])
@@ -136,18 +148,18 @@ def _add_changes(metrics: MetricAggregator, suffix: str, changes: Changes) -> No
 
 
 def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
-    adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores[0])
-    columns = means(results.final, (0, 1))
+    adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
+    columns = compute_means(results.final, (0, 1))
     for number, candidate in enumerate(results.candidates):
-        _add(metrics, f"mean_score_{slug(candidate)}", float(columns[number]))
+        _add_value(metrics, f"mean_score_{slug(candidate)}", float(columns[number]))
         name = f"adjusted_score_{slug(candidate)}"
-        _add(metrics, name, adjusted if isinstance(adjusted, str) else adjusted[number])
+        _add_value(metrics, name, adjusted if isinstance(adjusted, str) else adjusted[number])
         interval = results.intervals[number] if results.intervals else None
         no_interval = "no interval over these queries"
-        _add(metrics, f"{name}_ci_low", no_interval if interval is None else interval.low)
-        _add(metrics, f"{name}_ci_high", no_interval if interval is None else interval.high)
+        _add_value(metrics, f"{name}_ci_low", no_interval if interval is None else interval.low)
+        _add_value(metrics, f"{name}_ci_high", no_interval if interval is None else interval.high)
         if results.rounds:
-            _add(
+            _add_value(
                 metrics,
                 f"{name}_before_critique",
                 before if isinstance(before, str) else before[number],
@@ -157,13 +169,13 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
 def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
     """Krippendorff's alpha and each pair's rank correlation, over the answers that the judges share."""
     by_judge = results.final.transpose(1, 0, 2).reshape(len(results.judges), -1)
-    _add(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
-    for one, other in combinations(range(len(results.judges)), 2):
-        name = f"spearman_{slug(results.judges[one])}_{slug(results.judges[other])}"
-        _add(metrics, name, correlation("spearman", by_judge[one], by_judge[other]))
+    _add_value(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
+    for first, second in combinations(range(len(results.judges)), 2):
+        name = f"spearman_{slug(results.judges[first])}_{slug(results.judges[second])}"
+        _add_value(metrics, name, correlation("spearman", by_judge[first], by_judge[second]))
 
 
-def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> None:
+def _add_value(metrics: MetricAggregator, name: str, value: float | str | None) -> None:
     if isinstance(value, str):
         metrics.leave_out(name, value)
     elif value is None or math.isnan(value):
@@ -172,13 +184,13 @@ def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> Non
         metrics.number(name, value)
 
 
-def history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[str, JSON]]:
+def iter_history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[str, JSON]]:
     """The critique's history, an entry for each round of each cell, in the specification's field names.
 
     Args:
         tables: the table of each query, with the query's id.
     """
-    for uid, cell in _cells(tables):
+    for uid, cell in _iter_cells(tables):
         for entry in cell.rounds:
             yield {
                 "round": entry.round,
@@ -196,7 +208,7 @@ def history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[s
             }
 
 
-def readable_report(
+def iter_report(
     results: PeerResults, tables: Callable[[], Iterable[tuple[str, PeerTable]]]
 ) -> Iterator[str]:
     """The paragraphs of a report in Markdown: all tables, what is missing, and the history.
@@ -207,34 +219,34 @@ def readable_report(
             report.
     """
     yield "# Peer evaluation"
-    yield _markdown(ranking_table(results))
+    yield _format_markdown(make_ranking_table(results))
     for number in range(results.rounds + 1):
-        yield _markdown(score_table(results, number))
+        yield _format_markdown(make_score_table(results, number))
     if results.missing:
         yield "## Missing cells"
-        for uid, cell in _cells(tables()):
+        for uid, cell in _iter_cells(tables()):
             if cell.score is None:
                 yield f"* {uid}: {cell.judge} of {cell.candidate}: {cell.status}: {cell.error}"
     for number in range(1, results.rounds + 1):
         yield f"## Critique, round {number}"
-        for uid, cell in _cells(tables()):
+        for uid, cell in _iter_cells(tables()):
             for entry in cell.rounds:
                 if entry.round == number:
-                    yield _history_entry(uid, cell, entry)
+                    yield _format_history_entry(uid, cell, entry)
 
 
-def _cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
+def _iter_cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
     """Each cell with its query."""
     return ((uid, cell) for uid, table in tables for cell in table.cells)
 
 
-def _markdown(table: Table) -> str:
+def _format_markdown(table: Table) -> str:
     rows = [table.header, ("---",) * len(table.header), *table.rows]
     escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     return "\n".join([f"## {table.title}", "", *(f"| {' | '.join(row)} |" for row in escaped)])
 
 
-def _history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
+def _format_history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
     """One round as Markdown, indented so that no text in it is read as markup."""
     lines = [
         f"Query: {uid}",
@@ -251,9 +263,9 @@ def _history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
     return "\n".join("    " + line.replace("\n", "\n        ") for line in lines)
 
 
-def tables_to_show(results: PeerResults) -> Sequence[Table]:
+def list_tables(results: PeerResults) -> Sequence[Table]:
     """The score table of each round, and the ranking."""
     return [
-        *(score_table(results, number) for number in range(results.rounds + 1)),
-        ranking_table(results),
+        *(make_score_table(results, number) for number in range(results.rounds + 1)),
+        make_ranking_table(results),
     ]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from judgegym.engine.completions import Completion
-from judgegym.eval_environments.peer.ranking import adjusted_intervals
+from judgegym.eval_environments.peer.ranking import compute_adjusted_intervals
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
 from judgegym.judges.peers import PeerDetail
 from judgegym.statistics.agreement import Interval
@@ -69,12 +69,12 @@ class PeerCell:
     rounds: tuple[CritiqueRound, ...] = ()
     error: str | None = None
 
-    def after(self, number: int) -> int | None:
+    def score_after(self, number: int) -> int | None:
         """Return the score after a round (0: before the first); if there was no such round, that after the last one."""
         if self.score is None:
             return None
-        until_then = [entry for entry in self.rounds if entry.round <= number]
-        return int(until_then[-1].after) if until_then else self.before_score
+        entries = [entry for entry in self.rounds if entry.round <= number]
+        return int(entries[-1].after) if entries else self.before_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +188,15 @@ class PeerResults:
                 missing[cell.judge, cell.candidate] += cell.score is None
                 all_changes.add(cell)
                 changes[cell.judge].add(cell)
-                place = (
+                offset = (
                     start
                     + judges.index(cell.judge) * len(candidates)
                     + candidates.index(cell.candidate)
                 )
                 for number, scores in enumerate(after):
-                    score = cell.after(number)
+                    score = cell.score_after(number)
                     if score is not None:
-                        scores[place] = score
+                        scores[offset] = score
         return cls(
             judges=judges,
             candidates=candidates,
@@ -224,4 +224,4 @@ class PeerResults:
     @cached_property
     def intervals(self) -> list[Interval | None]:
         """The intervals of the adjusted scores, over the queries."""
-        return adjusted_intervals(self.final, seed=self.seed)
+        return compute_adjusted_intervals(self.final, seed=self.seed)

@@ -18,7 +18,7 @@ from judgegym.engine.terminal import Table
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.models import Candidate, CandidatesRunner
 from judgegym.eval_environments.peer import report
-from judgegym.eval_environments.peer.models import PeerModel, PeerModels, calls_and_price
+from judgegym.eval_environments.peer.models import PeerModel, PeerModels, estimate_calls
 from judgegym.eval_environments.peer.results import (
     PeerAnswer,
     PeerCell,
@@ -32,7 +32,7 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import peer_prompt
 from judgegym.llm import wire
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
@@ -47,14 +47,14 @@ class Column:
     suspects: int = 0
 
 
-async def score_all(
+async def score_answer(
     peers: Sequence[PeerModel],
     answer: PeerAnswer,
     *,
     query: str,
     rubric: str,
     include_self: bool = True,
-    known: Sequence[PeerCell] = (),
+    earlier_cells: Sequence[PeerCell] = (),
 ) -> Column:
     """Score one answer by all judges at once; without an answer, return cells that say so and make no calls.
 
@@ -64,7 +64,7 @@ async def score_all(
         query: the query that it answers.
         rubric: the rubric to score it by.
         include_self: whether the candidate is among its judges.
-        known: scores of an earlier judgment, which are kept.
+        earlier_cells: scores of an earlier judgment, which are kept.
     """
     judges = [judge for judge in peers if include_self or judge.name != answer.candidate]
     if answer.answer is None:
@@ -76,7 +76,7 @@ async def score_all(
     task = JudgeTask(query, (answer.answer,), rubric=rubric)
     scores = {
         cell.judge: cell
-        for cell in known
+        for cell in earlier_cells
         if cell.score is not None and cell.candidate == answer.candidate
     }
 
@@ -87,17 +87,17 @@ async def score_all(
             judgment = await peer.judge.judge(task)
         return make_cell(peer.name, answer.candidate, judgment), judgment.calls
 
-    results = await all_results(score(judge) for judge in judges)
+    results = await gather_results(score(judge) for judge in judges)
     calls = [
         dataclasses.replace(call, name=f"{judge.name}_of_{answer.candidate}_{call.name}")
-        for judge, (_, made) in zip(judges, results, strict=True)
-        for call in made
+        for judge, (_, judge_calls) in zip(judges, results, strict=True)
+        for call in judge_calls
     ]
     suspects = peer_prompt(query, answer.answer, rubric).suspects
     return Column(answer, tuple(cell for cell, _ in results), tuple(calls), suspects)
 
 
-def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:
+def combine_columns(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:
     """Combine one query into one judgment: the mean of its scores (0 to 100); it fails only if no cell has a score.
 
     Args:
@@ -152,7 +152,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         """
         super().prepare(tasks)
         _ = self._models.judges
-        if not self._models.pairs:
+        if not self._models.cell_count:
             raise SettingsError(
                 "--env.judges: no judge has a candidate to score; add judges, candidates or "
                 "env.include_self"
@@ -176,7 +176,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls and their cost."""
         models, config = self._models, self._config
-        price = calls_and_price(
+        price = estimate_calls(
             models.candidate_settings,
             models.judge_settings,
             ((task.question, task.rubric) for task in tasks),
@@ -187,7 +187,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
     async def read_reply(self, task: PeerTask, candidate: str, reply: Completion | str) -> Column:
         """Have a candidate's answer scored by all judges as soon as it arrives."""
-        return await score_all(
+        return await score_answer(
             self._models.judges,
             PeerAnswer.from_reply(candidate, reply),
             query=task.question,
@@ -201,7 +201,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
     async def judge_answers(self, task: PeerTask, answers: Sequence[Column]) -> Judgment[PeerTable]:
         """Combine the scores of all answers."""
-        return combined(answers, self._models.judges)
+        return combine_columns(answers, self._models.judges)
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Return whether no cell is missing."""
@@ -217,16 +217,20 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
             return ()
         results = collect_results(self._models, rows, seed=self._config.seed)
         for number in range(results.rounds + 1):
-            write_atomic(path / f"scores_round_{number}.csv", report.score_csv(results, number))
+            write_atomic(
+                path / f"scores_round_{number}.csv", report.make_score_csv(results, number)
+            )
         write_atomic(
             path / "critique_history.jsonl",
-            lambda: (wire.dumps(line) + b"\n" for line in report.history_lines(read_tables(rows))),
+            lambda: (
+                wire.dumps(line) + b"\n" for line in report.iter_history_lines(read_tables(rows))
+            ),
         )
         write_atomic(
             path / "report.md",
-            lambda: _paragraphs(report.readable_report(results, lambda: read_tables(rows))),
+            lambda: _join_paragraphs(report.iter_report(results, lambda: read_tables(rows))),
         )
-        return report.tables_to_show(results)
+        return report.list_tables(results)
 
 
 def collect_results(
@@ -250,7 +254,7 @@ def read_tables(
             yield task.uid, sample.judgment.detail
 
 
-def _paragraphs(texts: Iterable[str]) -> Iterator[bytes]:
+def _join_paragraphs(texts: Iterable[str]) -> Iterator[bytes]:
     """Put an empty line between paragraphs."""
     for number, text in enumerate(texts):
         yield (b"\n" if number else b"") + wire.scrub(text).encode() + b"\n"

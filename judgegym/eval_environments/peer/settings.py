@@ -49,10 +49,10 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     @model_validator(mode="after")
     def _check_rounds(self) -> Self:
-        given = self.model_fields_set & {"critique_rounds", "judge_critique_rounds"}
-        if given == {"judge_critique_rounds"}:
+        set_fields = self.model_fields_set & {"critique_rounds", "judge_critique_rounds"}
+        if set_fields == {"judge_critique_rounds"}:
             self.critique_rounds = self.judge_critique_rounds
-        elif len(given) == 2 and self.critique_rounds != self.judge_critique_rounds:
+        elif len(set_fields) == 2 and self.critique_rounds != self.judge_critique_rounds:
             raise ValueError(
                 f"critique_rounds ({self.critique_rounds}) and judge_critique_rounds "
                 f"({self.judge_critique_rounds}) "
@@ -96,16 +96,18 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
     """
     warn_unused_columns(rows, (_QUERY,), ("rubric",))
     return TaskList.from_rows(
-        index_by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric)
+        index_by_uid(rows, numbered=True), lambda uid, row: _make_task(uid, row, default_rubric)
     )
 
 
-def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
+def _make_task(uid: str, row: Row, default_rubric: str) -> PeerTask:
     if not isinstance(row.values.get("rubric"), str | None):
-        raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
+        raise row.missing_error(
+            "a rubric that is text (or none: env.rubric is for rows without one)"
+        )
     query = row.filled_text(*_QUERY)
     if query is None:
-        raise row.lacks("text in query, question or prompt")
+        raise row.missing_error("text in query, question or prompt")
     return PeerTask(
         uid, query, row.filled_text("rubric") or default_rubric, row.optional_text("category")
     )

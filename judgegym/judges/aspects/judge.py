@@ -35,7 +35,7 @@ from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revisio
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.judges.parsing.json_objects import critique_before
+from judgegym.judges.parsing.json_objects import extract_critique
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
@@ -96,14 +96,16 @@ def read_verdict(text: str) -> AspectVerdict | None:
     >>> read_verdict('{"reason": "It is safe.", "verdict": 0}')
     AspectVerdict(yes=False, reason='It is safe.')
     """
-    found = find_verdict(text)
-    return None if found is None else found.value
+    parsed = find_verdict(text)
+    return None if parsed is None else parsed.value
 
 
 def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
     """The same, with its place: that of the object that holds both."""
     yes = binary_verdict.find(text)
-    return None if yes is None else yes.but(AspectVerdict(yes.value, verdict_reason(text, yes)))
+    return (
+        None if yes is None else yes.with_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
+    )
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:
@@ -170,7 +172,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
             Question(
                 f"{aspect.name}_vote",
                 aspect_prompt(task, aspect, settings),
-                _read,
+                _parse_choice,
                 ASPECT_FORM,
                 component=aspect.name,
                 votes=settings.votes_on(aspect),
@@ -188,7 +190,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         """Combine the verdicts of all majorities; without a score if there is none on an aspect."""
         aspects = self._aspects(task)
         details = tuple(
-            _verdict(replies, self.settings.resolve_strictness(aspect))
+            _revised_detail(replies, self.settings.resolve_strictness(aspect))
             for aspect, replies in zip(aspects, answers, strict=True)
         )
         undecided = [
@@ -197,19 +199,23 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
             if detail.yes is None
         ]
         judgment = (
-            _make_undecided(details, undecided) if undecided else self._decided(aspects, details)
+            _judge_undecided(details, undecided)
+            if undecided
+            else self._judge_decided(aspects, details)
         )
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
         shares = [
-            one.agreement for one in details if one.agreement is not None and len(one.votes) > 1
+            detail.agreement
+            for detail in details
+            if detail.agreement is not None and len(detail.votes) > 1
         ]
         return replace(
             judgment,
             components=values,
             confidences=least_agreement(shares),
             verdicts=tuple(
-                NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name))
-                for one in aspects
+                NamedVerdict(aspect.name, aspect.polarity * aspect.weight, values.get(aspect.name))
+                for aspect in aspects
             ),
         )
 
@@ -218,32 +224,32 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     ) -> list[CritiqueRequest]:
         """A request for the majority's verdict on the aspect, whatever the number of votes."""
         question = answers.question
-        detail = _verdict(answers, question.votes)
-        word = in_a_word(detail.yes)
+        detail = _revised_detail(answers, question.votes)
+        word = verdict_word(detail.yes)
         messages = critique_messages(question.prompt.messages, f"Verdict: {word}\n{detail.reason}")
         return [CritiqueRequest(question.component, word, detail.reason, messages)]
 
     def revision(self, call: JudgeCall[AspectVerdict], verdict: AspectVerdict) -> Revision:
         """The revised verdict and its reason."""
-        critique = critique_before(cut_thinking(call.text), "verdict")
-        return Revision(in_a_word(verdict.yes), verdict.reason or call.text, critique)
+        critique = extract_critique(cut_thinking(call.text), "verdict")
+        return Revision(verdict_word(verdict.yes), verdict.reason or call.text, critique)
 
     def _aspects(self, task: JudgeTask) -> Sequence[Aspect]:
         """The aspects of the task or those of the settings."""
         return self.settings.aspects if task.aspects is None else task.aspects
 
-    def _decided(
+    def _judge_decided(
         self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]
     ) -> Judgment[PanelDetail]:
         """The judgment of aspects that all have a verdict."""
         score, veto = combined_score(aspects, details, self.settings.scoring)
-        verdicts = [(detail.aspect, in_a_word(detail.yes), detail.reason) for detail in details]
+        verdicts = [(detail.aspect, verdict_word(detail.yes), detail.reason) for detail in details]
         label = " ".join(f"{name}={verdict}" for name, verdict, _ in verdicts)
         reasons = "\n\n".join(f"{name}: {verdict}. {reason}" for name, verdict, reason in verdicts)
         return Judgment(score, Status.OK, label, reasons, detail=PanelDetail(details, veto))
 
 
-def _read(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
+def _parse_choice(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
     return find_verdict(choice.text)
 
 
@@ -253,7 +259,7 @@ def _votes_to_majority(count: int, usable: Sequence[JudgeCall[AspectVerdict]]) -
     return count // 2 + 1 - max(yes, len(usable) - yes)
 
 
-def _verdict(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
+def _revised_detail(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
     """The majority's verdict with its revisions; the share of yes votes of a verdict that has changed is 0 or 1."""
     aspect = answers.question.component
     votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
@@ -268,7 +274,7 @@ def _verdict(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
     return detail
 
 
-def _make_undecided(
+def _judge_undecided(
     details: tuple[AspectDetail, ...],
     undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]],
 ) -> Judgment[PanelDetail]:
@@ -283,7 +289,7 @@ def _make_undecided(
     return failed_judgment(calls, explanation="; ".join(reasons), detail=PanelDetail(details))
 
 
-def in_a_word(yes: bool | None) -> str:
+def verdict_word(yes: bool | None) -> str:
     """A verdict in a word."""
     return "yes" if yes else "no"
 

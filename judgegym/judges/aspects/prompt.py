@@ -22,10 +22,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import NoDecode
 
 from judgegym.judges import prompts
-from judgegym.judges.config.explaining import comma_separated, text_or_file
+from judgegym.judges.config.explaining import read_text_or_file, split_commas
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
-from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.core.calls import MAX_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.naming import slug
@@ -72,7 +72,7 @@ class Aspect(BaseModel):
     polarity: Polarity = 1
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     veto: bool = False
-    strictness: int | None = Field(default=None, ge=1, le=MOST_VOTES)
+    strictness: int | None = Field(default=None, ge=1, le=MAX_VOTES)
 
     def passes(self, yes: bool) -> bool:
         """Whether a submission with this verdict passes the aspect."""
@@ -151,7 +151,7 @@ def parse_aspects(value: object) -> object:
     Raises:
         ValueError: there is no built-in aspect with a name, or the text is not JSON.
     """
-    value = comma_separated(value)
+    value = split_commas(value)
     return (
         tuple(_parse_aspect(entry) for entry in value) if isinstance(value, list | tuple) else value
     )
@@ -165,15 +165,15 @@ def _parse_aspect(value: object) -> object:
         if isinstance(value, Mapping)
         else None
     )
-    known = SUPPORTED_ASPECTS.get(name) if isinstance(name, str) else None
+    built_in = SUPPORTED_ASPECTS.get(name) if isinstance(name, str) else None
     if isinstance(value, str):
-        if known is None:
+        if built_in is None:
             raise ValueError(
                 f"there is no aspect {value!r}; expected one of {', '.join(SUPPORTED_ASPECTS)}"
             )
-        return known
-    if known is not None and isinstance(value, Mapping):
-        return {**known.model_dump(), **value}
+        return built_in
+    if built_in is not None and isinstance(value, Mapping):
+        return {**built_in.model_dump(), **value}
     return value
 
 
@@ -190,14 +190,14 @@ def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
     if not names:
         raise ValueError("expected at least one aspect")
     slugs = [slug(name) for name in names]  # as they stand in the names of metrics
-    same = [name for name, other in zip(names, slugs, strict=True) if slugs.count(other) > 1]
+    same = [name for name, slugged in zip(names, slugs, strict=True) if slugs.count(slugged) > 1]
     if same:
         raise ValueError(f"these aspects have the same name: {', '.join(map(repr, same))}")
     return aspects
 
 
 def _parse_setting(value: object) -> object:
-    text = text_or_file(value)
+    text = read_text_or_file(value)
     if text is value or not isinstance(text, str):
         return parse_aspects(text)
     try:
@@ -223,7 +223,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
     submission safe for children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3};
     @file reads them from a file, also
     of YAML."""
-    strictness: int = setting(1, common=True, ge=1, le=MOST_VOTES)
+    strictness: int = setting(1, common=True, ge=1, le=MAX_VOTES)
     """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
     have its own."""
     scoring: AspectScoring = setting("majority")
@@ -241,7 +241,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
         """The largest number of votes on an aspect."""
         return max(map(self.votes_on, self.aspects))
 
-    def usual_layout(self) -> PromptLayout:
+    def default_layout(self) -> PromptLayout:
         """The layout in which the prompts of one row's completions share most.
 
         With one aspect they share the question about it. With several, the prompts about one
@@ -271,10 +271,10 @@ def format_criteria(aspects: Sequence[Aspect]) -> str:
 
     Votes are not in it: a judge of groups gives one verdict on all aspects together.
     """
-    return "\n".join(map(_line, aspects))
+    return "\n".join(map(_format_aspect, aspects))
 
 
-def _line(aspect: Aspect) -> str:
+def _format_aspect(aspect: Aspect) -> str:
     parts = [
         f"- {aspect.name}: {aspect.definition}",
         f"Good: {'yes' if aspect.polarity == 1 else 'no'}.",
@@ -296,7 +296,7 @@ _ABSENCE = re.compile(r"\b(avoids?|free|refuses?|without)\b", re.IGNORECASE)
 _EASIEST, _HARDEST = 0.1, 0.8
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     """Answer a question about harm by words of harm, every other question by merit with a random threshold."""
     criteria = shown.sections["Criteria"]
     if _HARM.search(criteria):
@@ -319,5 +319,5 @@ ASPECT_PROMPT = PromptFormat(
     judged=("Submission",),
     question="Input",
     references=("Reference", "Context"),
-    reply=_reply,
+    reply=_draft_reply,
 )

@@ -29,8 +29,8 @@ from pydantic_settings import NoDecode
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
-from judgegym.judges.config.explaining import text_or_file
-from judgegym.judges.core.naming import did_you_mean, slug
+from judgegym.judges.config.explaining import read_text_or_file
+from judgegym.judges.core.naming import slug, suggest_similar
 from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, Words
 from judgegym.llm import wire
 
@@ -97,17 +97,17 @@ class Criterion(BaseModel):
             )
         return self
 
-    def words(self, *, cannot_assess: bool) -> Words:
+    def allowed_words(self, *, cannot_assess: bool) -> Words:
         """The words that are verdicts on it, with their values."""
-        own: dict[str, float | None] = {
+        option_values: dict[str, float | None] = {
             option.label.strip(): option.value for option in self.options
         }
         return {
-            **(own or {MET: 1.0, UNMET: 0.0}),
+            **(option_values or {MET: 1.0, UNMET: 0.0}),
             **({CANNOT_ASSESS: None} if cannot_assess else {}),
         }
 
-    def good(self, value: float) -> float:
+    def orient_value(self, value: float) -> float:
         """The value as a number from 0 (bad) to 1 (good)."""
         return value if self.points >= 0 else 1.0 - value
 
@@ -131,18 +131,20 @@ def read_criteria(value: object) -> tuple[Criterion, ...]:
         value = value["criteria"]
     if isinstance(value, Mapping):
         value = [
-            {"name": name, **_fields(entry)} for name, entry in value.items() if entry is not None
+            {"name": name, **_normalize_entry(entry)}
+            for name, entry in value.items()
+            if entry is not None
         ]
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"expected a list of criteria, found {type(value).__name__}")
-    read = [_criterion(entry, number) for number, entry in enumerate(value, start=1)]
-    counts = Counter(criterion.name for criterion, is_title in read if is_title)
+    numbered = [_parse_criterion(entry, number) for number, entry in enumerate(value, start=1)]
+    counts = Counter(criterion.name for criterion, is_title in numbered if is_title)
     return check_criteria(
         [
             criterion.model_copy(update={"name": f"{criterion.name} {number}"})
             if is_title and counts[criterion.name] > 1
             else criterion
-            for number, (criterion, is_title) in enumerate(read, start=1)
+            for number, (criterion, is_title) in enumerate(numbered, start=1)
         ]
     )
 
@@ -168,27 +170,31 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
     return tuple(criteria)
 
 
-def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
+def _parse_criterion(entry: object, number: int) -> tuple[Criterion, bool]:
     """A criterion, and whether its name is a title, which others may have, too."""
     if isinstance(entry, Criterion):
         return entry, False
     try:
-        fields = _fields(entry)
+        fields = _normalize_entry(entry)
         unknown = next((name for name in fields if name not in _KNOWN), None)
         if unknown is not None:
-            raise ValueError(f"{unknown}: unknown field{did_you_mean(unknown, _KNOWN)}")
-        name, title = _first(fields, _NAMES), _first(fields, _TITLES)
+            raise ValueError(f"{unknown}: unknown field{suggest_similar(unknown, _KNOWN)}")
+        name, title = _single_field(fields, _NAMES), _single_field(fields, _TITLES)
         options = fields.get("options", ())
         if isinstance(options, Mapping):
-            options = [{"label": label, "value": worth} for label, worth in options.items()]
-        made = Criterion.model_validate(
+            options = [
+                {"label": label, "value": value_of_label}
+                for label, value_of_label in options.items()
+            ]
+        criterion = Criterion.model_validate(
             {
                 "name": next(
-                    (str(one) for one in (name, title) if one is not None), f"criterion_{number}"
+                    (str(candidate) for candidate in (name, title) if candidate is not None),
+                    f"criterion_{number}",
                 ),
-                "text": _first(fields, _TEXTS) or "",
-                "points": _points(fields),
-                "tags": _tags(_first(fields, _TAGS)),
+                "text": _single_field(fields, _TEXTS) or "",
+                "points": _parse_points(fields),
+                "tags": _parse_tags(_single_field(fields, _TAGS)),
                 "options": options,
                 "required": fields.get("required", False),
             }
@@ -201,17 +207,17 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
         ) from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"criterion {number}: {error}") from error
-    return made, name is None and title is not None
+    return criterion, name is None and title is not None
 
 
-def _tags(value: object) -> object:
+def _parse_tags(value: object) -> object:
     """Tags as a list; of an object, as verl's data has it, `name:value` for each text in it."""
     if isinstance(value, Mapping):
         return [f"{name}:{text}" for name, text in value.items() if isinstance(text, str)]
     return [value] if isinstance(value, str) else value or ()
 
 
-def _fields(entry: object) -> Mapping[str, object]:
+def _normalize_entry(entry: object) -> Mapping[str, object]:
     """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
     if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
@@ -243,30 +249,30 @@ def _convert_aspect(aspect: Aspect) -> Mapping[str, object]:
     }
 
 
-def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
-    given = [name for name in names if name in fields]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} are the same field; expected one of them")
-    return fields[given[0]] if given else None
+def _single_field(fields: Mapping[str, object], names: Sequence[str]) -> object:
+    present = [name for name in names if name in fields]
+    if len(present) > 1:
+        raise ValueError(f"{' and '.join(present)} are the same field; expected one of them")
+    return fields[present[0]] if present else None
 
 
-def _points(fields: Mapping[str, object]) -> object:
+def _parse_points(fields: Mapping[str, object]) -> object:
     """The points: a number, or those of a category."""
-    given, category = _first(fields, _POINTS), _first(fields, _CATEGORY)
-    word = str(category if given is None else given).lower().removesuffix(" criteria")
-    is_good = isinstance(given, int | float) and given > 0
+    points, category = _single_field(fields, _POINTS), _single_field(fields, _CATEGORY)
+    word = str(category if points is None else points).lower().removesuffix(" criteria")
+    is_good = isinstance(points, int | float) and points > 0
     if is_good and CATEGORIES.get(str(category).lower().removesuffix(" criteria"), 0.0) < 0:
         raise ValueError(
-            f"category: {category!r} is bad to meet, and has {given!r} points; expected negative "
+            f"category: {category!r} is bad to meet, and has {points!r} points; expected negative "
             "ones"
         )
-    if given is None and category is not None and word not in CATEGORIES:
+    if points is None and category is not None and word not in CATEGORIES:
         raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
-    return CATEGORIES.get(word, 1.0 if given is None else given)
+    return CATEGORIES.get(word, 1.0 if points is None else points)
 
 
 def _parse_setting(value: object) -> object:
-    text = text_or_file(value)
+    text = read_text_or_file(value)
     if not isinstance(text, str):
         return read_criteria(text) if text else ()
     try:

@@ -47,7 +47,7 @@ def checklist_score(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> float | None:
     """The score of a row; `None` if it has none: nothing counts, or for `healthbench` no positive points."""
-    terms = _terms(graded, cannot_assess)
+    terms = _counted_terms(graded, cannot_assess)
     if unmet_requirements(graded, cannot_assess):
         terms = [Term(term.points, float(term.points < 0), 0.0) for term in terms]
     return FORMULAS[formula](terms) if terms else None
@@ -57,11 +57,13 @@ def unmet_requirements(
     graded: Sequence[GradedCriterion], cannot_assess: CannotAssess
 ) -> tuple[str, ...]:
     """The names of the required criteria that are not met."""
-    values = ((criterion, _value(criterion, value, cannot_assess)) for criterion, value in graded)
+    values = (
+        (criterion, _resolve_value(criterion, value, cannot_assess)) for criterion, value in graded
+    )
     return tuple(
         criterion.name
         for criterion, value in values
-        if criterion.required and value is not None and criterion.good(value) < 0.5
+        if criterion.required and value is not None and criterion.orient_value(value) < 0.5
     )
 
 
@@ -72,7 +74,13 @@ def tag_scores(
     tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
     scores = {
         tag: checklist_score(
-            [one for one in graded if tag in one.criterion.tags], formula, cannot_assess
+            [
+                graded_criterion
+                for graded_criterion in graded
+                if tag in graded_criterion.criterion.tags
+            ],
+            formula,
+            cannot_assess,
         )
         for tag in tags
     }
@@ -87,16 +95,22 @@ def has_score(criteria: Sequence[Criterion], formula: Formula) -> bool:
     )
 
 
-def _terms(graded: Sequence[GradedCriterion], cannot_assess: CannotAssess) -> list[Term]:
+def _counted_terms(graded: Sequence[GradedCriterion], cannot_assess: CannotAssess) -> list[Term]:
     values = (
-        (criterion, _value(criterion, value, cannot_assess))
+        (criterion, _resolve_value(criterion, value, cannot_assess))
         for criterion, value in graded
         if criterion.points
     )
-    return [Term(one.points, value, one.good(value)) for one, value in values if value is not None]
+    return [
+        Term(criterion.points, value, criterion.orient_value(value))
+        for criterion, value in values
+        if value is not None
+    ]
 
 
-def _value(criterion: Criterion, value: float | None, cannot_assess: CannotAssess) -> float | None:
+def _resolve_value(
+    criterion: Criterion, value: float | None, cannot_assess: CannotAssess
+) -> float | None:
     if value is not None:
         return value
     worst = 0.0 if criterion.points >= 0 else 1.0

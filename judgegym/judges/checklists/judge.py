@@ -134,7 +134,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             Question(
                 f"criteria_{number}_vote",
                 prompt.prompt,
-                partial(_read, prompt),
+                partial(_parse_choice, prompt),
                 CRITERIA_FORM,
                 votes=count,
                 redraws=_REDRAWS * count,
@@ -152,27 +152,32 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         for part, replies in zip(self._parts(task), answers, strict=True):
             votes = [call.value for call in replies.calls if call.value is not None]
             if len(votes) < replies.question.votes:
-                failed.append(_why(part, votes, replies.calls))
+                failed.append(_explain_missing(part, votes, replies.calls))
             else:
                 details += decide(part, votes)
         calls = [call for replies in answers for call in replies.calls]
         if failed:
-            kept = ChecklistDetail(tuple(details), formula) if details else None
-            judgment = failed_judgment(calls, explanation=failed[0], detail=kept)
+            partial_detail = ChecklistDetail(tuple(details), formula) if details else None
+            judgment = failed_judgment(calls, explanation=failed[0], detail=partial_detail)
         else:
-            judgment = self._decided(criteria, details, sum(call.value is None for call in calls))
-        score, values = judgment.score, {one.name: one.value for one in details}
-        own = {} if score is None else {"raw": score}
+            judgment = self._judge_decided(
+                criteria, details, sum(call.value is None for call in calls)
+            )
+        score, values = judgment.score, {detail.name: detail.value for detail in details}
+        raw_component = {} if score is None else {"raw": score}
         return replace(
             judgment,
-            unit=None if score is None else clipped(score),
+            unit=None if score is None else clip_score(score),
             components={
-                **own,
+                **raw_component,
                 **{name: value for name, value in values.items() if value is not None},
             },
-            confidences=least_agreement([one.agreement for one in details if len(one.votes) > 1]),
+            confidences=least_agreement(
+                [assessed.agreement for assessed in details if len(assessed.votes) > 1]
+            ),
             verdicts=tuple(
-                NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria
+                NamedVerdict(criterion.name, criterion.points, values.get(criterion.name))
+                for criterion in criteria
             ),
             tags={} if judgment.detail is None else judgment.detail.tags,
         )
@@ -186,37 +191,39 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         criteria, step = self._criteria(task), self.settings.criteria_per_call
         return [criteria[start : start + step] for start in range(0, len(criteria), step)]
 
-    def _decided(
+    def _judge_decided(
         self, criteria: Sequence[Criterion], details: Sequence[CriterionDetail], redrawn: int
     ) -> Judgment[ChecklistDetail]:
         """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
         graded = [
-            GradedCriterion(one, detail.value)
-            for one, detail in zip(criteria, details, strict=True)
+            GradedCriterion(criterion, detail.value)
+            for criterion, detail in zip(criteria, details, strict=True)
         ]
         score = checklist_score(graded, formula, cannot_assess)
         unmet = unmet_requirements(graded, cannot_assess)
         tags = tag_scores(graded, formula, cannot_assess)
         detail = ChecklistDetail(tuple(details), formula, tags, unmet, redrawn=redrawn)
-        reasons = "\n\n".join(f"{one.name}: {one.verdict}. {one.reason}" for one in details)
+        reasons = "\n\n".join(f"{entry.name}: {entry.verdict}. {entry.reason}" for entry in details)
         if score is None:
             why = f"no score by formula={formula}: no criterion that counts could be assessed"
             return Judgment(
                 None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail
             )
-        label = f"{sum(one.value == 1.0 for one in details)} of {len(details)} met"
+        label = f"{sum(checked.value == 1.0 for checked in details)} of {len(details)} met"
         return Judgment(score, Status.OK, label, reasons, detail=detail)
 
 
-def _read(prompt: ChecklistPrompt, choice: Choice) -> ParsedVerdict[OrderedVerdicts] | NoVerdict:
+def _parse_choice(
+    prompt: ChecklistPrompt, choice: Choice
+) -> ParsedVerdict[OrderedVerdicts] | NoVerdict:
     fault = "no verdict on each criterion"
     return prompt.find(choice.text) or NoVerdict(
         f"{fault}: {criteria_fault(choice.text, prompt.words)}"
     )
 
 
-def clipped(score: float) -> float:
+def clip_score(score: float) -> float:
     """A score as a reward: clipped to 0…1, so that no completion is worth less than a malformed one."""
     return min(1.0, max(0.0, score))
 
@@ -226,10 +233,10 @@ def decide(
 ) -> list[CriterionDetail]:
     """The verdict on each criterion of a call, from at least one vote."""
     decided = []
-    for criterion, *cast in zip(criteria, *votes, strict=True):
-        chosen = _middle(cast)
-        same = [vote for vote in cast if vote.word == chosen.word]
-        words = tuple(vote.word for vote in cast)
+    for criterion, *votes_cast in zip(criteria, *votes, strict=True):
+        chosen = _middle_vote(votes_cast)
+        same = [vote for vote in votes_cast if vote.word == chosen.word]
+        words = tuple(vote.word for vote in votes_cast)
         shown = (
             criterion.name,
             criterion.text,
@@ -239,12 +246,14 @@ def decide(
             chosen.value,
         )
         decided.append(
-            CriterionDetail(*shown, len(same) / len(cast), same[0].quote, same[0].reason, words)
+            CriterionDetail(
+                *shown, len(same) / len(votes_cast), same[0].quote, same[0].reason, words
+            )
         )
     return decided
 
 
-def _middle(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
+def _middle_vote(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
     assessed = sorted(
         (vote for vote in cast if vote.value is not None), key=lambda vote: vote.value or 0.0
     )
@@ -253,7 +262,7 @@ def _middle(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
     return assessed[(len(assessed) - 1) // 2]
 
 
-def _why(
+def _explain_missing(
     part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]
 ) -> str:
     names = part[0].name if len(part) == 1 else f"{part[0].name} to {part[-1].name}"

@@ -23,11 +23,11 @@ from judgegym.judges.checklists.criteria import Criteria, Criterion
 from judgegym.judges.checklists.formulas import CannotAssess, Formula
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.core.calls import MAX_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import draw_ids
 from judgegym.judges.parsing.criteria import (
@@ -78,7 +78,7 @@ class ChecklistJudgeSettings(JudgeSettings):
     cannot_assess: CannotAssess = setting("never")
     """Choose what a criterion counts that the judge cannot assess. never: the judge must decide. leave_out: nothing, it
     is left out. zero: as unmet. partial: half of its points. worst: the bad way."""
-    strictness: int = setting(1, common=True, ge=1, le=MOST_VOTES)
+    strictness: int = setting(1, common=True, ge=1, le=MAX_VOTES)
     """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
     have its own; of a criterion with options the middle vote counts."""
 
@@ -106,7 +106,9 @@ class ChecklistPrompt:
         return (
             None
             if verdicts is None
-            else verdicts.but(tuple(verdicts.value[own] for own in self.words))
+            else verdicts.with_value(
+                tuple(verdicts.value[criterion_id] for criterion_id in self.words)
+            )
         )
 
 
@@ -127,26 +129,30 @@ def checklist_prompt(
             undecided.
         system: text before the instructions.
     """
-    beside = {"prompt": task.prompt or None, "context": task.context, "reference": task.reference}
-    shown = [*map(_shown, criteria)]
-    shared = [text for text in (*beside.values(), *shown) if text is not None]
-    rng = generator(settings.seed, "\x1f".join(shared), "ids of criteria")
+    context_texts = {
+        "prompt": task.prompt or None,
+        "context": task.context,
+        "reference": task.reference,
+    }
+    shown = [*map(_render_criterion, criteria)]
+    shared = [text for text in (*context_texts.values(), *shown) if text is not None]
+    rng = make_generator(settings.seed, "\x1f".join(shared), "ids of criteria")
     ids = draw_ids(rng, len(criteria), [*shared, task.response])
     prompt = _TEMPLATE.fill(
-        {**beside, **dict(zip(ids, shown, strict=True))},
+        {**context_texts, **dict(zip(ids, shown, strict=True))},
         {"response": task.response},
         ids=ids,
         system=join_instructions(system, settings.instructions()),
     )
     offers = settings.cannot_assess != "never"
     words = {
-        own: criterion.words(cannot_assess=offers)
-        for own, criterion in zip(ids, criteria, strict=True)
+        criterion_id: criterion.allowed_words(cannot_assess=offers)
+        for criterion_id, criterion in zip(ids, criteria, strict=True)
     }
     return ChecklistPrompt(prompt, words)
 
 
-def _shown(criterion: Criterion) -> str:
+def _render_criterion(criterion: Criterion) -> str:
     labels = [option.label for option in criterion.options]
     return (
         f"{criterion.text}\n{_OPTIONS}{json.dumps(labels, ensure_ascii=False)}"
@@ -158,11 +164,11 @@ def _shown(criterion: Criterion) -> str:
 _EASIEST, _HARDEST = 0.1, 0.8
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     """Decide each criterion by merit with a random threshold; of options, take the one in that place."""
     entries = []
     for title, text in shown.sections.items():
-        stem, _, own = title.rpartition(" ")
+        stem, _, criterion_id = title.rpartition(" ")
         if stem != "Criterion":
             continue
         threshold = _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
@@ -172,10 +178,12 @@ def _reply(shown: ShownPrompt) -> str:
             if last.startswith(f"{_OPTIONS}[")
             else [UNMET, MET]
         )
-        place = min(len(labels) - 1, int(len(labels) / 2 * shown.merit / threshold))
+        index = min(len(labels) - 1, int(len(labels) / 2 * shown.merit / threshold))
         reason = "I looked at how much of what is asked for the submission takes up."
         quote = shown.sections["Submission"][:40]
-        entries.append({"id": own, "reason": reason, "quote": quote, "verdict": labels[place]})
+        entries.append(
+            {"id": criterion_id, "reason": reason, "quote": quote, "verdict": labels[index]}
+        )
     return json.dumps({"result": entries})
 
 
@@ -186,5 +194,5 @@ CHECKLIST_PROMPT = PromptFormat(
     judged=("Submission",),
     question="Question",
     references=("Reference", "Context"),
-    reply=_reply,
+    reply=_draft_reply,
 )

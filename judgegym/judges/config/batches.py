@@ -23,9 +23,9 @@ from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import BatchKind, BatchOptions, ChatSettings
 
-BATCH_SHARE = 0.5
+BATCH_PRICE_SHARE = 0.5
 """What a request costs in a provider's batch, as a share of what it costs live (OpenAI, Anthropic)."""
-VERBS = ("evaluate", "process")
+BATCH_VERBS = ("evaluate", "process")
 
 
 class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
@@ -33,28 +33,28 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
 
     help_group: ClassVar[str] = "judge"
 
-    judge_batch: BatchKind | None = operational(None, verbs=VERBS, common=True)
+    judge_batch: BatchKind | None = operational(None, verbs=BATCH_VERBS, common=True)
     """Send the judge's requests in batches, which cost half and may take hours. openai: OpenAI's files and batches.
     anthropic: Anthropic's message batches (judge_api=anthropic). folder: files for vllm run-batch. Live if unset."""
-    judge_batch_folder: Path | None = operational(None, verbs=VERBS)
+    judge_batch_folder: Path | None = operational(None, verbs=BATCH_VERBS)
     """Write batches to this folder as NAME.jsonl, and wait for NAME.out.jsonl there (judge_batch=folder)."""
-    judge_batch_rows: int = operational(10_000, verbs=VERBS, ge=1)
+    judge_batch_rows: int = operational(10_000, verbs=BATCH_VERBS, ge=1)
     """Keep at most this many rows or groups in progress, whose requests make the batches."""
-    judge_batch_lines: int = operational(50_000, verbs=VERBS, ge=1, le=100_000)
+    judge_batch_lines: int = operational(50_000, verbs=BATCH_VERBS, ge=1, le=100_000)
     """Put at most this many requests into one batch."""
-    judge_batch_retries: int = operational(3, verbs=VERBS, ge=0)
+    judge_batch_retries: int = operational(3, verbs=BATCH_VERBS, ge=0)
     """Send a request whose line of a batch brought no usable response again at most this many times."""
-    judge_batch_fallback: Literal["batch", "live"] = operational("batch", verbs=VERBS)
+    judge_batch_fallback: Literal["batch", "live"] = operational("batch", verbs=BATCH_VERBS)
     """Send a request again whose batch expired, was cancelled or left it out: with the next batch, or live."""
-    judge_batch_price: float | None = operational(None, verbs=VERBS, ge=0, le=1)
+    judge_batch_price: float | None = operational(None, verbs=BATCH_VERBS, ge=0, le=1)
     """Count a request in a batch with this share of its live price; if unset, 0.5, and 1 for a folder."""
-    judge_batch_poll: float = operational(30.0, verbs=VERBS, gt=0)
+    judge_batch_poll: float = operational(30.0, verbs=BATCH_VERBS, gt=0)
     """Look at open batches every so many seconds."""
-    judge_batch_quiet: float = operational(60.0, verbs=VERBS, gt=0)
+    judge_batch_quiet: float = operational(60.0, verbs=BATCH_VERBS, gt=0)
     """Send a batch after this many seconds in which nothing has changed, although a row might still add to it; it is
     sent at once when all rows wait for batches."""
 
-    def rows_in_progress(self, live: int) -> int:
+    def max_rows_in_progress(self, live: int) -> int:
         """How many rows may be in progress; `live` where requests are sent by themselves."""
         return live if self.judge_batch is None else self.judge_batch_rows
 
@@ -63,9 +63,9 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         """What a judge's request costs in a batch, as a share of what it costs live."""
         if self.judge_batch_price is not None:
             return self.judge_batch_price
-        return 1.0 if self.judge_batch == "folder" else BATCH_SHARE
+        return 1.0 if self.judge_batch == "folder" else BATCH_PRICE_SHARE
 
-    def in_batches(self, chat: ChatSettings) -> ChatSettings:
+    def apply_batches(self, chat: ChatSettings) -> ChatSettings:
         """The settings of a judge's client, whose requests go into batches if the user says so.
 
         Raises:
@@ -100,19 +100,19 @@ def configure_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     Raises:
         SettingsError: its endpoint cannot be asked in this kind of batch.
     """
-    api, where = chat.endpoints[0].api, f"--{chat.section}judge_batch={batch.kind}"
-    wanted = "anthropic" if batch.kind == "anthropic" else "openai"
-    if api != wanted:
+    api, flag = chat.endpoints[0].api, f"--{chat.section}judge_batch={batch.kind}"
+    expected_api = "anthropic" if batch.kind == "anthropic" else "openai"
+    if api != expected_api:
         raise SettingsError(
-            f"{where}: the judge is asked in the form of judge_api={api}; expected {wanted}"
+            f"{flag}: the judge is asked in the form of judge_api={api}; expected {expected_api}"
         )
     if len(chat.endpoints) > 1:
         raise SettingsError(
-            f"{where}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint"
+            f"{flag}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint"
         )
     live = chat.prices
     batch = replace(batch, live_prices=live, live_concurrency=chat.max_concurrency)
-    return replace(chat, batch=batch, prices=live.times(batch.share))
+    return replace(chat, batch=batch, prices=live.scale(batch.share))
 
 
 async def open_client(
@@ -138,5 +138,5 @@ async def open_client(
         stack.callback(cache.close)
     chat = settings.chat_settings(section="", identity=identity, retry_delay=retry_delay)
     if isinstance(settings, JudgeBatchSettings):
-        chat = settings.in_batches(chat)
+        chat = settings.apply_batches(chat)
     return await stack.enter_async_context(make(chat, cache=cache, session=session, budget=budget))

@@ -37,7 +37,7 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
             return None
         return Budget(self.budget_calls, self.budget_usd)
 
-    def larger(self, words: Sequence[str], spent: Expense, section: str = "") -> list[str]:
+    def enlarge_command(self, words: Sequence[str], spent: Expense, section: str = "") -> list[str]:
         """The words of a command with a larger budget: one that is spent is twice what was.
 
         Calls stand for dollars that cannot be counted.
@@ -47,27 +47,32 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
             spent: by the whole run.
             section: what stands before the names of the settings on the command line.
         """
-        calls, usd, kept, rest = self.budget_calls, self.budget_usd, list[str](), iter(words)
+        calls, usd, remaining, iterator = (
+            self.budget_calls,
+            self.budget_usd,
+            list[str](),
+            iter(words),
+        )
         flags = tuple(f"--{section}{name}" for name in BUDGETS)
-        for word in rest:
+        for word in iterator:
             name, has_value, _ = word.partition("=")
             if name not in flags:
-                kept.append(word)
+                remaining.append(word)
             elif not has_value:
-                next(rest, None)
+                next(iterator, None)
         if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):
             calls = 2 * spent.calls
         elif usd is not None and spent.usd is not None:
             usd = 2 * max(usd, spent.usd)
-        given = (
+        budgets = (
             (None if calls is None else f"{calls}"),
             (None if usd is None or spent.usd is None else f"{usd:g}"),
         )
         return [
-            *kept,
+            *remaining,
             *(
                 f"{flag}={value}"
-                for flag, value in zip(flags, given, strict=True)
+                for flag, value in zip(flags, budgets, strict=True)
                 if value is not None
             ),
         ]

@@ -54,12 +54,12 @@ class ComposedSettings(BaseModel):
         return {}
 
     @classmethod
-    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+    def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """Which of the choices values make that are not validated yet."""
         return ()
 
     @classmethod
-    def spelled_out(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+    def expand_short_forms(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values that are not validated yet, with what short forms stand for."""
         return dict(values)
 
@@ -93,10 +93,10 @@ class ComposedSettings(BaseModel):
         return {}
 
     @classmethod
-    def is_given(cls, values: Mapping[str, Any], name: str) -> bool:
+    def is_changed(cls, values: Mapping[str, Any], name: str) -> bool:
         """Whether values that are not validated yet, such as texts of flags, change a setting from its default."""
-        usual = cls.model_fields[name].get_default(call_default_factory=True)
-        return str(values.get(name) or usual) != str(usual)
+        default = cls.model_fields[name].get_default(call_default_factory=True)
+        return str(values.get(name) or default) != str(default)
 
     @classmethod
     def add_choices(cls, names: Collection[str]) -> type[Self]:
@@ -107,10 +107,10 @@ class ComposedSettings(BaseModel):
     @classmethod
     def select_class(cls, values: Mapping[str, Any]) -> type[Self]:
         """The class with the settings that its values choose."""
-        return cls.add_choices(cls.chosen(cls.spelled_out(values)))
+        return cls.add_choices(cls.select_choices(cls.expand_short_forms(values)))
 
     @classmethod
-    def usual(cls) -> Self:
+    def make_defaults(cls) -> Self:
         """The defaults; those of what is chosen as its class declares them."""
         base = cls if cls.composed is None else cls.composed[0]
         return cls.model_construct(**dict(base()))
@@ -126,9 +126,9 @@ class ComposedSettings(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy, without what was derived from the values of this object."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied._forget_derived()
-        return copied
+        copy = super().model_copy(update=update, deep=deep)
+        copy._forget_derived()
+        return copy
 
     def _forget_derived(self) -> None:
         for name in self.__dict__.keys() - type(self).model_fields.keys():  # cached properties
@@ -143,7 +143,7 @@ class ComposedSettings(BaseModel):
     def _choose_class(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(values, Mapping):
             return handler(values)
-        spelled_out = cls.spelled_out(values)
+        spelled_out = cls.expand_short_forms(values)
         return (
             handler(spelled_out)
             if cls.composed is not None
@@ -162,11 +162,14 @@ def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSet
 def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[ComposedSettings]:
     added = [settings for name, settings in base.choices().items() if name in names]
     bases = [
-        each
-        for each in dict.fromkeys(added)
-        if not any(each is not one and issubclass(one, each) for one in added)
+        candidate
+        for candidate in dict.fromkeys(added)
+        if not any(
+            candidate is not settings_type and issubclass(settings_type, candidate)
+            for settings_type in added
+        )
     ]
-    others = [each for each in bases if not issubclass(base, each)]
+    others = [candidate for candidate in bases if not issubclass(base, candidate)]
     namespace = {
         "__module__": base.__module__,
         "__qualname__": base.__qualname__,
@@ -175,17 +178,19 @@ def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[Compos
     return type(
         base.__name__,
         (base, *others),
-        {**namespace, "composed": (base, names), "setting_verbs": _verbs(base, names)},
+        {**namespace, "composed": (base, names), "setting_verbs": _find_added_verbs(base, names)},
     )
 
 
-def _verbs(base: type[ComposedSettings], names: Collection[str]) -> Mapping[str, Sequence[str]]:
+def _find_added_verbs(
+    base: type[ComposedSettings], names: Collection[str]
+) -> Mapping[str, Sequence[str]]:
     """The verbs of the settings that are added, if not all verbs choose them."""
     verbs: dict[str, list[Sequence[str]]] = {}
     for choice in names:
-        of_choice = DeclaredSetting(choice, base, choice.partition("=")[0]).verbs
+        choice_verbs = DeclaredSetting(choice, base, choice.partition("=")[0]).verbs
         for name in base.choices()[choice].model_fields.keys() - base.model_fields.keys():
-            verbs.setdefault(name, []).append(of_choice)
+            verbs.setdefault(name, []).append(choice_verbs)
     return {
         name: tuple(dict.fromkeys(chain(*several)))
         for name, several in verbs.items()
@@ -203,12 +208,14 @@ def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[S
         settings_type: the settings.
         values: those of sections as objects; not validated yet.
     """
-    return _changed(settings_type, lambda model, given: model.select_class(given), values)
+    return _change_sections(
+        settings_type, lambda model, section_values: model.select_class(section_values), values
+    )
 
 
 def expand_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
     """The settings, and their sections, with everything that their values may choose."""
-    return _changed(settings_type, lambda model, _: model.add_choices(model.choices()), {})
+    return _change_sections(settings_type, lambda model, _: model.add_choices(model.choices()), {})
 
 
 def composed_sections(
@@ -224,7 +231,7 @@ def composed_sections(
             yield f"{name}.", section
 
 
-def _changed(
+def _change_sections(
     settings_type: type[SettingsT],
     change: Callable[[type[ComposedSettings], Mapping[str, Any]], type[ComposedSettings]],
     values: Mapping[str, Any],
@@ -234,8 +241,10 @@ def _changed(
         if not prefix:
             return cast("type[SettingsT]", change(model, values))
         name = prefix.removesuffix(".")
-        given = values.get(name)
-        sections[name] = change(model, given if isinstance(given, Mapping) else {})
+        section_values = values.get(name)
+        sections[name] = change(
+            model, section_values if isinstance(section_values, Mapping) else {}
+        )
     return _replace_sections(settings_type, tuple(sections.items())) if sections else settings_type
 
 

@@ -33,7 +33,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.providers import ApiName, load_api
 from judgegym.llm.responses.finish_reasons import FinishRules
 from judgegym.llm.types import ChatSettings, Endpoint, ImageUse
-from judgegym.llm.urls import is_public, same_host, split_urls, unquoted
+from judgegym.llm.urls import have_same_host, is_public, split_urls, strip_quotes
 from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
@@ -107,11 +107,11 @@ class EndpointSettings(Settings):
     check their ranges, and derive it from those.
     """
 
-    OF_HOST: ClassVar[frozenset[str]] = frozenset(
+    HOST_SETTINGS: ClassVar[frozenset[str]] = frozenset(
         {"model", "api", "api_key", "api_key_env", "extra_headers", "replicas"}
     )
     """What holds for one host alone."""
-    OF_MODEL: ClassVar[frozenset[str]] = frozenset(
+    MODEL_SETTINGS: ClassVar[frozenset[str]] = frozenset(
         {"extra_body", "price_input", "price_output", "price_cached_input", "finish_reasons"}
         | {"requests_per_minute", "tokens_per_minute", "max_concurrency"}
     )
@@ -179,19 +179,19 @@ class EndpointSettings(Settings):
             values: further settings, by the endpoint's names.
         """
         fields = {name: getattr(host, flat) for name, flat in names.items()}
-        given = {name for name, flat in names.items() if flat in host.model_fields_set}
+        set_names = {name for name, flat in names.items() if flat in host.model_fields_set}
         unchanged = self.model_fields_set - names.keys()
         return self.model_construct(
-            {*unchanged, *given, *values}, **{**dict(self), **fields, **values}
+            {*unchanged, *set_names, *values}, **{**dict(self), **fields, **values}
         )
 
     def inherit(self, whole: EndpointSettings) -> EndpointSettings:
         """Inherit what is not set here from the endpoint of the whole, as far as it holds for this host and model."""
         inherited = whole.model_fields_set - self.model_fields_set
         if "base_url" in self.model_fields_set:
-            inherited -= self.OF_HOST
+            inherited -= self.HOST_SETTINGS
         if not self.model_fields_set.isdisjoint(("base_url", "model")):
-            inherited -= self.OF_MODEL
+            inherited -= self.MODEL_SETTINGS
         return self.model_copy(update={name: getattr(whole, name) for name in inherited})
 
     @property
@@ -212,10 +212,10 @@ class EndpointSettings(Settings):
         """What its tokens cost; several models of replicas have no common price but a given one."""
         models = {replica.model_name or self.model for replica in self.replicas} or {self.model}
         urls = [replica.base_url for replica in self.replicas] or split_urls(self.base_url)
-        given = Prices(self.price_input, self.price_output, self.price_cached_input)
+        configured = Prices(self.price_input, self.price_output, self.price_cached_input)
         return find_prices(
             self.effective_api,
-            given,
+            configured,
             urls,
             models.pop() if len(models) == 1 else "",
             self.extra_body,
@@ -245,7 +245,7 @@ class EndpointSettings(Settings):
         Raises:
             SettingsError: see `servers`.
         """
-        prefix, longest = (
+        prefix, limit = (
             names.prefix,
             self.deadline if "deadline" in self.model_fields_set else math.inf,
         )
@@ -269,8 +269,8 @@ class EndpointSettings(Settings):
             extra_body=self.extra_body,
             timeout_s=self.timeout,
             deadline_s=self.deadline,
-            away_deadline_s=min(self.away_deadline, longest),
-            start_deadline_s=min(start, longest),
+            away_deadline_s=min(self.away_deadline, limit),
+            start_deadline_s=min(start, limit),
             rejected_deadline_s=self.rejected_deadline,
             max_retries=self.max_retries,
             retry_delay_s=retry_delay,
@@ -314,22 +314,24 @@ class EndpointSettings(Settings):
             )
         replicas = self.replicas or [ReplicaSettings.model_construct(base_url=urls)]
         servers = [
-            self._server(replica, url, api, prefix)
+            self._make_server(replica, url, api, prefix)
             for replica in replicas
             for url in split_urls(replica.base_url)
         ]
         keyless = [
-            each.base_url for each in servers if each.api_key is None and not _has_key(each.headers)
+            server.base_url
+            for server in servers
+            if server.api_key is None and not _has_key(server.headers)
         ]
         public = [url for url in keyless if is_public(url)]
         if public and api != "litellm" and ASKS_ENDPOINTS.get():
             raise SettingsError(
-                f"{prefix}api_key_env: {self._missing(public)} if it takes none, set "
+                f"{prefix}api_key_env: {self._describe_missing_key(public)} if it takes none, set "
                 f"{prefix}api_key=none"
             )
         return tuple(servers)
 
-    def _missing(self, urls: list[str]) -> str:
+    def _describe_missing_key(self, urls: list[str]) -> str:
         """What is missing of the key of public hosts."""
         variable, hosts = (
             self.api_key_env,
@@ -346,20 +348,22 @@ class EndpointSettings(Settings):
 
     def _has_variable(self, url: str) -> bool:
         """Whether the environment variable holds the key of a URL's host."""
-        return "api_key_env" in self.model_fields_set or same_host(url, self.key_host)
+        return "api_key_env" in self.model_fields_set or have_same_host(url, self.key_host)
 
-    def _server(self, replica: ReplicaSettings, url: str, api: ApiName, prefix: str) -> Endpoint:
+    def _make_server(
+        self, replica: ReplicaSettings, url: str, api: ApiName, prefix: str
+    ) -> Endpoint:
         headers: Mapping[str, SecretStr] = {**self.extra_headers, **replica.extra_headers}
         server = Endpoint(url, replica.model_name or self.model, None, headers, api)
-        own = replica.api_key or self.api_key
-        name, what, key = (
+        secret = replica.api_key or self.api_key
+        name, description, key = (
             f"{prefix}api_key",
             "the key",
-            unquoted(own.get_secret_value()) if own is not None else "",
+            strip_quotes(secret.get_secret_value()) if secret is not None else "",
         )
         if not key and self._has_variable(url) and not _has_key(headers):
-            key = unquoted(os.environ.get(self.api_key_env, ""))
-            name, what = (
+            key = strip_quotes(os.environ.get(self.api_key_env, ""))
+            name, description = (
                 f"{prefix}api_key_env",
                 f"the key in the environment variable {self.api_key_env}",
             )
@@ -367,14 +371,14 @@ class EndpointSettings(Settings):
             return server
         if "@" in urlsplit(url).netloc:
             raise SettingsError(
-                f"{name}: the base URL has a user and a password, and {what} would be sent, too; "
+                f"{name}: the base URL has a user and a password, and {description} would be sent, too; "
                 "expected one of both"
             )
         if (header := load_api(api).key_header).lower() in map(str.lower, headers):
             raise SettingsError(
                 f"{name}: the extra headers have {header.title()}, too; expected one of both"
             )
-        return replace(server, api_key=SecretStr(_sendable(key, f"{name}: {what}")))
+        return replace(server, api_key=SecretStr(_check_sendable(key, f"{name}: {description}")))
 
 
 CALL_NAMES: Mapping[str, str] = {
@@ -399,7 +403,7 @@ def _has_key(headers: Mapping[str, SecretStr]) -> bool:
     return not _KEY_HEADERS.isdisjoint(map(str.lower, headers))
 
 
-def _sendable(key: str, what: str) -> str:
+def _check_sendable(key: str, subject: str) -> str:
     """The key.
 
     Raises:
@@ -412,7 +416,7 @@ def _sendable(key: str, what: str) -> str:
             wrong, f"the character {wrong!r}"
         )
         raise SettingsError(
-            f"{what} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can "
+            f"{subject} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can "
             "hold that"
         )
     return key

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.extras import find_missing_extra
 from judgegym.llm.errors import SettingsError, UserError
 
 COMMANDS = "judgegym.commands"
 ENVIRONMENTS = "judgegym.environments"
 JUDGES = "judgegym.judges"
 
-CORE = "judgegym"
+CORE_DISTRIBUTION = "judgegym"
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 _PACKAGE = Path(__file__).parents[2]
 
@@ -59,7 +59,7 @@ class EntryPoint:
         """
         if self.refusal:
             raise SettingsError(f"{self.name}: {self.refusal}")
-        with importing(f"{self.name} of {self.distribution}"):
+        with explain_import_errors(f"{self.name} of {self.distribution}"):
             loaded: object = metadata.EntryPoint(self.name, self.target, group="").load()
             return loaded
 
@@ -81,19 +81,23 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
         if project in seen:  # a later one of `sys.path`, which is not imported
             continue
         seen.add(project)
-        shown = f"{project} {distribution.version}"
+        owner = f"{project} {distribution.version}"
         try:
             entries = distribution.entry_points
         except (TypeError, ValueError) as error:  # a line that is not `name = value`
-            reason = f"the entry_points.txt of {shown} cannot be read: {error}"
-            unreadable.append(EntryPoint(project, "", shown, reason))
+            reason = f"the entry_points.txt of {owner} cannot be read: {error}"
+            unreadable.append(EntryPoint(project, "", owner, reason))
             continue
         for entry in entries:
             if entry.group == group:
-                point = EntryPoint(entry.name, entry.value, shown, is_of_core=project == CORE)
-                owners.setdefault(_plain(entry.name), {})[project] = point
-    taken = set(map(_plain, built_in))
-    points = [point for name in sorted(owners) for point in _resolve(owners[name], name in taken)]
+                point = EntryPoint(
+                    entry.name, entry.value, owner, is_of_core=project == CORE_DISTRIBUTION
+                )
+                owners.setdefault(_normalize(entry.name), {})[project] = point
+    taken = set(map(_normalize, built_in))
+    points = [
+        point for name in sorted(owners) for point in _resolve_owner(owners[name], name in taken)
+    ]
     return [*sorted(points, key=lambda point: bool(point.refusal)), *unreadable]
 
 
@@ -105,32 +109,32 @@ def index_by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:
     return points_by_name
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     """Return a name as it is compared: `my-name` and `my_name` are equal."""
     return name.replace("-", "_")
 
 
-def _resolve(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Iterator[EntryPoint]:
+def _resolve_owner(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Iterator[EntryPoint]:
     """Decide who of several owners has a name; they are keyed by their projects."""
-    is_of_core = CORE in owners and not is_built_in
+    is_of_core = CORE_DISTRIBUTION in owners and not is_built_in
     if is_of_core:
-        yield owners[CORE]
-    others = [point for project, point in owners.items() if project != CORE]
-    if not others:
+        yield owners[CORE_DISTRIBUTION]
+    plugins = [point for project, point in owners.items() if project != CORE_DISTRIBUTION]
+    if not plugins:
         return
-    name, brought_by = others[0].name, " and ".join(point.distribution for point in others)
+    name, brought_by = plugins[0].name, " and ".join(point.distribution for point in plugins)
     refusal = ""
     if _NAME.fullmatch(name) is None:
         refusal = f"{brought_by} brings this name; expected letters, digits, - and _"
     elif is_built_in or is_of_core:
-        refusal = f"{CORE} and {brought_by} bring this name; that of {CORE} is used"
-    elif len(others) > 1:
+        refusal = f"{CORE_DISTRIBUTION} and {brought_by} bring this name; that of {CORE_DISTRIBUTION} is used"
+    elif len(plugins) > 1:
         refusal = f"{brought_by} bring this name; uninstall one of them"
-    yield EntryPoint(name, others[0].target, brought_by, refusal)
+    yield EntryPoint(name, plugins[0].target, brought_by, refusal)
 
 
 @contextmanager
-def importing(subject: str) -> Iterator[None]:
+def explain_import_errors(subject: str) -> Iterator[None]:
     """Tell in one line why code of a user or a plugin cannot be imported.
 
     Args:
@@ -148,19 +152,22 @@ def importing(subject: str) -> Iterator[None]:
         Exception,
         SystemExit,
     ) as error:  # whatever a user's module raises is why it cannot be loaded
-        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
+        if (
+            isinstance(error, ModuleNotFoundError)
+            and (missing := find_missing_extra(error)) is not None
+        ):
             raise missing from None
-        raise SettingsError(f"{subject}: cannot be imported: {_reason(error)}") from error
+        raise SettingsError(f"{subject}: cannot be imported: {_describe_error(error)}") from error
 
 
-def _reason(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return what was raised, and where: the last line outside this package and the import system."""
     if isinstance(error, SystemExit):
-        what = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
+        description = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
     else:
-        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        description = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if isinstance(error, SyntaxError):
-        return what  # the message names its line
+        return description  # the message names its line
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -171,5 +178,7 @@ def _reason(error: BaseException) -> str:
         frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, importers))
     ]
     return (
-        f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
+        f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {description}"
+        if outside
+        else description
     )

@@ -15,17 +15,17 @@ import signal
 import sys
 from collections.abc import Callable
 
-from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.extras import find_missing_extra
 from judgegym.llm.errors import UserError
 
 BAD_INPUT = 2
 
-_COMMANDS = re.compile(
+_CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
-_RAISING = ("strict", "surrogateescape")
+_STRICT_HANDLERS = ("strict", "surrogateescape")
 """What Python does with a character that the output lacks: of the locale C it writes the bytes of file names."""
-_REFUSED = frozenset(
+_PATH_ERRORS = frozenset(
     {
         errno.ENAMETOOLONG,
         errno.EACCES,
@@ -38,9 +38,9 @@ _REFUSED = frozenset(
 )
 
 
-def harmless(text: str) -> str:
+def remove_control_characters(text: str) -> str:
     """The text, which may have several lines, without what a terminal would obey or what it cannot be sent."""
-    return _COMMANDS.sub("�", text)
+    return _CONTROL_CHARACTERS.sub("�", text)
 
 
 def exit_code(command: Callable[[], int]) -> int:
@@ -50,27 +50,27 @@ def exit_code(command: Callable[[], int]) -> int:
     every request; an alarm of a monitor with 3.
     """
     try:
-        return quiet_at_broken_pipe(command)
+        return run_and_flush(command)
     except UserError as error:
         message, code = str(error), getattr(error, "exit_code", BAD_INPUT)
     except ModuleNotFoundError as error:
-        missing = missing_extra(error)
+        missing = find_missing_extra(error)
         if missing is None:
             raise
         message, code = str(missing), BAD_INPUT
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    sys.stderr.write(f"{harmless(message)}\n")
+    sys.stderr.write(f"{remove_control_characters(message)}\n")
     return code
 
 
-def quiet_at_broken_pipe(command: Callable[[], int]) -> int:
+def run_and_flush(command: Callable[[], int]) -> int:
     """Run a command and flush its output; returns its exit code, or 141 if the output pipe is closed.
 
     Raises:
         UserError: the system refuses a path; the message names it.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in _RAISING:
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in _STRICT_HANDLERS:
         sys.stdout.reconfigure(errors="replace")
     try:
         code = command()
@@ -81,7 +81,7 @@ def quiet_at_broken_pipe(command: Callable[[], int]) -> int:
         os.close(nowhere)
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno not in _REFUSED or error.filename is None:
+        if error.errno not in _PATH_ERRORS or error.filename is None:
             raise
         raise UserError(f"{error.filename}: {error.strerror}") from error
     return code

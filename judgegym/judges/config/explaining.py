@@ -17,12 +17,12 @@ from typing import Annotated, TypeGuard
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic_core import ErrorDetails
 
-from judgegym.judges.config.fields import classes_in, declared_settings, find_section
-from judgegym.judges.config.one_line_parser import did_you_mean_flags
+from judgegym.judges.config.fields import declared_settings, find_classes, find_section
+from judgegym.judges.config.one_line_parser import suggest_flags
 from judgegym.llm import wire
 from judgegym.llm.urls import redact_credentials
 
-_LONGEST_VALUE = 100
+_MAX_VALUE_LENGTH = 100
 _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]", re.DOTALL)
 """The names that pydantic puts into the place of an error for each alternative of a type."""
 
@@ -42,23 +42,25 @@ def explain_flag(
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
         name = unreadable.group(1)
-        words = pairwise(
+        pairs = pairwise(
             part for word in argv for part in word.split("=", 1)
         )  # --name=value, or --name value
-        given = [value for flag, value in words if flag == f"--{name}"]
-        shown = given and _may_be_shown(settings_type, name.split("."))
-        got = f", got {given[-1][:_LONGEST_VALUE]!r}" if shown else ""
-        return f"--{name} (command line): cannot be read; expected JSON{got}"
+        flag_values = [value for flag, value in pairs if flag == f"--{name}"]
+        is_shown = flag_values and _is_safe_to_show(settings_type, name.split("."))
+        received = f", got {flag_values[-1][:_MAX_VALUE_LENGTH]!r}" if is_shown else ""
+        return f"--{name} (command line): cannot be read; expected JSON{received}"
     if unknown is None:
         return "command line: " + re.sub(r"^error parsing CLI: ", "", message)
-    flag, _, rest = unknown.group(1).partition(" ")
+    flag, _, remainder = unknown.group(1).partition(" ")
     name = flag.lstrip("-").partition("=")[0]
     if not flag.startswith("-"):
         return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
-    exists = rest and name in _names(settings_type, verb)
-    known = " (a flag of this name exists: does its value begin with a dash?)" if exists else ""
+    is_known = remainder and name in _list_names(settings_type, verb)
+    dash_hint = (
+        " (a flag of this name exists: does its value begin with a dash?)" if is_known else ""
+    )
     return (
-        f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, verb)}; "
+        f"command line: unknown flag --{name}{dash_hint}{suggest_settings(settings_type, name, verb)}; "
         "--help_all lists all"
     )
 
@@ -87,89 +89,99 @@ def _explain(
     """The message for what is wrong with one setting, in one line."""
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
-        return f"--{_in_words(error['msg'])}"
-    section, words = find_section(settings_type, name), _in_words(error["msg"])
+        return f"--{_rephrase(error['msg'])}"
+    section, error_text = find_section(settings_type, name), _rephrase(error["msg"])
     if section is not None and _begins_with_setting(
-        section, words
+        section, error_text
     ):  # of several settings of a section
-        return f"--{name}.{words}"
+        return f"--{name}.{error_text}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-    given = next((prefix for prefix in prefixes if prefix in origins), name)
-    origin = f" ({origins[given]})" if given in origins else ""
+    origin_name = next((prefix for prefix in prefixes if prefix in origins), name)
+    origin = f" ({origins[origin_name]})" if origin_name in origins else ""
     if error["type"] == "extra_forbidden":
-        shown = name if name.isprintable() else repr(name)  # the message is one line
-        siblings = _siblings(settings_type, parts)
+        shown_name = name if name.isprintable() else repr(name)  # the message is one line
+        siblings = _list_siblings(settings_type, parts)
         if siblings:
             close = difflib.get_close_matches(parts[-1], siblings, n=1)
             hint = f", did you mean {close[0]}?" if close else f"; expected {', '.join(siblings)}"
-            return f"{shown}{origin}: unknown setting{hint}"
-        return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
+            return f"{shown_name}{origin}: unknown setting{hint}"
+        return f"{shown_name}{origin}: unknown setting{suggest_settings(settings_type, name)}"
     if isinstance(error.get("ctx", {}).get("error"), json.JSONDecodeError):
-        got = f", got {_received(error['input'])}" if _may_be_shown(settings_type, parts) else ""
-        return f"--{name}{origin}: expected JSON{got}"
-    first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
-    message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
-    harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
-    if error["type"] in ("missing", "value_error") or not harmless:
+        received = (
+            f", got {_describe_received(error['input'])}"
+            if _is_safe_to_show(settings_type, parts)
+            else ""
+        )
+        return f"--{name}{origin}: expected JSON{received}"
+    first, *alternatives = dict.fromkeys(_rephrase(wrong["msg"]) for wrong in errors)
+    message = ", or ".join(
+        [first, *(alternative.removeprefix("expected ") for alternative in alternatives)]
+    )
+    is_safe = isinstance(error["input"], int | float | None) or _is_safe_to_show(
+        settings_type, parts
+    )
+    if error["type"] in ("missing", "value_error") or not is_safe:
         return f"--{name}{origin}: {message}"
-    return f"--{name}{origin}: {message}, got {_received(error['input'])}"
+    return f"--{name}{origin}: {message}, got {_describe_received(error['input'])}"
 
 
-def _begins_with_setting(section: type[BaseModel], words: str) -> bool:
+def _begins_with_setting(section: type[BaseModel], message: str) -> bool:
     """Whether a message begins with a setting of a section, or with a path within one."""
-    return words.partition(":")[0].partition(".")[0] in section.model_fields
+    return message.partition(":")[0].partition(".")[0] in section.model_fields
 
 
-def _siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
+def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
     """The names that an object in a list may have; none for a place that is in no list, or in one of several kinds."""
     for part in parts:
         section, field = find_section(model, part), model.model_fields.get(part)
         if section is None:
-            found = [] if field is None else classes_in(field.annotation)
-            listed = [each for each in found if issubclass(each, BaseModel)]
-            return list(listed[0].model_fields) if len(listed) == 1 else []
+            classes = [] if field is None else find_classes(field.annotation)
+            models = [member for member in classes if issubclass(member, BaseModel)]
+            return list(models[0].model_fields) if len(models) == 1 else []
         model = section
     return []
 
 
-def _in_words(message: str) -> str:
+def _rephrase(message: str) -> str:
     """What pydantic says is wrong, in the words of the other messages."""
     message = re.sub(r", unable to parse .*", "", message.removeprefix("Value error, "))
     message = re.sub(r"^Input should be ", "expected ", message)
     return message[:1].lower() + message[1:]
 
 
-def suggestion(settings_type: type[BaseModel], name: str, verb: str | None = None) -> str:
+def suggest_settings(settings_type: type[BaseModel], name: str, verb: str | None = None) -> str:
     """The settings that a name may have meant, for the end of a message; empty if none is similar."""
-    return did_you_mean_flags(name, _names(settings_type, verb))
+    return suggest_flags(name, _list_names(settings_type, verb))
 
 
-def _names(settings_type: type[BaseModel], verb: str | None) -> list[str]:
+def _list_names(settings_type: type[BaseModel], verb: str | None) -> list[str]:
     return [setting.name for setting in declared_settings(settings_type, verb=verb)]
 
 
-def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
+def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
     """Whether a value of this setting cannot hold a secret: its type contains neither a secret nor a model."""
     field = model.model_fields.get(parts[0])
     if field is None:
         return False
     section = find_section(model, parts[0])
     if section is not None:
-        return len(parts) > 1 and _may_be_shown(section, parts[1:])
-    return not any(issubclass(each, BaseModel | SecretStr) for each in classes_in(field.annotation))
+        return len(parts) > 1 and _is_safe_to_show(section, parts[1:])
+    return not any(
+        issubclass(member, BaseModel | SecretStr) for member in find_classes(field.annotation)
+    )
 
 
-def _received(value: object) -> str:
+def _describe_received(value: object) -> str:
     """The received value: a plain value as text, of any other only its type, because it may hold a secret."""
     plain = str | int | float | None
     if isinstance(value, plain) or (
         isinstance(value, list) and all(isinstance(item, plain) for item in value)
     ):
-        return repr(redact_credentials(str(value))[:_LONGEST_VALUE])
+        return repr(redact_credentials(str(value))[:_MAX_VALUE_LENGTH])
     return f"a {type(value).__name__}"
 
 
-_LONGEST_NAME = 1024
+_MAX_NAME_LENGTH = 1024
 _PROMPT_FILE_SUFFIXES = (".yaml", ".yml")
 _TEXT_FILE = re.compile(
     r"\S+\.(?:txt|text|md|markdown|rst|ya?ml|jsonl?|toml|csv|j2|jinja2?|prompt)|\S*[/\\]\S*\.[A-Za-z][A-Za-z0-9]{0,5}",
@@ -178,7 +190,7 @@ _TEXT_FILE = re.compile(
 """A word that could only be meant as the name of a text file: by its ending, or by a slash and an ending."""
 
 
-def text_or_file(value: object) -> object:
+def read_text_or_file(value: object) -> object:
     """The text of a file for `@path`; any other value as it is.
 
     Raises:
@@ -187,17 +199,17 @@ def text_or_file(value: object) -> object:
     """
     is_name = (
         isinstance(value, str)
-        and len(value) <= _LONGEST_NAME
+        and len(value) <= _MAX_NAME_LENGTH
         and _TEXT_FILE.fullmatch(value) is not None
     )
     if isinstance(value, str) and is_name and not value.startswith("@") and not _is_file(value):
         raise ValueError(
             f"there is no file {value}; expected a text, or @PATH for the text of a file"
         )
-    return any_text_or_file(value)
+    return read_any_text_or_file(value)
 
 
-def any_text_or_file(value: object) -> object:
+def read_any_text_or_file(value: object) -> object:
     """The same, where a text may look like the name of a file, such as the value that a rule expects."""
     if not isinstance(value, str):
         return value
@@ -217,7 +229,7 @@ def any_text_or_file(value: object) -> object:
 
 def _is_file(text: str) -> bool:
     """Whether a text is the name of a file, with an ending: a rubric of one such word is a mistake."""
-    if "\n" in text or "." not in text or len(text) > _LONGEST_NAME:
+    if "\n" in text or "." not in text or len(text) > _MAX_NAME_LENGTH:
         return False
     try:
         return Path(text).expanduser().is_file()
@@ -232,7 +244,7 @@ def is_prompt_file(name: object) -> TypeGuard[str]:
     )
 
 
-def comma_separated(value: object) -> object:
+def split_commas(value: object) -> object:
     """A list from `a,b`, or what a text that begins like JSON holds; any other value as it is.
 
     Raises:
@@ -245,9 +257,9 @@ def comma_separated(value: object) -> object:
     return [word for word in map(str.strip, value.split(",")) if word]
 
 
-TextOrFile = Annotated[str, BeforeValidator(text_or_file)]
+TextOrFile = Annotated[str, BeforeValidator(read_text_or_file)]
 """A prompt, a rubric or another text in words, or `@path` for the text of a file."""
-AnyTextOrFile = Annotated[str, BeforeValidator(any_text_or_file)]
+AnyTextOrFile = Annotated[str, BeforeValidator(read_any_text_or_file)]
 """Any text, or `@path` for the text of a file."""
 
 

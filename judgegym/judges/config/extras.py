@@ -23,7 +23,7 @@ _NAME = "judgegym"
 _CHECKOUT = Path(__file__).parents[3]
 
 
-def requirement(extra: str) -> str:
+def build_requirement(extra: str) -> str:
     """What makes pip install this JudgeGym with an extra, also into another environment (PEP 508)."""
     name = f"{_NAME}[{extra}]"
     if (_CHECKOUT / "pyproject.toml").is_file():
@@ -42,12 +42,12 @@ def requirement(extra: str) -> str:
 
 def install_command(extra: str) -> str:
     """The command that adds an extra to this installation; of a checkout, for the same checkout."""
-    wanted = requirement(extra)
-    _, _, url = wanted.partition(" @ ")
+    target = build_requirement(extra)
+    _, _, url = target.partition(" @ ")
     parts = urlsplit(url)
     folder = Path(url2pathname(parts.path)) if parts.scheme == "file" else None
     if folder is None or not folder.is_dir():
-        return f"pip install {shlex.quote(wanted)}"
+        return f"pip install {shlex.quote(target)}"
     return f"pip install {'-e ' if folder == _CHECKOUT else ''}{shlex.quote(f'{folder}[{extra}]')}"
 
 
@@ -124,7 +124,7 @@ def require(extra: str) -> None:
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
+def report_missing_extra(extra: str) -> Iterator[None]:
     """Import modules of an extra, at the top of a module that is useless without them.
 
     Raises:
@@ -138,7 +138,7 @@ def needs(extra: str) -> Iterator[None]:
         raise
 
 
-def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
+def find_missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
     """The error to show if the missing module belongs to an extra; `None` for any other module, which is a bug."""
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)

@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr
 
-from judgegym.llm.responses.finish_reasons import accepted_reasons
+from judgegym.llm.responses.finish_reasons import parse_accepted
 from judgegym.llm.urls import check_model_name, check_not_blank, check_urls
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OWN_HEADERS = frozenset(
+_REQUEST_HEADERS = frozenset(
     {"content-type", "content-length", "transfer-encoding", "host", "connection"}
 )
 
 
-def _numbers_as_text(headers: object) -> object:
+def _convert_numbers(headers: object) -> object:
     """Headers as given, with numbers as text: an error would show a number as harmless."""
     if not isinstance(headers, dict):
         return headers
@@ -26,7 +26,7 @@ def _numbers_as_text(headers: object) -> object:
     }
 
 
-def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+def _check_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     """Further headers of requests, if they can be sent.
 
     Raises:
@@ -37,7 +37,7 @@ def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
             raise ValueError(
                 f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object"
             )
-        if name.lower() in _OWN_HEADERS:
+        if name.lower() in _REQUEST_HEADERS:
             raise ValueError(f"{name} cannot be set: it follows from the request")
         if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
             raise ValueError(f"the value of {name} holds a character that no header can hold")
@@ -60,11 +60,11 @@ ModelPrice: TypeAlias = dict[
 ]
 """US dollars for a million tokens of a model, by their kind."""
 ExtraHeaders: TypeAlias = Annotated[
-    dict[str, SecretStr], BeforeValidator(_numbers_as_text), AfterValidator(_checked_headers)
+    dict[str, SecretStr], BeforeValidator(_convert_numbers), AfterValidator(_check_headers)
 ]
 """Further headers of requests."""
 FinishReasons: TypeAlias = Annotated[
-    list[str], AfterValidator(lambda words: sorted(accepted_reasons(words)))
+    list[str], AfterValidator(lambda words: sorted(parse_accepted(words)))
 ]
 """Finish reasons that are whole beside the known ones, normalized."""
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, SecretStr
 from pydantic.fields import FieldInfo
 
 OTHER_GROUP = "other"
-DEEPEST = 90
+MAX_DEPTH = 90
 """How deep lists and mappings may be nested in a setting."""
 Values = dict[str, Any]
 """The settings of a source by dotted name, before validation; the values have no type yet."""
@@ -103,16 +103,22 @@ class DeclaredSetting:
     @property
     def kind(self) -> str:
         """The kind of its value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
-        found = alternatives(self.info.annotation)
-        words = [
-            "|".join(map(str, get_args(each))) for each in found if get_origin(each) is Literal
+        value_types = alternatives(self.info.annotation)
+        literals = [
+            "|".join(map(str, get_args(value_type)))
+            for value_type in value_types
+            if get_origin(value_type) is Literal
         ]
-        others = [each for each in found if get_origin(each) is not Literal]
-        if others == [str]:
+        non_literals = [
+            value_type for value_type in value_types if get_origin(value_type) is not Literal
+        ]
+        if non_literals == [str]:
             return _KINDS[str]
-        if others not in ([], [int], [bool]) and len(found) > 1:
+        if non_literals not in ([], [int], [bool]) and len(value_types) > 1:
             return "JSON"
-        return "|".join([*(_KINDS.get(each, "JSON") for each in others), *words])
+        return "|".join(
+            [*(_KINDS.get(value_type, "JSON") for value_type in non_literals), *literals]
+        )
 
     @property
     def is_switch(self) -> bool:
@@ -139,8 +145,12 @@ class DeclaredSetting:
 
         `serve` reads both names of data: it trains on the one, and evaluates on the other.
         """
-        other = None if verb == "serve" and self.group == "data" else self._fact("fallback")
-        return None if other is None else f"{self.name.removesuffix(self.field)}{other}"
+        fallback_name = None if verb == "serve" and self.group == "data" else self._fact("fallback")
+        return (
+            None
+            if fallback_name is None
+            else f"{self.name.removesuffix(self.field)}{fallback_name}"
+        )
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -148,16 +158,16 @@ class DeclaredSetting:
 
         A model that inherits the settings of a judge may use them in fewer commands than others do.
         """
-        own = self._fact("verbs")
-        of_model = dict(getattr(self.model, "setting_verbs", {})).get(self.field)
-        return tuple(of_model or (own if isinstance(own, list) else ()))
+        declared_verbs = self._fact("verbs")
+        model_verbs = dict(getattr(self.model, "setting_verbs", {})).get(self.field)
+        return tuple(model_verbs or (declared_verbs if isinstance(declared_verbs, list) else ()))
 
     @property
     def group(self) -> str:
         """The group in which `--help` lists it: its own, or that of the class that declares it or of its only base."""
-        own = self._fact("group")
-        if isinstance(own, str):
-            return own
+        declared_group = self._fact("group")
+        if isinstance(declared_group, str):
+            return declared_group
         declaring = next(
             (base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model
         )
@@ -181,18 +191,21 @@ def alternatives(annotation: Any) -> list[Any]:
         return alternatives(arguments[0])
     if origin in (Union, types.UnionType):
         return [
-            each for one in arguments for each in alternatives(one) if each is not types.NoneType
+            alternative
+            for argument in arguments
+            for alternative in alternatives(argument)
+            if alternative is not types.NoneType
         ]
     return [annotation]
 
 
-def classes_in(annotation: Any) -> Iterator[type]:
+def find_classes(annotation: Any) -> Iterator[type]:
     """The classes that a type is made of, such as that of a list's items."""
     # In Python 3.10 `isinstance(list[int], type)` is true, but `issubclass` raises on it.
     if get_origin(annotation) is None and isinstance(annotation, type):
         yield annotation
     for argument in get_args(annotation):
-        yield from classes_in(argument)
+        yield from find_classes(argument)
 
 
 def declared_settings(
@@ -216,7 +229,7 @@ def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     )
 
 
-def in_words(default: object) -> str:
+def format_default(default: object) -> str:
     """A default as one types it; empty where it is empty, unset or of several lines."""
     if isinstance(default, bool):
         return str(default).lower()

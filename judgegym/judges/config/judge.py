@@ -171,12 +171,12 @@ class JudgeSettings(
 
     @model_validator(mode="after")
     def _has_one_form(self) -> Self:
-        others = sorted(_CONSTRAINTS & self.judge_extra_body.keys())
-        if self.judge_output != "text" and others:
+        conflicts = sorted(_CONSTRAINTS & self.judge_extra_body.keys())
+        if self.judge_output != "text" and conflicts:
             raise ValueError(
                 f"judge_extra_body: with judge_output={self.judge_output} the form of an answer is "
                 "the judge's own; "
-                f"leave out {', '.join(others)}"
+                f"leave out {', '.join(conflicts)}"
             )
         return self
 
@@ -264,21 +264,25 @@ class JudgeSettings(
             unasked=None if self.asks_endpoint else self.judge_name(),
         )
 
-    def fill_in(self, given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    def fill_in(self, flat_settings: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
         """Fill in what the settings of a judge that belongs to this one leave out, from those that are set here.
 
         Args:
-            given: its flat settings.
+            flat_settings: its flat settings.
             names: the settings that it may have from this one.
         """
         endpoint = EndpointSettings.model_construct(
-            **{name: given[flat] for name, flat in FLAT_NAMES.items() if flat in given}
+            **{
+                name: flat_settings[flat]
+                for name, flat in FLAT_NAMES.items()
+                if flat in flat_settings
+            }
         )
         endpoint = endpoint.inherit(self.endpoint)
-        others = self.model_fields_set & {*names} - {*FLAT_NAMES.values()}
+        inherited = self.model_fields_set & {*names} - {*FLAT_NAMES.values()}
         return {
-            **{name: getattr(self, name) for name in others},
-            **given,
+            **{name: getattr(self, name) for name in inherited},
+            **flat_settings,
             **{FLAT_NAMES[name]: getattr(endpoint, name) for name in endpoint.model_fields_set},
         }
 
@@ -307,15 +311,15 @@ class PromptLayoutSettings(JudgeSettings):
     order is ours, and published for all other judges."""
 
     @model_validator(mode="after")
-    def _set_usual_layout(self) -> Self:
+    def _set_default_layout(self) -> Self:
         if "judge_prompt_layout" not in self.model_fields_set:
-            self.judge_prompt_layout = self.usual_layout()
+            self.judge_prompt_layout = self.default_layout()
             # Not set by the user: a mount inherits only the settings that were given, so it must
             # not inherit this one.
             self.model_fields_set.discard("judge_prompt_layout")
         return self
 
-    def usual_layout(self) -> PromptLayout:
+    def default_layout(self) -> PromptLayout:
         """The layout of a judge for which the user chose none; judges may override it."""
         return "published"
 

@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 from judgegym.judges.config.exit_code import BAD_INPUT
 from judgegym.judges.config.removed_values import refusals, take_removed_flags
 
-_AT_ONCE = (
+_CONCURRENCY_SETTINGS = (
     "num_requests_for_eval num_max_requests_at_once judge_max_concurrency workers max_pending"
 )
-_MANY = "limit total_steps top samples max_pairs"
-_SEVERAL = "responses_per_prompt group_size samples_per_item strictness top"
+_ROW_COUNT_SETTINGS = "limit total_steps top samples max_pairs"
+_COMPLETION_COUNT_SETTINGS = "responses_per_prompt group_size samples_per_item strictness top"
 
-MEANINGS: Mapping[str, Sequence[str]] = {
+SETTINGS_BY_FOREIGN_NAME: Mapping[str, Sequence[str]] = {
     name: settings.split()
     for names, settings in {
         "model model_name model_id": "model_name judge_model_name",
@@ -45,13 +45,13 @@ MEANINGS: Mapping[str, Sequence[str]] = {
             "out data_dir_to_save_evals data_path_to_save_groups output html"
         ),
         "concurrency max_concurrency max_connections num_concurrent parallel threads workers "
-        "num_workers": _AT_ONCE,
-        "batch_size": f"group_size {_AT_ONCE}",
-        "n": f"{_SEVERAL} {_MANY}",
-        "num_samples": f"{_MANY} {_SEVERAL}",
-        "num_examples num_rows max_samples max_examples": _MANY,
+        "num_workers": _CONCURRENCY_SETTINGS,
+        "batch_size": f"group_size {_CONCURRENCY_SETTINGS}",
+        "n": f"{_COMPLETION_COUNT_SETTINGS} {_ROW_COUNT_SETTINGS}",
+        "num_samples": f"{_ROW_COUNT_SETTINGS} {_COMPLETION_COUNT_SETTINGS}",
+        "num_examples num_rows max_samples max_examples": _ROW_COUNT_SETTINGS,
         "steps num_steps": "total_steps limit",
-        "num_generations num_rollouts rollouts": _SEVERAL,
+        "num_generations num_rollouts rollouts": _COMPLETION_COUNT_SETTINGS,
         "votes": "strictness samples_per_item listwise_orders",
         "system_prompt": "custom_system_prompt judge_system_prompt",
         "prompt": "judge_system_prompt custom_system_prompt",
@@ -73,36 +73,38 @@ MEANINGS: Mapping[str, Sequence[str]] = {
     for name in names.split()
 }
 """Settings, without their section, by what they are called elsewhere; the most likely ones first."""
-_MOST = 4
+_MAX_SUGGESTIONS = 4
 
 
-def meant(name: str, known: Iterable[str]) -> list[str]:
+def find_meant_settings(name: str, known_names: Iterable[str]) -> list[str]:
     """The settings that a name may have meant, at most four; none if nothing is like it.
 
     Args:
         name: a name that no setting has.
-        known: the dotted names of the settings that there are.
+        known_names: the dotted names of the settings that there are.
     """
-    names = list(known)
+    names = list(known_names)
     last = name.rpartition(".")[2].lower().replace("-", "_")
-    elsewhere, same = MEANINGS.get(last, ()), (last,)
+    elsewhere, same = SETTINGS_BY_FOREIGN_NAME.get(last, ()), (last,)
     for wanted in (
         (same, elsewhere) if "." in name else (elsewhere, same)
     ):  # a section that this command has not
-        found = [
-            each
+        matches = [
+            candidate
             for field in dict.fromkeys(wanted)
-            for each in names
-            if each.rpartition(".")[2] == field
+            for candidate in names
+            if candidate.rpartition(".")[2] == field
         ]
-        if found:
-            return found[:_MOST]
+        if matches:
+            return matches[:_MAX_SUGGESTIONS]
     return difflib.get_close_matches(name, names, n=1, cutoff=0.75)
 
 
-def did_you_mean_flags(name: str, known: Iterable[str]) -> str:
+def suggest_flags(name: str, known_names: Iterable[str]) -> str:
     """What `meant` finds, for the end of a message; empty without any."""
-    *others, last = [f"--{each}" for each in meant(name, known)] or [""]
+    *others, last = [f"--{candidate}" for candidate in find_meant_settings(name, known_names)] or [
+        ""
+    ]
     return (
         f", did you mean {', '.join(others)} or {last}?"
         if others
@@ -136,27 +138,29 @@ class OneLineParser(argparse.ArgumentParser):
             for option in action.option_strings
             if option[:2] == "--"
         ]
-        hint = did_you_mean_flags(unknown[1], flags) if unknown is not None else ""
+        hint = suggest_flags(unknown[1], flags) if unknown is not None else ""
         self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}{hint}\n")
 
 
-def whole_number(least: int) -> Callable[[str], int]:
+def make_whole_number_type(minimum: int) -> Callable[[str], int]:
     """The type of a flag that takes whole numbers from this one on."""
 
-    def read(word: str) -> int:
-        if not word.isdecimal() or int(word) < least:
-            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, found {word}")
+    def parse_word(word: str) -> int:
+        if not word.isdecimal() or int(word) < minimum:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {minimum}, found {word}"
+            )
         return int(word)
 
-    return read
+    return parse_word
 
 
-def share(word: str) -> float:
+def parse_share(word: str) -> float:
     """Read the value of a flag that takes a number from 0 to 1."""
     try:
-        found = float(word)
+        number = float(word)
     except ValueError:
-        found = math.nan
-    if not 0 <= found <= 1:
+        number = math.nan
+    if not 0 <= number <= 1:
         raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found {word}")
-    return found
+    return number

@@ -28,19 +28,19 @@ from typing import Any
 import yaml
 
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.fields import DEEPEST
+from judgegym.judges.config.fields import MAX_DEPTH
 from judgegym.llm.errors import SettingsError
 
 _FOLDER = Path(__file__).parents[2] / "presets"
 _ENDING = ".yaml"
 
 
-def bundled(beginning: str = "") -> Sequence[str]:
+def list_presets(prefix: str = "") -> Sequence[str]:
     """The names of the presets that begin so, in order."""
-    return sorted(path.stem for path in _FOLDER.glob(f"{beginning}*{_ENDING}"))
+    return sorted(path.stem for path in _FOLDER.glob(f"{prefix}*{_ENDING}"))
 
 
-def config_file(value: str | os.PathLike[str]) -> Path:
+def find_config_file(value: str | os.PathLike[str]) -> Path:
     """The file that `--config` names: a path, or the name of a preset where no file of that name is here.
 
     A value with a folder or an ending is always a path, so that a missing file of the user's is
@@ -53,26 +53,26 @@ def config_file(value: str | os.PathLike[str]) -> Path:
     if path.name != str(value) or path.exists():
         return path
     if path.suffix:
-        if path.stem in bundled() and path.suffix == _ENDING:
+        if path.stem in list_presets() and path.suffix == _ENDING:
             raise SettingsError(
                 f"--config: {path}: no such file; --config {path.stem} takes the preset of that "
                 "name"
             )
         return path
-    if path.name not in bundled():
-        close = difflib.get_close_matches(path.name, bundled(), n=1, cutoff=0.6)
-        guess = f"did you mean {close[0]}?" if close else f"presets: {', '.join(bundled())}"
+    if path.name not in list_presets():
+        close = difflib.get_close_matches(path.name, list_presets(), n=1, cutoff=0.6)
+        guess = f"did you mean {close[0]}?" if close else f"presets: {', '.join(list_presets())}"
         raise SettingsError(f"--config: {path.name!r} is neither a file nor a preset; {guess}")
     return _FOLDER / f"{path.name}{_ENDING}"
 
 
-_DEEPEST = DEEPEST + 10  # a file of settings has levels of its own around a value
-_MOST_NODES = 200_000
+_MAX_DEPTH = MAX_DEPTH + 10  # a file of settings has levels of its own around a value
+_MAX_NODES = 200_000
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
 
 
-class _UniqueNames(_Loader):  # type: ignore[misc]  # either of two classes
+class _UniqueNamesLoader(_Loader):  # type: ignore[misc]  # either of two classes
     """Builds plain data; refuses a mapping with the same name twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -88,7 +88,7 @@ class _UniqueNames(_Loader):  # type: ignore[misc]  # either of two classes
         return values
 
 
-class _NamesAsWritten(_UniqueNames):
+class _LiteralNamesLoader(_UniqueNamesLoader):
     """The same, where each name of a mapping is the text that is written: `yes` and `1.0` are words."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -128,7 +128,7 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
         _check_size(text)
         return yaml.load(
-            text, _NamesAsWritten if names_as_written else _UniqueNames
+            text, _LiteralNamesLoader if names_as_written else _UniqueNamesLoader
         )  # subclasses of the safe loader
     except YamlError:
         raise
@@ -155,19 +155,19 @@ def parse_nodes(data: bytes) -> yaml.Node | None:
     return node
 
 
-def read_yaml(path: Path, place: str = "") -> Any:
+def read_yaml(path: Path, prefix: str = "") -> Any:
     """The value of a YAML file.
 
     Raises:
-        SettingsError: it cannot be read, or is not YAML; the message begins with `place`, such as
+        SettingsError: it cannot be read, or is not YAML; the message begins with `prefix`, such as
             `--config: `.
     """
     try:
         return load_yaml(path.read_bytes())
     except OSError as error:
-        raise SettingsError(f"{place}{path} cannot be read: {error.strerror}") from None
+        raise SettingsError(f"{prefix}{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise SettingsError(f"{place}{path} is not a YAML file: {error}") from None
+        raise SettingsError(f"{prefix}{path} is not a YAML file: {error}") from None
 
 
 def _check_size(text: str) -> None:
@@ -182,43 +182,43 @@ def _check_size(text: str) -> None:
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in open_nodes):
-                raise _refusal(event, f"*{event.anchor} is a part of itself")
+                raise _make_error(event, f"*{event.anchor} is a part of itself")
             count += sizes.get(str(event.anchor), 1)
         elif isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((event.anchor, count))
             count += 1
-            if len(open_nodes) > _DEEPEST:
-                raise _refusal(event, f"nested more than {_DEEPEST} deep")
+            if len(open_nodes) > _MAX_DEPTH:
+                raise _make_error(event, f"nested more than {_MAX_DEPTH} deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
             if anchor is not None:
                 sizes[anchor] = count - before
         elif isinstance(event, yaml.ScalarEvent):
             count += 1
-        if count > _MOST_NODES:
-            raise _refusal(event, f"more than {_MOST_NODES} values, aliases counted")
+        if count > _MAX_NODES:
+            raise _make_error(event, f"more than {_MAX_NODES} values, aliases counted")
 
 
-def _refusal(event: yaml.Event, problem: str) -> YamlError:
+def _make_error(event: yaml.Event, problem: str) -> YamlError:
     line = None if event.start_mark is None else event.start_mark.line + 1
     return YamlError(f"{'text' if line is None else f'line {line}'}: {problem}", problem, line)
 
 
 _INTERVAL_S = 0.002
 
-ABOUT = (
+PROFILE_ABOUT = (
     "Write a profile to this HTML file (without a name: profile-<time>.html); workers of a server "
     "write a file each. "
     "Needs the extra profile."
 )
 
 
-def default_name() -> str:
+def default_profile_name() -> str:
     """The file of a flag without a name."""
     return f"profile-{datetime.now():%Y%m%d-%H%M%S}.html"
 
 
-def check(path: Path | None) -> None:
+def check_profile(path: Path | None) -> None:
     """Check, before anything is started, that a profile can be taken and written.
 
     Raises:
@@ -235,13 +235,13 @@ def check(path: Path | None) -> None:
 
 
 @contextmanager
-def profiled(path: Path | None) -> Iterator[None]:
+def write_profile(path: Path | None) -> Iterator[None]:
     """Profile what this thread does in the block, and write it to `path`; without a path do nothing.
 
     Raises:
         MissingExtraError, SettingsError: as in `check`.
     """
-    check(path)
+    check_profile(path)
     if path is None:
         yield
         return

@@ -71,7 +71,7 @@ def equals(name: str, key: str | None = None) -> IsInForce:
     return is_in_force
 
 
-def _price(where: str, name: str, kind: str) -> RemovedSetting:
+def _removed_price(where: str, name: str, kind: str) -> RemovedSetting:
     """A price that is one of the names in a setting of all prices."""
     return RemovedSetting(
         where,
@@ -194,8 +194,8 @@ REMOVED: Sequence[RemovedSetting] = (
         "give openai.finish_reasons, which holds for the simulated user, too",
         is_in_force=lambda _, settings, value: set(value) <= set(settings.openai.finish_reasons),
     ),
-    *(_price("PolicySettings", "price", kind) for kind in _PRICES),
-    *(_price("UserSettings", "user_price", kind) for kind in _PRICES),
+    *(_removed_price("PolicySettings", "price", kind) for kind in _PRICES),
+    *(_removed_price("UserSettings", "user_price", kind) for kind in _PRICES),
     RemovedSetting(
         "UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"
     ),
@@ -255,7 +255,7 @@ REMOVED_FROM_JUDGES: Sequence[RemovedSetting] = ()
 """Settings of judges, which may also stand in a part, a member, a mount or a gold judge."""
 
 
-def removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSetting | None:
+def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSetting | None:
     """The removed setting of this name that a class of settings, or a command, had; `None` if there is none."""
     if isinstance(model, str):
         classes = {model}
@@ -263,22 +263,22 @@ def removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSettin
         return None
     else:
         classes = {base.__name__ for base in model.__mro__}
-    listed = (*REMOVED, *REMOVED_FROM_JUDGES)
+    removed = (*REMOVED, *REMOVED_FROM_JUDGES)
     return next(
-        (setting for setting in listed if setting.name == name and setting.where in classes), None
+        (setting for setting in removed if setting.name == name and setting.where in classes), None
     )
 
 
-def removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
+def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
     """The removed setting at a dotted path."""
-    first, _, rest = path.partition(".")
+    first, _, remainder = path.partition(".")
     section = find_section(model, first)
-    if rest:
-        return None if section is None else removed_at(section, rest)
-    return removed_setting(model, first)
+    if remainder:
+        return None if section is None else find_removed_at(section, remainder)
+    return find_removed_setting(model, first)
 
 
-def removed_from_judges(name: object) -> RemovedSetting | None:
+def find_removed_from_judges(name: object) -> RemovedSetting | None:
     """The removed setting of this name that judges had; `None` if there is none."""
     return next((setting for setting in REMOVED_FROM_JUDGES if setting.name == name), None)
 
@@ -294,5 +294,5 @@ def _is_equal(value: object, constant: JSON) -> bool:
             except ValidationError:
                 return False
         else:
-            value = wire.as_json(value)
+            value = wire.loads_or_none(value)
     return isinstance(value, bool) == isinstance(constant, bool) and value == constant

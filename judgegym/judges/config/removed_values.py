@@ -14,12 +14,12 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from judgegym.judges.config.fields import classes_in, find_section
+from judgegym.judges.config.fields import find_classes, find_section
 from judgegym.judges.config.removed import (
     RemovedSetting,
-    removed_at,
-    removed_from_judges,
-    removed_setting,
+    find_removed_at,
+    find_removed_from_judges,
+    find_removed_setting,
 )
 from judgegym.llm import wire
 
@@ -92,7 +92,7 @@ def take_removed(
     taken: list[RemovedValue] = []
     for name, value in values.items():
         path = f"{prefix}{name}"
-        setting = removed_setting(model, name)
+        setting = find_removed_setting(model, name)
         if setting is not None:
             taken.append(RemovedValue(path, value, setting, origin))
             continue
@@ -100,16 +100,18 @@ def take_removed(
         if inner is not None and isinstance(value, Mapping):
             value, nested = take_removed(inner, value, origin, f"{path}.")
         else:
-            value, nested = _take_nested(inner or _listed(model, name), value, origin, path)
+            value, nested = _take_nested(
+                inner or _find_item_class(model, name), value, origin, path
+            )
         remaining[name] = value
         taken += nested
     return remaining, taken
 
 
-def _listed(model: type[BaseModel], name: object) -> type[BaseModel] | None:
+def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | None:
     """The class of the objects in a setting; `BaseModel` itself for objects that hold the settings of a judge."""
     field = model.model_fields.get(str(name))
-    classes = () if field is None else classes_in(field.annotation)
+    classes = () if field is None else find_classes(field.annotation)
     models = [model for model in classes if issubclass(model, BaseModel)]
     if len(models) == 1:
         return models[0]
@@ -121,7 +123,7 @@ def _take_nested(
 ) -> tuple[Any, list[RemovedValue]]:
     """The same for a list or an object of objects, also as the JSON text of a flag."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and model is not None:
-        remaining, taken = _take_nested(model, wire.as_json(value), origin, path)
+        remaining, taken = _take_nested(model, wire.loads_or_none(value), origin, path)
         return (remaining if taken else value), taken
     if model is None or not isinstance(value, list | dict):
         return value, []
@@ -132,7 +134,9 @@ def _take_nested(
     remaining_items = []
     for name, item in items:
         setting = (
-            removed_from_judges(name) if model is BaseModel and isinstance(value, dict) else None
+            find_removed_from_judges(name)
+            if model is BaseModel and isinstance(value, dict)
+            else None
         )
         if setting is not None:
             taken.append(RemovedValue(f"{path}.{name}", item, setting, origin))
@@ -161,7 +165,7 @@ def refusals(
     return [line for value in taken if (line := value.refusal(settings, prefix)) is not None]
 
 
-def unknown_settings(
+def find_unknown_settings(
     model: type[BaseModel], values: Mapping[Any, Any], prefix: str = ""
 ) -> Iterator[str]:
     """The dotted names in a file of settings that no setting has."""
@@ -170,7 +174,7 @@ def unknown_settings(
         if field is None:
             yield f"{prefix}{name}"
         elif section is not None and isinstance(value, Mapping):
-            yield from unknown_settings(section, value, f"{prefix}{name}.")
+            yield from find_unknown_settings(section, value, f"{prefix}{name}.")
 
 
 def take_removed_flags(
@@ -191,12 +195,14 @@ def take_removed_flags(
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--")
         positive = name.removeprefix("no-")
-        setting = _removed_flag(model, name) if word.startswith("--") else None
+        setting = _find_removed_flag(model, name) if word.startswith("--") else None
         switch = (
-            _removed_flag(model, positive) if positive != name and word.startswith("--") else None
+            _find_removed_flag(model, positive)
+            if positive != name and word.startswith("--")
+            else None
         )
         if setting is not None:
-            text = value if equals else _flag_value(setting, following)
+            text = value if equals else _take_flag_value(setting, following)
             taken.append(RemovedValue(name, text, setting, COMMAND_LINE))
         elif switch is not None and isinstance(switch.constant, bool):
             taken.append(RemovedValue(positive, "false", switch, COMMAND_LINE))
@@ -205,7 +211,7 @@ def take_removed_flags(
     return remaining, taken
 
 
-def _flag_value(setting: RemovedSetting, following: list[str]) -> str:
+def _take_flag_value(setting: RemovedSetting, following: list[str]) -> str:
     """The value of a flag: the next word, which is the last of `following`, and is taken from it; or `true`."""
     is_given = bool(following) and not following[-1].startswith("--")
     if isinstance(setting.constant, bool):
@@ -213,8 +219,12 @@ def _flag_value(setting: RemovedSetting, following: list[str]) -> str:
     return following.pop() if is_given else "true"
 
 
-def _removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSetting | None:
-    return removed_setting(model, name) if isinstance(model, str) else removed_at(model, name)
+def _find_removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSetting | None:
+    return (
+        find_removed_setting(model, name)
+        if isinstance(model, str)
+        else find_removed_at(model, name)
+    )
 
 
 def take_removed_variables(
@@ -225,7 +235,9 @@ def take_removed_variables(
     taken: list[RemovedValue] = []
     for variable, value in variables.items():
         path = variable.lower().removeprefix(prefix.lower()).replace("__", ".")
-        setting = removed_at(model, path) if variable.lower().startswith(prefix.lower()) else None
+        setting = (
+            find_removed_at(model, path) if variable.lower().startswith(prefix.lower()) else None
+        )
         if setting is None:
             remaining[variable] = value
         else:
@@ -234,7 +246,7 @@ def take_removed_variables(
     return remaining, taken
 
 
-def in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
+def locate_in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
     """The same with the YAML file and the line of each as its origin."""
     root = yaml.compose(path.read_bytes(), yaml.SafeLoader) if taken else None
     return [replace(value, origin=f"{path}{find_line(root, value.path)}") for value in taken]
@@ -247,11 +259,16 @@ def find_line(root: yaml.Node | None, path: str) -> str:
         ["env", *path.split(".")],
     )  # the file of an environment, read without sections
     return next(
-        (f", line {line}" for line in (_line(root, names) for names in sections) if line), ""
+        (
+            f", line {line}"
+            for line in (_find_line_number(root, names) for names in sections)
+            if line
+        ),
+        "",
     )
 
 
-def _line(node: yaml.Node | None, names: Sequence[str]) -> int:
+def _find_line_number(node: yaml.Node | None, names: Sequence[str]) -> int:
     """The line of the value at these names; 0 if it is not there."""
     line = 0
     for name in names:

@@ -23,20 +23,20 @@ from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.composed import ComposedSettings, compose, expand_choices
 from judgegym.judges.config.explaining import explain_values, locate_error
 from judgegym.judges.config.fields import (
-    DEEPEST,
+    MAX_DEPTH,
     DeclaredSetting,
     Values,
     declared_settings,
     find_section,
     operational,
 )
-from judgegym.judges.config.presets import config_file
+from judgegym.judges.config.presets import find_config_file
 from judgegym.judges.config.reading.choices import (
     drop_replaced,
     drop_unchosen,
-    ignored_flags,
+    expand_sources,
+    find_ignored_flags,
     learn_choices,
-    spell_out,
 )
 from judgegym.judges.config.reading.readers import (
     ENV_PREFIX,
@@ -47,7 +47,7 @@ from judgegym.judges.config.reading.readers import (
 )
 from judgegym.judges.config.removed_values import (
     RemovedValue,
-    in_file,
+    locate_in_file,
     refusals,
     take_removed,
     take_removed_flags,
@@ -62,11 +62,11 @@ DEFAULT = "default"
 MASK = "**********"
 
 
-def _all_or_none(value: object) -> object:
+def _parse_show_config(value: object) -> object:
     return {True: "all", False: None}[value] if isinstance(value, bool) else value
 
 
-ShowConfig = Annotated[Literal["all", "changed"] | None, BeforeValidator(_all_or_none)]
+ShowConfig = Annotated[Literal["all", "changed"] | None, BeforeValidator(_parse_show_config)]
 """`--show_config`: every setting, or those that differ from the defaults."""
 
 
@@ -90,8 +90,8 @@ class SourcedSettings(BaseModel):
     offline: CliImplicitFlag[bool] = False
     show_config: ShowConfig = operational(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
-    profile: Path | None = operational(None, presets.ABOUT)
-    trace: TraceMode = operational("off", tracing.ABOUT)
+    profile: Path | None = operational(None, presets.PROFILE_ABOUT)
+    trace: TraceMode = operational("off", tracing.TRACE_ABOUT)
     faults: dict[str, float] = operational({})
     """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}; latency_ms among
     them delays each answer by so many milliseconds."""
@@ -123,7 +123,7 @@ class SettingsSource:
             return self.name
         return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
 
-    def without(self, *names: str) -> SettingsSource:
+    def drop_settings(self, *names: str) -> SettingsSource:
         """The source without these settings."""
         return replace(
             self, values={name: value for name, value in self.values.items() if name not in names}
@@ -152,7 +152,7 @@ class LoadedSettings(Generic[SettingsT]):
     notes: tuple[str, ...] = ()
     verb: str | None = None
 
-    def given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         """Whether a source sets `name` or a setting below it."""
         return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
 
@@ -163,7 +163,9 @@ class LoadedSettings(Generic[SettingsT]):
             value = attrgetter(setting.name)(self.settings)
             if show == "all" or value != self._default(setting):
                 lines.append(
-                    ConfigLine(setting.name, _shown(value), self.origins.get(setting.name, DEFAULT))
+                    ConfigLine(
+                        setting.name, _mask_value(value), self.origins.get(setting.name, DEFAULT)
+                    )
                 )
         return lines
 
@@ -178,7 +180,7 @@ class LoadedSettings(Generic[SettingsT]):
         )
 
 
-def _shown(value: object) -> str:
+def _mask_value(value: object) -> str:
     if isinstance(value, SecretStr):
         return MASK
     return redact_credentials(
@@ -213,30 +215,30 @@ def load(
     sources, notes = drop_replaced(
         all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb
     )
-    sources = spell_out(settings_type, sources)
+    sources = expand_sources(settings_type, sources)
     for source in sources:
         for name, value in source.values.items():
             _check_value(all_settings, name, value, source)
-    chosen = compose(settings_type, _in_sections(settings_type, _merged(sources)[0]))
+    chosen = compose(settings_type, _nest_sections(settings_type, _merge_sources(sources)[0]))
     sources, dropped = drop_unchosen(chosen, sources, verb)
-    merged, origins = _merged(sources)
+    merged, origins = _merge_sources(sources)
     try:
-        settings = chosen(**_in_sections(chosen, merged))
+        settings = chosen(**_nest_sections(chosen, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(chosen, error.errors(), origins))) from None
     refused = [line for source in sources for line in refusals(source.removed, settings)]
-    refused += ignored_flags(settings, origins, verb)
+    refused += find_ignored_flags(settings, origins, verb)
     if refused:
         raise SettingsError("\n".join(refused))
     loaded = LoadedSettings(settings, origins, (*notes, *dropped), verb)
     if (
-        loaded.given("faults") and settings.faults and not settings.offline
+        loaded.is_set("faults") and settings.faults and not settings.offline
     ):  # files of runs have the default
         raise SettingsError("--faults: a setting of the stand-ins; it needs --offline")
     return loaded
 
 
-def _merged(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
+def _merge_sources(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
     """The values of all sources, those of higher priority first, and the origin of each."""
     merged: Values = {}
     origins: dict[str, str] = {}
@@ -263,8 +265,8 @@ def _check_value(
             f"--{name}.NAME=VALUE, "
             f"found a value of type {type(value).__name__}"
         )
-    if wire.is_nested_beyond(value, DEEPEST):
-        raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {DEEPEST} deep")
+    if wire.is_nested_beyond(value, MAX_DEPTH):
+        raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {MAX_DEPTH} deep")
 
 
 def _merge(weaker: object, stronger: object) -> object:
@@ -273,14 +275,14 @@ def _merge(weaker: object, stronger: object) -> object:
     return {**weaker, **{name: _merge(weaker.get(name), value) for name, value in stronger.items()}}
 
 
-def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
+def _nest_sections(settings_type: type[BaseModel], merged: Values) -> Values:
     """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
     nested: Values = {}
     for name, field in settings_type.model_fields.items():
         if find_section(settings_type, name) is not None and field.is_required():
             nested[name] = {}
         elif isinstance(field.default, BaseModel) and any(
-            given.startswith(f"{name}.") for given in merged
+            setting_name.startswith(f"{name}.") for setting_name in merged
         ):
             fields = (find_section(settings_type, name) or BaseModel).model_fields
             nested[name] = {
@@ -288,10 +290,10 @@ def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
             }
     for name, value in merged.items():
         *sections, field_name = name.split(".")
-        place = nested
+        target = nested
         for section in sections:
-            place = place.setdefault(section, {})
-        place[field_name] = value
+            target = target.setdefault(section, {})
+        target[field_name] = value
     return nested
 
 
@@ -303,45 +305,48 @@ def read_sources(
     Raises:
         SettingsError: an unknown setting, or a missing or unreadable file.
     """
-    words, of_flags = take_removed_flags(settings_type, argv)
-    variables, of_variables = take_removed_variables(settings_type, os.environ, ENV_PREFIX)
+    words, removed_flags = take_removed_flags(settings_type, argv)
+    variables, removed_variables = take_removed_variables(settings_type, os.environ, ENV_PREFIX)
     sources = [
-        _source(
+        _make_source(
             settings_type,
             "command line",
             read_command_line(settings_type, words, prog, verb),
-            of_flags,
+            removed_flags,
         ),
-        _source(
+        _make_source(
             settings_type,
             "environment variable",
             read_environment(settings_type, variables),
-            of_variables,
+            removed_variables,
         ),
     ]
-    named = next(filter(None, (source.values.get("config") for source in sources)), None)
-    if named is not None:
-        path = config_file(named)
-        read = read_settings_file(path)
-        if "env" not in settings_type.model_fields and isinstance(read.get("env"), dict):
-            read |= read.pop(
+    config_name = next(filter(None, (source.values.get("config") for source in sources)), None)
+    if config_name is not None:
+        path = find_config_file(config_name)
+        file_values = read_settings_file(path)
+        if "env" not in settings_type.model_fields and isinstance(file_values.get("env"), dict):
+            file_values |= file_values.pop(
                 "env"
             )  # the settings of an environment's judge, for a command without sections
-        read, removed = take_removed(settings_type, read)
-        values = flatten_sections(settings_type, read, str(path))
-        sources.append(SettingsSource(str(path), values, "file", in_file(removed, path)))
+        file_values, removed = take_removed(settings_type, file_values)
+        values = flatten_sections(settings_type, file_values, str(path))
+        sources.append(SettingsSource(str(path), values, "file", locate_in_file(removed, path)))
     return sources
 
 
-def _source(
-    settings_type: type[BaseModel], kind: SourceKind, read: Values, removed: Sequence[RemovedValue]
+def _make_source(
+    settings_type: type[BaseModel],
+    kind: SourceKind,
+    raw_values: Values,
+    removed: Sequence[RemovedValue],
 ) -> SettingsSource:
     """The source of a kind that was read, given the removed settings that it had beside."""
-    values, nested = take_removed(settings_type, read)
+    values, nested = take_removed(settings_type, raw_values)
     source = SettingsSource(kind, flatten_sections(settings_type, values, kind), kind)
     return replace(
         source,
-        removed=[*removed, *(replace(each, origin=source.origin(each.path)) for each in nested)],
+        removed=[*removed, *(replace(value, origin=source.origin(value.path)) for value in nested)],
     )
 
 
@@ -370,7 +375,7 @@ def settings_from_keywords(
     remaining, removed = take_removed(model, values)
     if issubclass(model, ComposedSettings):
         try:
-            remaining = model.spelled_out(remaining)
+            remaining = model.expand_short_forms(remaining)
         except ValueError as error:
             raise SettingsError(f"{prefix}{error}") from None
         model = compose(model, remaining)

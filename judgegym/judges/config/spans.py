@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.util.types import AttributeValue
 
-_MOST_KEPT = 8192
+_CACHE_SIZE = 8192
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
-_FIXED = Struct("<2s16s2s8scQcQ")
+_FIXED_FIELDS = Struct("<2s16s2s8scQcQ")
 _TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = (
     b"\x0a\x10",
     b"\x12\x08",
@@ -81,12 +81,12 @@ class QuickTracer(SpanTracer):
         empty = ReadableSpan(
             "", trace.INVALID_SPAN_CONTEXT, resource=provider.resource, instrumentation_scope=scope
         )
-        (of_resource,) = encode_spans([empty]).resource_spans
-        (of_scope,) = of_resource.scope_spans
-        of_scope.ClearField("spans")
-        self._scope = of_scope.SerializeToString()
-        of_resource.ClearField("scope_spans")
-        self._resource = of_resource.SerializeToString()
+        (resource_spans,) = encode_spans([empty]).resource_spans
+        (scope_spans,) = resource_spans.scope_spans
+        scope_spans.ClearField("spans")
+        self._scope = scope_spans.SerializeToString()
+        resource_spans.ClearField("scope_spans")
+        self._resource = resource_spans.SerializeToString()
 
     def span(
         self,
@@ -96,10 +96,10 @@ class QuickTracer(SpanTracer):
         carrier: Carrier = None,
     ) -> QuickSpan:
         """Make a span, as `SpanTracer` does."""
-        above, kind = _current.get(), kind or SpanKind.INTERNAL
-        if above is not None and carrier is None:
-            return QuickSpan(self, name, kind, attributes, above.trace, above.span_id)
-        context = self._current() if carrier is None else self._carried.extract(carrier)
+        parent_span, kind = _current.get(), kind or SpanKind.INTERNAL
+        if parent_span is not None and carrier is None:
+            return QuickSpan(self, name, kind, attributes, parent_span.trace, parent_span.span_id)
+        context = self._current() if carrier is None else self._propagator.extract(carrier)
         parent = trace.get_current_span(context).get_span_context()
         trace_id = parent.trace_id if parent.is_valid else self.ids.generate_trace_id()
         sampled = self._sampler.should_sample(context, trace_id, name, kind)
@@ -112,13 +112,15 @@ class QuickTracer(SpanTracer):
         """The headers of a call, with the trace context of the span that is current."""
         span, carried = _current.get(), dict(headers)
         if span is not None:
-            own = SpanContext(
+            span_context = SpanContext(
                 span.trace.id, span.span_id, False, span.trace.flags, span.trace.state
             )
-            self._carried.inject(carried, self.set_span(NonRecordingSpan(own), span.trace.context))
+            self._propagator.inject(
+                carried, self.set_span(NonRecordingSpan(span_context), span.trace.context)
+            )
         return carried
 
-    def encoded(self, spans: Sequence[ReadableSpan]) -> EncodedSpans | ExportTraceServiceRequest:
+    def encode(self, spans: Sequence[ReadableSpan]) -> EncodedSpans | ExportTraceServiceRequest:
         """The message of OTLP for spans of this tracer, as the SDK's own encoder makes it; that one for other spans.
 
         It is joined from parts that are messages themselves: protobuf reads such parts as one
@@ -126,9 +128,11 @@ class QuickTracer(SpanTracer):
         """
         if not isinstance(spans[0], QuickSpan):  # of another exporter in this process
             return encode_spans(spans)
-        own = cast("Sequence[QuickSpan]", spans)
-        of_scope = self._scope + b"".join(_field(2, span.encoded()) for span in own)
-        return EncodedSpans(_field(1, self._resource + _field(2, of_scope)))
+        quick_spans = cast("Sequence[QuickSpan]", spans)
+        scope_bytes = self._scope + b"".join(
+            _encode_field(2, span.encode()) for span in quick_spans
+        )
+        return EncodedSpans(_encode_field(1, self._resource + _encode_field(2, scope_bytes)))
 
 
 class QuickSpan(SpanNotes):
@@ -186,18 +190,18 @@ class QuickSpan(SpanNotes):
         if self.trace.flags:
             self._quick.processor.on_end(cast("ReadableSpan", self))
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """The message of OTLP for this span."""
         status = StatusCode.UNSET if self.error is None else StatusCode.ERROR
         state, is_remote = self.trace.state.to_header(), self._parent_id == self.trace.caller
         trace_id, span_id = self.trace.id.to_bytes(16, "big"), self.span_id.to_bytes(8, "big")
         fields = [
-            _FIXED.pack(
+            _FIXED_FIELDS.pack(
                 _TRACE_ID, trace_id, _SPAN_ID, span_id, _BEGAN, self._began, _ENDED, self._ended
             ),
-            _shared(self._name, self._kind._value_, status._value_, state, is_remote),
+            _encode_shared_fields(self._name, self._kind._value_, status._value_, state, is_remote),
             *(
-                _attribute(type(value).__name__, name, value)
+                _encode_attribute(type(value).__name__, name, value)
                 for name, value in self.attributes.items()
             ),
         ]
@@ -214,7 +218,7 @@ class EncodedSpans(bytes):
         return self
 
 
-def _field(number: int, data: bytes) -> bytes:
+def _encode_field(number: int, data: bytes) -> bytes:
     """A field of protobuf that has a length: its key, the length by seven bits each, the data."""
     head, length = bytearray([number << 3 | 2]), len(data)
     while length > 127:
@@ -224,8 +228,8 @@ def _field(number: int, data: bytes) -> bytes:
     return bytes(head) + data
 
 
-@lru_cache(maxsize=_MOST_KEPT)
-def _shared(name: str, kind: int, status: int, state: str, is_remote: bool) -> bytes:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _encode_shared_fields(name: str, kind: int, status: int, state: str, is_remote: bool) -> bytes:
     """The fields that many spans have in common."""
     encoded: bytes = trace_pb2.Span(
         name=name,
@@ -237,17 +241,17 @@ def _shared(name: str, kind: int, status: int, state: str, is_remote: bool) -> b
     return encoded
 
 
-@lru_cache(maxsize=_MOST_KEPT)
-def _attribute(kind: str, name: str, value: AttributeValue) -> bytes:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _encode_attribute(kind: str, name: str, value: AttributeValue) -> bytes:
     """A span with this attribute alone; `kind` tells 1 from 1.0."""
     if isinstance(value, str):
         value = value.encode(
             "utf-8", "replace"
         ).decode()  # with half a character the SDK sends none of a batch
-    (of_resource,) = encode_spans(
+    (resource_spans,) = encode_spans(
         [ReadableSpan("", trace.INVALID_SPAN_CONTEXT, attributes={name: value})]
     ).resource_spans
     encoded: bytes = trace_pb2.Span(
-        attributes=of_resource.scope_spans[0].spans[0].attributes
+        attributes=resource_spans.scope_spans[0].spans[0].attributes
     ).SerializeToString()
     return encoded

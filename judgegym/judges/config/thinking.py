@@ -17,7 +17,7 @@ from judgegym.judges.parsing.thinking import AddedMarkers, split_thinking
 logger = logging.getLogger(__name__)
 
 
-def _not_blank(markers: dict[str, str]) -> dict[str, str]:
+def _check_markers(markers: dict[str, str]) -> dict[str, str]:
     for begin, end in markers.items():
         if not begin.strip() or not end.strip():
             raise ValueError(
@@ -27,11 +27,11 @@ def _not_blank(markers: dict[str, str]) -> dict[str, str]:
     return markers
 
 
-MarkerPairs: TypeAlias = Annotated[dict[str, str], AfterValidator(_not_blank)]
+MarkerPairs: TypeAlias = Annotated[dict[str, str], AfterValidator(_check_markers)]
 """What begins thinking, with what ends it."""
 
 
-class ShownText(NamedTuple):
+class VisibleText(NamedTuple):
     """What is shown of a text of a policy.
 
     Attributes:
@@ -59,7 +59,7 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
     """Take these markers, too, for those of thinking in a text: {"BEGIN": "END"}. The markers of the reasoning parsers
     of vLLM and SGLang and the usual tags are known."""
 
-    _is_told: bool = PrivateAttr(False)
+    _is_logged: bool = PrivateAttr(False)
 
     @property
     def added_markers(self) -> AddedMarkers:
@@ -71,18 +71,18 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
         """Whether the thinking of a completion is shown."""
         return self.judged_thinking == "kept"
 
-    def shown(self, text: str) -> ShownText:
+    def hide_thinking(self, text: str) -> VisibleText:
         """What is shown of a completion; that thinking was taken out is logged once."""
         if self.judges_whole_text:
-            return ShownText(text)
+            return VisibleText(text)
         parts = split_thinking(text, self.added_markers)
         if not parts.is_found:
-            return ShownText(text)
-        if not self._is_told:
-            self._is_told = True
+            return VisibleText(text)
+        if not self._is_logged:
+            self._is_logged = True
             logger.warning(
                 "a completion begins with its thinking: judges, rules and reward models are shown "
                 "the answer behind it "
                 "(judged_thinking=kept shows all)"
             )
-        return ShownText(text[parts.start : parts.end].strip(), parts.thinking, text)
+        return VisibleText(text[parts.start : parts.end].strip(), parts.thinking, text)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from judgegym.judges.config.extras import needs, package_version
+from judgegym.judges.config.extras import package_version, report_missing_extra
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.tracing import SpanTracer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 TraceMode = Literal["off", "spans", "texts"]
-ABOUT = (
+TRACE_ABOUT = (
     "Send spans of requests, rows, judgments and calls of models to the collector that "
     "OTEL_EXPORTER_OTLP_ENDPOINT "
     "names (OpenTelemetry). texts: with prompts, answers and reasons. Needs the extra otel."
@@ -32,7 +32,7 @@ ABOUT = (
 
 
 @contextmanager
-def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[None]:
+def trace_process(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[None]:
     """Make spans while the context lasts, and send the last ones at its end.
 
     Args:
@@ -47,38 +47,40 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
     if mode == "off":
         yield
         return
-    with needs("otel"), _telling_variables():
+    with report_missing_extra("otel"), _explain_variable_errors():
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider
 
-        known, has_texts = provider or trace.get_tracer_provider(), mode == "texts"
-        if isinstance(known, TracerProvider):
-            own, tracer = (
+        active_provider, has_texts = provider or trace.get_tracer_provider(), mode == "texts"
+        if isinstance(active_provider, TracerProvider):
+            new_provider, tracer = (
                 None,
-                SpanTracer(known.get_tracer("judgegym", package_version()), has_texts=has_texts),
+                SpanTracer(
+                    active_provider.get_tracer("judgegym", package_version()), has_texts=has_texts
+                ),
             )
         else:
-            own, tracer = _own(has_texts=has_texts)
+            new_provider, tracer = _make_tracer(has_texts=has_texts)
     tracing.active = tracer
     try:
         yield
     finally:
         tracing.active = None
-        if own is not None:
-            own.shutdown()
+        if new_provider is not None:
+            new_provider.shutdown()
 
 
 @contextmanager
-def _telling_variables() -> Iterator[None]:
+def _explain_variable_errors() -> Iterator[None]:
     """Refuse what OpenTelemetry refuses of its variables, some while it is imported."""
     try:
         yield
     except ValueError as error:
-        given = ", ".join(sorted(name for name in os.environ if name.startswith("OTEL_")))
-        raise SettingsError(f"environment variables of OpenTelemetry ({given}): {error}") from error
+        names = ", ".join(sorted(name for name in os.environ if name.startswith("OTEL_")))
+        raise SettingsError(f"environment variables of OpenTelemetry ({names}): {error}") from error
 
 
-def _own(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
+def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
     """A provider by OpenTelemetry's variables, and what makes its spans."""
     from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -89,29 +91,31 @@ def _own(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
     from judgegym.judges.config.spans import QuickTracer
 
     exporter, version = (
-        _variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none"),
+        _read_variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none"),
         package_version(),
     )
     for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        _variable(name, "http/protobuf")
-    named = Resource.create({"service.name": "judgegym", "service.version": version})
-    provider = TracerProvider(resource=named.merge(OTELResourceDetector().detect()))
+        _read_variable(name, "http/protobuf")
+    resource = Resource.create({"service.name": "judgegym", "service.version": version})
+    provider = TracerProvider(resource=resource.merge(OTELResourceDetector().detect()))
     if exporter == "none" or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         provider = TracerProvider(sampler=ALWAYS_OFF)
     else:
-        sent = trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
-        processor = BatchSpanProcessor(sent)
+        span_exporter = (
+            trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
+        )
+        processor = BatchSpanProcessor(span_exporter)
         provider.add_span_processor(processor)
         if exporter == "otlp" and hasattr(
             trace_exporter, "encode_spans"
         ):  # otherwise spans are as slow as the SDK's
             tracer = QuickTracer(provider, processor, version, has_texts=has_texts)
-            trace_exporter.encode_spans = tracer.encoded
+            trace_exporter.encode_spans = tracer.encode
             return provider, tracer
     return provider, SpanTracer(provider.get_tracer("judgegym", version), has_texts=has_texts)
 
 
-def _variable(name: str, *expected: str) -> str:
+def _read_variable(name: str, *expected: str) -> str:
     """The value of a variable; the first that is expected where it is not set."""
     value = os.environ.get(name) or expected[0]
     if value not in expected:

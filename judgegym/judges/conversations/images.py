@@ -24,10 +24,10 @@ from judgegym.judges.conversations.turns import (
     UnseenPart,
     break_marks,
     list_images,
-    numbered,
+    number_images,
 )
 from judgegym.llm import wire
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 from judgegym.llm.wire import Image
 
 KINDS = frozenset({"image", "image_url", "input_image"})
@@ -42,16 +42,16 @@ _SHOWN: ContextVar[tuple[Path | None, ...]] = ContextVar(
 )
 
 
-def images_shown(
-    beside: Path | None = None, *, shown: bool = True
+def show_images(
+    folder: Path | None = None, *, shown: bool = True
 ) -> AbstractContextManager[object]:
     """Read the images of conversations inside: the caller passes them on to the judge.
 
     Args:
-        beside: files may be named, by paths relative to this folder.
+        folder: files may be named, by paths relative to this folder.
         shown: no image is read inside if this is false.
     """
-    return holding(_SHOWN, (beside,) if shown else ())
+    return bind_context(_SHOWN, (folder,) if shown else ())
 
 
 def read_image(part: Mapping[str, object], at: int = 0) -> Image:
@@ -67,12 +67,14 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
             not be read.
     """
     if not _SHOWN.get():
-        raise _unseen("images are not shown here, so it would judge blind")
-    value, detail = _value(part), wire.lookup(part, "image_url.detail") or part.get("detail")  # type: ignore[arg-type]
-    held = [
-        name for name, each in part.items() if each is not None and name not in ("type", "detail")
+        raise _unseen_image("images are not shown here, so it would judge blind")
+    value, detail = _image_value(part), wire.lookup(part, "image_url.detail") or part.get("detail")  # type: ignore[arg-type]
+    fields = [
+        name
+        for name, field_value in part.items()
+        if field_value is not None and name not in ("type", "detail")
     ]
-    if value is None and not held and part.get("type") == "image":
+    if value is None and not fields and part.get("type") == "image":
         return Image("", at=at)
     return replace(_parse_image(value), detail=detail if isinstance(detail, str) else "", at=at)
 
@@ -87,42 +89,45 @@ def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple
     column = next((columns[name] for name in IMAGES if columns.get(name)), None)
     if column is None:
         return tuple(turns)
-    given = (
+    values = (
         column if isinstance(column, Sequence) and not isinstance(column, str | bytes) else [column]
     )
-    found, whole = [read_image({"image": value}) for value in given], list(turns)
+    column_images, whole = [read_image({"image": value}) for value in values], list(turns)
     places = sum(not image.url for image in list_images(whole))
     first = next((place for place, turn in enumerate(whole) if turn.role == "user"), None)
     if not places and first is not None:
-        turn, places = whole[first], len(found)
+        turn, places = whole[first], len(column_images)
         shown = UNNUMBERED * places + (turn.shown if turn.images else break_marks(turn.shown))
         whole[first] = replace(
-            turn, shown=shown, images=(*(Image("") for _ in found), *turn.images)
+            turn, shown=shown, images=(*(Image("") for _ in column_images), *turn.images)
         )
-    if places != len(found):
+    if places != len(column_images):
         raise UnseenPart(
-            f"the messages have {places} places for images, and there are {len(found)} images "
+            f"the messages have {places} places for images, and there are {len(column_images)} images "
             "beside them"
         )
-    rest = iter(found)
+    remaining_images = iter(column_images)
     filled = [
-        [each if each.url else replace(next(rest), at=each.at) for each in turn.images]
+        [
+            placeholder if placeholder.url else replace(next(remaining_images), at=placeholder.at)
+            for placeholder in turn.images
+        ]
         for turn in whole
     ]
-    return numbered(
+    return number_images(
         [replace(turn, images=tuple(images)) for turn, images in zip(whole, filled, strict=True)]
     )
 
 
-def _unseen(why: str) -> UnseenPart:
+def _unseen_image(why: str) -> UnseenPart:
     return UnseenPart(f"a message has a part of type image, which no judge is shown: {why}")
 
 
-def _value(part: Mapping[str, object]) -> object:
+def _image_value(part: Mapping[str, object]) -> object:
     name = next((name for name in _FIELDS if part.get(name) is not None), "")
     value = part.get(name)
     if isinstance(value, Mapping):
-        return _value(value)
+        return _image_value(value)
     is_plain = (
         name in ("data", "base64") and isinstance(value, str) and not value.startswith("data:")
     )
@@ -137,28 +142,30 @@ def _parse_image(value: object) -> Image:
     if isinstance(value, bytes | bytearray):
         return decode_image(bytes(value))
     if not isinstance(value, str):
-        raise _unseen(f"expected an address, a data URL or a file, found {type(value).__name__}")
+        raise _unseen_image(
+            f"expected an address, a data URL or a file, found {type(value).__name__}"
+        )
     if value[:8].lower().startswith(("http://", "https://")):
         if len(value) > _LONGEST_URL or not value.isprintable() or " " in value:
-            raise _unseen("its address is no URL")
+            raise _unseen_image("its address is no URL")
         return Image(value)
     try:
         data = (
             base64.b64decode(value.partition(",")[2], validate=True)
             if value.startswith("data:")
-            else _file(value)
+            else _read_file(value)
         )
     except UnseenPart:
         raise
     except ValueError as error:
-        raise _unseen(f"its data URL is not in base64: {error}") from None
+        raise _unseen_image(f"its data URL is not in base64: {error}") from None
     return decode_image(data)
 
 
-def _file(name: str) -> bytes:
+def _read_file(name: str) -> bytes:
     folder, shown = _SHOWN.get()[0], name[:100]
     if folder is None or "://" in name.removeprefix("file://"):
-        raise _unseen(
+        raise _unseen_image(
             f"it names the file {shown!r}, and no file is read here; send a data URL or an http(s) "
             "URL"
         )
@@ -168,7 +175,7 @@ def _file(name: str) -> bytes:
     except (OSError, ValueError):
         data = b""
     if not data:
-        raise _unseen(
+        raise _unseen_image(
             f"{shown!r} is no file of 1 byte to {_LONGEST >> 20} MiB beside the data, in {folder}"
         )
     return data
@@ -180,16 +187,18 @@ def decode_image(data: bytes) -> Image:
     Raises:
         UnseenPart: they are none.
     """
-    header = _header(data) if len(data) <= _LONGEST else None
+    header = _parse_header(data) if len(data) <= _LONGEST else None
     if header is None:
-        raise _unseen(f"its data is no PNG, JPEG, GIF or WebP of at most {_LONGEST >> 20} MiB")
+        raise _unseen_image(
+            f"its data is no PNG, JPEG, GIF or WebP of at most {_LONGEST >> 20} MiB"
+        )
     kind, width, height = header
     return Image(
         f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width=width, height=height
     )
 
 
-def _header(data: bytes) -> tuple[str, int, int] | None:
+def _parse_header(data: bytes) -> tuple[str, int, int] | None:
     """The kind of an image with its width and height (0 of a WebP), by its header; `None` for other data."""
     if data.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") and len(data) > 24:
         return "png", *struct.unpack(">II", data[16:24])
@@ -197,10 +206,12 @@ def _header(data: bytes) -> tuple[str, int, int] | None:
         return "gif", *struct.unpack("<HH", data[6:10])
     if data.startswith(b"RIFF") and data[8:15] == b"WEBPVP8":
         return "webp", 0, 0
-    place = 2 if data.startswith(b"\xff\xd8\xff") else len(data)
-    while place + 9 < len(data) and data[place] == 0xFF:
-        marker = data[place + 1]
+    position = 2 if data.startswith(b"\xff\xd8\xff") else len(data)
+    while position + 9 < len(data) and data[position] == 0xFF:
+        marker = data[position + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return "jpeg", *struct.unpack(">HH", data[place + 5 : place + 9])[::-1]
-        place += 1 if marker == 0xFF else 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+            return "jpeg", *struct.unpack(">HH", data[position + 5 : position + 9])[::-1]
+        position += (
+            1 if marker == 0xFF else 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        )
     return None

@@ -26,11 +26,11 @@ from judgegym.judges.conversations.turns import (
     ToolCall,
     Turn,
     UnseenPart,
-    answer_text,
-    numbered,
-    shown_text,
+    completion_text,
+    number_images,
+    render_transcript,
+    render_turn,
     text_turn,
-    transcript,
 )
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Image
@@ -59,7 +59,7 @@ _PLACEHOLDER = f"<{secrets.token_hex(8)}>"
 """What stands for an image in a text until lookalikes of marks are broken up; no text from outside can have it."""
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
-_KEPT = (*CALL_FIELDS, "tool_call_id", "name", *REASONING_FIELDS)
+_PRESERVED_FIELDS = (*CALL_FIELDS, "tool_call_id", "name", *REASONING_FIELDS)
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 
 
@@ -98,12 +98,12 @@ def parse_turns(value: object) -> tuple[Turn, ...] | None:
         return None
     turns: list[Turn] = []
     for message in messages:
-        for each in _apart(message) if isinstance(message, Mapping) else [message]:
-            turn = _turn(each) if isinstance(each, Mapping) else None
+        for piece in _split_tool_results(message) if isinstance(message, Mapping) else [message]:
+            turn = _parse_turn(piece) if isinstance(piece, Mapping) else None
             if turn is None:
                 return None
             turns.append(turn)
-    return numbered(name_tool_results(turns))
+    return number_images(name_tool_results(turns))
 
 
 def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -114,24 +114,31 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """
     waiting: list[ToolCall] = []
     names: dict[str, str] = {}
-    found: list[Turn] = []
+    named_turns: list[Turn] = []
     for turn in turns:
         if turn.calls:
-            waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
-            names |= {call.id: _name(call.name) for call in turn.calls if call.id}
+            waiting = [
+                *(waiting if named_turns and named_turns[-1].role == "assistant" else ()),
+                *turn.calls,
+            ]
+            names |= {call.id: _heading_name(call.name) for call in turn.calls if call.id}
         elif turn.role == "tool":
-            said = (turn.answers, turn.name)
+            reference = (turn.answers, turn.name)
             fits = [
-                one
-                for one in waiting
-                if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))
+                candidate
+                for candidate in waiting
+                if (
+                    candidate.id == reference[0]
+                    if reference[0]
+                    else reference[1] in ("", _heading_name(candidate.name))
+                )
             ]
             call = fits[0] if fits else ToolCall("", "")
-            waiting = [one for one in waiting if one is not call]
-            name = turn.name or _name(call.name) or names.get(turn.answers, "")
+            waiting = [pending for pending in waiting if pending is not call]
+            name = turn.name or _heading_name(call.name) or names.get(turn.answers, "")
             turn = replace(turn, name=name, answers=turn.answers or call.id)
-        found.append(turn)
-    return tuple(found)
+        named_turns.append(turn)
+    return tuple(named_turns)
 
 
 def parse_transcript(text: str) -> tuple[Turn, ...] | None:
@@ -143,8 +150,8 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
     if len(pieces) < 4 or pieces[0] != "Human":
         return None
     turns = [
-        text_turn(_role(who), said.strip())
-        for who, said in zip(pieces[::2], pieces[1::2], strict=True)
+        text_turn(_normalize_role(who), content.strip())
+        for who, content in zip(pieces[::2], pieces[1::2], strict=True)
     ]
     return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
@@ -155,7 +162,11 @@ def render_conversation(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else transcript(answer_turns(conversation))
+    return (
+        conversation
+        if isinstance(conversation, str)
+        else render_transcript(completion_turns(conversation))
+    )
 
 
 def render_completion(conversation: TextOrMessages) -> str:
@@ -165,11 +176,13 @@ def render_completion(conversation: TextOrMessages) -> str:
         UnseenPart: it has a part that no judge is shown.
     """
     return (
-        conversation if isinstance(conversation, str) else answer_text(answer_turns(conversation))
+        conversation
+        if isinstance(conversation, str)
+        else completion_text(completion_turns(conversation))
     )
 
 
-def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
+def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
     """The turns of a completion; none of a text.
 
     Raises:
@@ -195,60 +208,67 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     messages: list[dict[str, object]] = []
     for item in items:
         kind, last = item.get("type"), messages[-1] if messages else {}
-        said: dict[str, object] = {"role": "assistant", "content": ""}
+        message: dict[str, object] = {"role": "assistant", "content": ""}
         if kind == "function_call":
-            before = messages.pop() if last.get("role") == "assistant" else said
+            before = messages.pop() if last.get("role") == "assistant" else message
             calls = cast("Sequence[object]", before.get("tool_calls") or ())
             call = {"name": item.get("name"), "arguments": item.get("arguments")}
-            made = {
+            chat_call = {
                 "id": item.get("call_id"),
                 "type": "function",
                 "function": call,
             }  # as chat messages have it
-            said = {**before, "tool_calls": [*calls, made]}
+            message = {**before, "tool_calls": [*calls, chat_call]}
         elif kind == "function_call_output":
             output = item.get("output")
-            content = output if _are_parts(output) else _plain(output)
-            said = {"role": "tool", "content": content, "tool_call_id": item.get("call_id")}
+            content = output if _are_parts(output) else _to_text(output)
+            message = {"role": "tool", "content": content, "tool_call_id": item.get("call_id")}
         elif kind == "reasoning":
-            said["reasoning"] = _thoughts(item) or REASONING
+            message["reasoning"] = _reasoning_text(item) or REASONING
         elif kind in (None, "message") or "role" in item:
-            is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
-            said |= (messages.pop() if is_begun else {}) | {
+            is_begun = last.keys() == {*message, "reasoning"} and last["content"] == ""
+            message |= (messages.pop() if is_begun else {}) | {
                 name: item[name] for name in item if item[name] is not None
             }
         else:
-            said["content"] = f"[{_name(kind)}]"
-        messages.append(said)
+            message["content"] = f"[{_heading_name(kind)}]"
+        messages.append(message)
     return parse_turns(messages) or ()
 
 
-def _apart(message: Mapping[str, object]) -> list[Mapping[str, object]]:
+def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     """A user's message in Anthropic's form as several: one of each tool result that names its call, then the rest."""
     content = message.get("content")
     parts = (
         content
-        if isinstance(content, list | tuple) and _role(str(message.get("role"))) in ("user", "tool")
+        if isinstance(content, list | tuple)
+        and _normalize_role(str(message.get("role"))) in ("user", "tool")
         else ()
     )
-    rest, found = list[object](), list[Mapping[str, object]]()
+    remaining, results = list[object](), list[Mapping[str, object]]()
     for part in parts:
         fields = part if isinstance(part, Mapping) and part.get("type") in _RESULTS else {}
         answers = next((fields[name] for name in _RESULT_IDS if fields.get(name)), None)
         if answers is None:
-            rest.append(part)
+            remaining.append(part)
             continue
         output = fields.get("content", fields.get("output"))
-        said = {
+        result = {
             "role": "tool",
             "tool_call_id": answers,
-            "content": output if _are_parts(output) else _plain(output),
+            "content": output if _are_parts(output) else _to_text(output),
         }
-        found.append({**said, **({"is_error": fields["is_error"]} if "is_error" in fields else {})})
-    return [*found, *([{**message, "content": rest}] if rest else [])] if found else [message]
+        results.append(
+            {**result, **({"is_error": fields["is_error"]} if "is_error" in fields else {})}
+        )
+    return (
+        [*results, *([{**message, "content": remaining}] if remaining else [])]
+        if results
+        else [message]
+    )
 
 
-def _made_calls(value: object) -> list[Mapping[str, object]]:
+def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
     """The calls in a field `tool_calls`: a list, one call, or either as JSON text.
 
     Raises:
@@ -265,34 +285,37 @@ def _made_calls(value: object) -> list[Mapping[str, object]]:
     if not value or isinstance(value, Mapping):
         return [value] if isinstance(value, Mapping) and value else []
     if isinstance(value, list | tuple):
-        return [call for each in value for call in _made_calls(each)]
+        return [call for entry in value for call in _parse_tool_calls(entry)]
     raise UnseenPart(
         "a message has tool_calls that cannot be read; expected a list of calls with names and "
         "arguments"
     )
 
 
-def _turn(message: Mapping[str, object]) -> Turn | None:
+def _parse_turn(message: Mapping[str, object]) -> Turn | None:
     """The turn of a message, or `None`."""
-    said_by = message.get("role") or message.get("from")
+    speaker = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
     if (
-        not isinstance(said_by, str)
-        or not said_by
+        not isinstance(speaker, str)
+        or not speaker
         or not (content is None or isinstance(content, Sequence))
     ):
         return None
-    calls = [*_made_calls(message.get("tool_calls")), *_made_calls(message.get("function_call"))]
+    calls = [
+        *_parse_tool_calls(message.get("tool_calls")),
+        *_parse_tool_calls(message.get("function_call")),
+    ]
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
     images = list[Image]()
     thoughts = [
         str(message[field]) for field in REASONING_FIELDS if isinstance(message.get(field), str)
     ][:1]
-    text, shown, written = _parts(content, images, thoughts)
-    role = _role(said_by)
+    text, shown, written = _read_parts(content, images, thoughts)
+    role = _normalize_role(speaker)
     if (
-        said_by == "function_call"
+        speaker == "function_call"
     ):  # of ShareGPT with tools: the text is the call, or a list of calls
         text, shown, written = "", "", _parse_calls_text(shown)
     error = message.get("error")
@@ -301,11 +324,13 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     ):  # of inspect
         text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
     written += [_parse_call(call) for call in calls]
-    name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
-    more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
+    name = _heading_name(message.get("name")) or (
+        _heading_name(message.get("function")) if role == "tool" else ""
+    )
+    more = {field: cast(JSON, message[field]) for field in _PRESERVED_FIELDS if message.get(field)}
     answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
     reasoning = "\n".join(thoughts)
-    whole = shown_text(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
+    whole = render_turn(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
     is_error = _is_error(message) if role == "tool" else None
     return Turn(
         role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more
@@ -321,16 +346,16 @@ def _is_error(message: Mapping[str, object]) -> bool | None:
     return {"error": True, "success": False}.get(str(message.get("status")))
 
 
-def _thoughts(value: object) -> str:
+def _reasoning_text(value: object) -> str:
     """The texts in a reasoning item, or in parts of one."""
     if isinstance(value, Mapping):
-        found = (
-            _thoughts(value.get(name))
+        texts = (
+            _reasoning_text(value.get(name))
             for name in ("text", "reasoning", "thinking", "summary", "content")
         )
-        return next(filter(None, found), "")
+        return next(filter(None, texts), "")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "\n".join(filter(None, map(_thoughts, value)))
+        return "\n".join(filter(None, map(_reasoning_text, value)))
     return value if isinstance(value, str) else ""
 
 
@@ -341,21 +366,21 @@ def _parse_calls_text(text: str) -> list[ToolCall]:
     except ValueError:
         value = None
     calls = value if isinstance(value, list) else [value]
-    named = [
+    parsed = [
         _parse_call(call)
         for call in calls
         if isinstance(call, Mapping) and isinstance(call.get("name"), str)
     ]
-    return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
+    return parsed if len(parsed) == len(calls) > 0 else [ToolCall("", text)]
 
 
-def _role(word: str) -> str:
+def _normalize_role(word: str) -> str:
     """A role as it is written: in lower case, and in one spelling."""
     plain = _NO_NAME.sub("_", word.strip().lower())[:_LONGEST_NAME]
     return _SPELLINGS.get(plain, plain)
 
 
-def _name(value: object) -> str:
+def _heading_name(value: object) -> str:
     """A name as it stands in a heading, which it cannot end."""
     return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
 
@@ -366,11 +391,13 @@ def _parse_call(call: Mapping[str, object]) -> ToolCall:
     called = function if isinstance(function, Mapping) else call
     name = function if isinstance(function, str) else called.get("name")
     return ToolCall(
-        _plain(name), _plain(called.get("arguments", called.get("input"))), _plain(call.get("id"))
+        _to_text(name),
+        _to_text(called.get("arguments", called.get("input"))),
+        _to_text(call.get("id")),
     )
 
 
-def _parts(
+def _read_parts(
     content: object, images: list[Image], thoughts: list[str]
 ) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
@@ -392,7 +419,7 @@ def _parts(
             part = {"type": "text", "text": part}
         if not isinstance(part, Mapping):
             raise UnseenPart(f"a message has a part of {type(part).__name__}; expected text")
-        kind, words = _kind(part), part.get("text")
+        kind, words = _part_type(part), part.get("text")
         if isinstance(words, str) and kind not in _SILENT_PARTS:
             texts.append(words)
             shown.append(words)
@@ -400,12 +427,14 @@ def _parts(
             calls.append(_parse_call(part))
         elif kind in _RESULTS:
             output = part.get("content", part.get("output"))
-            shown.append(_parts(output, images, [])[1] if _are_parts(output) else _plain(output))
+            shown.append(
+                _read_parts(output, images, [])[1] if _are_parts(output) else _to_text(output)
+            )
         elif kind in pictures.KINDS:
             images.append(pictures.read_image(part, len("".join(texts))))
             shown.append(_PLACEHOLDER)
         elif kind in _SILENT_PARTS:
-            thoughts += [_thoughts(part) or REASONING] if kind != "refusal" else []
+            thoughts += [_reasoning_text(part) or REASONING] if kind != "refusal" else []
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
                 f"a message has a part of type {kind}, which no judge is shown: what is said of it "
@@ -415,7 +444,7 @@ def _parts(
     return "".join(texts), "".join(shown), calls
 
 
-def _kind(part: Mapping[str, object]) -> str:
+def _part_type(part: Mapping[str, object]) -> str:
     """The type of a part; without one, the first field that holds something."""
     kind = part.get("type")
     if isinstance(kind, str):
@@ -435,7 +464,7 @@ def _are_parts(output: object) -> bool:
     )
 
 
-def _plain(value: object) -> str:
+def _to_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

@@ -23,7 +23,7 @@ from typing import TypeAlias
 from judgegym.judges.conversations import messages
 from judgegym.judges.conversations.messages import TextOrMessages
 from judgegym.judges.conversations.tools import Tool, parse_tools
-from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, render_transcript, text_turn
 
 _Turns: TypeAlias = tuple[Turn, ...]
 _CARRIERS = (
@@ -45,13 +45,13 @@ class Trace:
     Attributes:
         turns: all of its turns.
         tools: the tools that the policy was offered.
-        asked: so many turns, the first ones, are what the policy was asked; the others are its
+        prompt_length: so many turns, the first ones, are what the policy was asked; the others are its
             completion.
     """
 
     turns: tuple[Turn, ...]
     tools: tuple[Tool, ...] = ()
-    asked: int = 0
+    prompt_length: int = 0
 
 
 def add_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
@@ -68,10 +68,10 @@ def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
     """
     if not tools:
         return messages.render_conversation(conversation)
-    turns = messages.answer_turns(conversation) or (
+    turns = messages.completion_turns(conversation) or (
         text_turn("user", messages.render_conversation(conversation)),
     )
-    return transcript(add_tools(turns, tools))
+    return render_transcript(add_tools(turns, tools))
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:
@@ -101,49 +101,53 @@ def parse_trace(value: object, column: str | None = None) -> Trace | None:
     """
     row = value if isinstance(value, Mapping) else {"messages": value}
     names = _CARRIERS if column is None else (column,)
-    found = {name: trace for name in names if (trace := _trace(row, name)) is not None}
-    if len(found) > 1:
+    traces = {name: trace for name in names if (trace := _parse_column(row, name)) is not None}
+    if len(traces) > 1:
         raise ValueError(
-            f"expected one conversation, found some in {', '.join(found)}; name the column"
+            f"expected one conversation, found some in {', '.join(traces)}; name the column"
         )
-    return next(iter(found.values()), None)
+    return next(iter(traces.values()), None)
 
 
-def _trace(row: Mapping[str, object], column: str) -> Trace | None:
+def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
     """The conversation that a row has in a column."""
-    given, tools, system = row.get(column), row.get(_TOOLS), row.get("system")
-    asked: _Turns = ()
-    rest: _Turns = ()
+    value, tools, system = row.get(column), row.get(_TOOLS), row.get("system")
+    prompt: _Turns = ()
+    completion: _Turns = ()
     if column == "responses_create_params":
         sent, response = (
-            each if isinstance(each, Mapping) else {} for each in (given, row.get("response"))
+            part if isinstance(part, Mapping) else {} for part in (value, row.get("response"))
         )
-        asked, rest, tools = (
-            _turns(sent.get("input")),
-            _turns(response.get("output")),
+        prompt, completion, tools = (
+            _parse_turns(sent.get("input")),
+            _parse_turns(response.get("output")),
             sent.get(_TOOLS),
         )
     elif column == "completion":
-        asked, rest = _turns(row.get("prompt")), _turns(given, "assistant")
+        prompt, completion = _parse_turns(row.get("prompt")), _parse_turns(value, "assistant")
     elif column == "nodes":
-        branch = _branch(given)
+        branch = _last_branch(value)
         first = next(
-            (place for place, node in enumerate(branch) if node.get("sampled")), len(branch)
+            (position for position, node in enumerate(branch) if node.get("sampled")), len(branch)
         )
-        turns = _turns([node.get("message") for node in branch])
-        asked, rest, tools = (
+        turns = _parse_turns([node.get("message") for node in branch])
+        prompt, completion, tools = (
             turns[:first],
             turns[first:],
             (branch[0].get(_TOOLS) if branch else None) or tools,
         )
-    elif not isinstance(given, str) and (trace := split_trace(_turns(given))) is not None:
-        asked, rest = trace.turns[: trace.asked], trace.turns[trace.asked :]
-        if isinstance(system, str) and system.strip() and asked[0].role != "system":
-            asked = (text_turn("system", system), *asked)
-    return Trace((*asked, *rest), read_tools(tools), len(asked)) if asked and rest else None
+    elif not isinstance(value, str) and (trace := split_trace(_parse_turns(value))) is not None:
+        prompt, completion = trace.turns[: trace.prompt_length], trace.turns[trace.prompt_length :]
+        if isinstance(system, str) and system.strip() and prompt[0].role != "system":
+            prompt = (text_turn("system", system), *prompt)
+    return (
+        Trace((*prompt, *completion), read_tools(tools), len(prompt))
+        if prompt and completion
+        else None
+    )
 
 
-def _turns(value: object, role: str = "user") -> _Turns:
+def _parse_turns(value: object, role: str = "user") -> _Turns:
     """The turns of a text, of messages, or of items of the Responses API; none of another value."""
     if isinstance(value, str):
         return (text_turn(role, value),)
@@ -165,24 +169,26 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
     """
     if len(turns) < 2 or turns[-1].role != "assistant":
         return None
-    asked = next(
+    prompt_end = next(
         (n + 1 for n in reversed(range(len(turns))) if turns[n].role not in ("assistant", "tool")),
         0,
     )
-    uses_tools = any(turn.calls or turn.role == "tool" for turn in turns[asked:])
-    return Trace(tuple(turns), asked=asked if asked and uses_tools else len(turns) - 1)
+    uses_tools = any(turn.calls or turn.role == "tool" for turn in turns[prompt_end:])
+    return Trace(
+        tuple(turns), prompt_length=prompt_end if prompt_end and uses_tools else len(turns) - 1
+    )
 
 
-def _branch(nodes: object) -> list[Mapping[str, object]]:
+def _last_branch(nodes: object) -> list[Mapping[str, object]]:
     """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
-    known = (
+    graph = (
         [node for node in nodes if isinstance(node, Mapping)]
         if isinstance(nodes, list | tuple)
         else []
     )
-    found: list[Mapping[str, object]] = []
-    place: object = len(known) - 1
-    while isinstance(place, int) and 0 <= place < len(known) > len(found):
-        found.append(known[place])
-        place = known[place].get("parent")
-    return found[::-1]
+    branch: list[Mapping[str, object]] = []
+    position: object = len(graph) - 1
+    while isinstance(position, int) and 0 <= position < len(graph) > len(branch):
+        branch.append(graph[position])
+        position = graph[position].get("parent")
+    return branch[::-1]

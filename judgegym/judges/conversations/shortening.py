@@ -14,10 +14,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.conversations.turns import break_marks, headed_turns
+from judgegym.judges.conversations.turns import break_marks, split_turns
 
 _KINDS = ("tool results", "arguments of tool calls", "earlier turns")
-_KEPT = 200
+_KEPT_CHARACTERS = 200
 """Characters that stay of a text that is cut: half of them at its beginning, half at its end."""
 _ROOM = 400
 """Characters for the note."""
@@ -40,7 +40,7 @@ class _Piece:
         if not self.left_out:
             return self.text
         begin = (len(self.text) - self.left_out + 1) // 2
-        return f"{self.text[:begin]}{_mark(self.left_out)}{self.text[begin + self.left_out :]}"
+        return f"{self.text[:begin]}{_cut_mark(self.left_out)}{self.text[begin + self.left_out :]}"
 
 
 def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tuple[str, ...], int]:
@@ -51,52 +51,55 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     """
     if len(prompt) + max(map(len, responses), default=0) <= limit:
         return prompt, tuple(responses), 0
-    asked = _pieces(break_marks(prompt, only_cuts=True), is_answer=False)
+    prompt_pieces = _split_pieces(break_marks(prompt, only_cuts=True), is_answer=False)
     answers = [
-        _pieces(break_marks(response, only_cuts=True), is_answer=True) for response in responses
+        _split_pieces(break_marks(response, only_cuts=True), is_answer=True)
+        for response in responses
     ]
     for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
-        _cut([*asked, *answer], limit - _ROOM)
-    cut = [piece for pieces in (asked, *answers) for piece in pieces if piece.left_out]
+        _cut([*prompt_pieces, *answer], limit - _ROOM)
+    cut = [piece for pieces in (prompt_pieces, *answers) for piece in pieces if piece.left_out]
     counts = [
         [piece.left_out for piece in cut if piece.kind == kind] for kind in range(len(_KINDS))
     ]
     parts = [
-        f"{sum(of):,} characters of {len(of)} {kind}"
-        for of, kind in zip(counts, _KINDS, strict=True)
-        if of
+        f"{sum(lengths):,} characters of {len(lengths)} {kind}"
+        for lengths, kind in zip(counts, _KINDS, strict=True)
+        if lengths
     ]
     note = (
         f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n"
         "\n"
     )
-    shown, *texts = ("".join(piece.shown for piece in pieces) for pieces in (asked, *answers))
+    shown, *texts = (
+        "".join(piece.shown for piece in pieces) for pieces in (prompt_pieces, *answers)
+    )
     return (note if parts else "") + shown, tuple(texts), sum(map(sum, counts))
 
 
-def _mark(count: int) -> str:
+def _cut_mark(count: int) -> str:
     return f"[left out: {count:,} characters]"
 
 
 def _cut(pieces: Sequence[_Piece], limit: int) -> None:
     """Leave out what is too much of some pieces, in the order of their kinds, the longest first."""
-    too_much = sum(len(piece.shown) for piece in pieces) - limit
+    excess = sum(len(piece.shown) for piece in pieces) - limit
     for kind in range(len(_KINDS)):
         for piece in sorted(
             (piece for piece in pieces if piece.kind == kind), key=lambda piece: -len(piece.text)
         ):
-            most, mark = len(piece.text) - _KEPT, len(_mark(len(piece.text)))
-            if too_much > 0 and most > max(mark, piece.left_out):
+            most, mark = len(piece.text) - _KEPT_CHARACTERS, len(_cut_mark(len(piece.text)))
+            if excess > 0 and most > max(mark, piece.left_out):
                 before = len(piece.shown)
-                piece.left_out = min(most, max(mark, piece.left_out + too_much + mark))
-                too_much -= before - len(piece.shown)
+                piece.left_out = min(most, max(mark, piece.left_out + excess + mark))
+                excess -= before - len(piece.shown)
 
 
-def _pieces(text: str, *, is_answer: bool) -> list[_Piece]:
+def _split_pieces(text: str, *, is_answer: bool) -> list[_Piece]:
     """A text in pieces; of an answer the last turn is not cut."""
     pieces: list[_Piece] = []
-    turns = headed_turns(text) or [("", text)]
-    for number, (heading, said) in enumerate(turns):
+    turns = split_turns(text) or [("", text)]
+    for number, (heading, body) in enumerate(turns):
         pieces.append(_Piece(("\n\n" if number else "") + (f"{heading}: " if heading else "")))
         kind = (
             None
@@ -105,8 +108,8 @@ def _pieces(text: str, *, is_answer: bool) -> list[_Piece]:
             if heading.startswith("tool")
             else 2
         )
-        parts = _MARK.split(said)
-        for place, part in enumerate(parts):
-            is_argument = place > 0 and parts[place - 1].startswith(_CALL)
-            pieces.append(_Piece(part, None if place % 2 else kind and 1 if is_argument else kind))
+        parts = _MARK.split(body)
+        for index, part in enumerate(parts):
+            is_argument = index > 0 and parts[index - 1].startswith(_CALL)
+            pieces.append(_Piece(part, None if index % 2 else kind and 1 if is_argument else kind))
     return pieces

@@ -39,31 +39,31 @@ def parse_tools(value: object) -> tuple[Tool, ...] | None:
     (Tool(name='search', description='', parameters=None),)
     """
     try:
-        given = wire.loads(value) if isinstance(value, str) and value.strip() else value
+        definitions = wire.loads(value) if isinstance(value, str) and value.strip() else value
     except ValueError:
         return None
     tools = (
-        [_tool(each) for each in given]
-        if isinstance(given, list | tuple)
+        [_parse_tool(definition) for definition in definitions]
+        if isinstance(definitions, list | tuple)
         else [None]
-        if given
+        if definitions
         else []
     )
-    found = tuple(tool for tool in tools if tool is not None)
-    return found if len(found) == len(tools) else None
+    parsed = tuple(tool for tool in tools if tool is not None)
+    return parsed if len(parsed) == len(tools) else None
 
 
-def _tool(value: object) -> Tool | None:
-    given = value.get("function", value) if isinstance(value, Mapping) else {}
-    name = (given.get("name") or given.get("type")) if isinstance(given, Mapping) else None
+def _parse_tool(value: object) -> Tool | None:
+    fields = value.get("function", value) if isinstance(value, Mapping) else {}
+    name = (fields.get("name") or fields.get("type")) if isinstance(fields, Mapping) else None
     if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
         return None
-    schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
-    return Tool(name, str(given.get("description") or ""), drop_null(schema))
+    schema = next((fields[field] for field in _SCHEMAS if fields.get(field)), None)
+    return Tool(name, str(fields.get("description") or ""), drop_null(schema))
 
 
 def drop_null(value: JSON) -> JSON:
     """A value without the fields that a table or a model has filled with null."""
     if isinstance(value, Mapping):
-        return {name: drop_null(each) for name, each in value.items() if each is not None}
-    return [drop_null(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: drop_null(inner) for name, inner in value.items() if inner is not None}
+    return [drop_null(item) for item in value] if isinstance(value, list | tuple) else value

@@ -75,7 +75,7 @@ class ToolCall:
     @property
     def shown(self) -> str:
         """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
-        arguments = _one_form(self.arguments)
+        arguments = _normalize_arguments(self.arguments)
         return (
             f"[tool call: {break_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
         )
@@ -133,12 +133,12 @@ class Turn:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the
                 parts of its content.
         """
-        kept = self.more.keys()
-        is_lost = (self.calls and not kept & {*CALL_FIELDS}) or (
-            self.reasoning and not kept & {*REASONING_FIELDS}
+        names = self.more.keys()
+        is_lost = (self.calls and not names & {*CALL_FIELDS}) or (
+            self.reasoning and not names & {*REASONING_FIELDS}
         )
         shown = IMAGE_MARK.sub("", self.shown) if self.images else self.shown
-        if is_lost or shown not in (self.text, shown_text(self.text, self.calls, self.reasoning)):
+        if is_lost or shown not in (self.text, render_turn(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot "
                 "be written again"
@@ -149,10 +149,10 @@ class Turn:
             **self.more,
         }
 
-    def asked(self) -> Message:
+    def policy_message(self) -> Message:
         """The turn as a message that a policy is asked; raises as `message`."""
-        asked = cast(Message, {**self.message(), "content": self.text})
-        return {**asked, "images": self.images} if self.images else asked
+        message = cast(Message, {**self.message(), "content": self.text})
+        return {**message, "images": self.images} if self.images else message
 
 
 def text_turn(role: str, text: str) -> Turn:
@@ -160,16 +160,18 @@ def text_turn(role: str, text: str) -> Turn:
     return Turn(role, text, text)
 
 
-def numbered(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def number_images(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Turns whose images are numbered through all of them; those without images as they are."""
     numbers = count(1)
     return tuple(
-        replace(turn, shown=renumbered(turn.shown, turn.images, numbers)) if turn.images else turn
+        replace(turn, shown=renumber_images(turn.shown, turn.images, numbers))
+        if turn.images
+        else turn
         for turn in turns
     )
 
 
-def renumbered(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
+def renumber_images(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
     """A text whose marks of images have the next numbers; without images, what looks like one is broken up."""
     if images:
         return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
@@ -181,12 +183,12 @@ def list_images(turns: Sequence[Turn]) -> tuple[Image, ...]:
     return tuple(image for turn in turns for image in turn.images)
 
 
-def answer_text(turns: Sequence[Turn]) -> str:
+def completion_text(turns: Sequence[Turn]) -> str:
     """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
-    return transcript(turns) if any(turn.is_step for turn in turns) else ""
+    return render_transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
-def transcript(turns: Sequence[Turn]) -> str:
+def render_transcript(turns: Sequence[Turn]) -> str:
     """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
 
     Turns without anything in them are left out. A single turn of an assistant that begins like the
@@ -195,9 +197,9 @@ def transcript(turns: Sequence[Turn]) -> str:
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
-        said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
-        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
-            return said
+        text = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
+        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(text)):
+            return text
     return "\n\n".join(map(_add_heading, filled))
 
 
@@ -206,18 +208,18 @@ def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
     shown = (
         turn.shown.replace(turn.text, text, 1)
         if turn.text in turn.shown
-        else shown_text(text, turn.calls, "")
+        else render_turn(text, turn.calls, "")
     )
     return replace(turn, text=text, shown=shown, reasoning=reasoning)
 
 
-def rewritten(text: str, turns: Sequence[Turn], others: Sequence[Turn]) -> str:
+def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]) -> str:
     """A response that was written of turns, with others in their place, one for each."""
-    if text == answer_text(turns):
-        return answer_text(others)
-    for turn, other in zip(turns, others, strict=True):
-        text = text.replace(_add_heading(turn), _add_heading(other), 1)
-    return text if any(turn.is_step for turn in others) else ""
+    if text == completion_text(turns):
+        return completion_text(replacements)
+    for turn, replacement in zip(turns, replacements, strict=True):
+        text = text.replace(_add_heading(turn), _add_heading(replacement), 1)
+    return text if any(turn.is_step for turn in replacements) else ""
 
 
 def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
@@ -256,16 +258,16 @@ def split_messages(text: str) -> list[Message]:
     ... ]
     ['system', 'user']
     """
-    turns = headed_turns(text)
+    turns = split_turns(text)
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
         return [Message(role="user", content=text)]
-    return [Message(role=cast(Role, role), content=said) for role, said in turns]
+    return [Message(role=cast(Role, role), content=content) for role, content in turns]
 
 
-def headed_turns(text: str) -> list[tuple[str, str]]:
+def split_turns(text: str) -> list[tuple[str, str]]:
     """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
     pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
-    return [(heading, said) for heading, _, said in (piece.partition(": ") for piece in pieces)]
+    return [(heading, body) for heading, _, body in (piece.partition(": ") for piece in pieces)]
 
 
 def _add_heading(turn: Turn) -> str:
@@ -303,32 +305,32 @@ def shared_turns(texts: Sequence[str]) -> str:
 
 def continuation(text: str, beginning: str) -> str:
     """What a conversation has after the turns that it shares with others: without its role if it is one answer."""
-    rest = text[len(beginning) :]
-    if not beginning or _LATER_HEADING.search(rest):
-        return rest
-    return rest.removeprefix("assistant: ")
+    ending = text[len(beginning) :]
+    if not beginning or _LATER_HEADING.search(ending):
+        return ending
+    return ending.removeprefix("assistant: ")
 
 
-def shown_text(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
+def render_turn(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
     """What a judge sees of a turn: that there is reasoning, the text, and the calls."""
     pieces = [*([REASONING] if reasoning else []), *([break_marks(text)] if text else [])]
     return "\n".join([*pieces, *(call.shown for call in calls)])
 
 
-def _one_form(arguments: str) -> str:
+def _normalize_arguments(arguments: str) -> str:
     """Arguments in the form that does not depend on the format: a JSON object compact, other texts as they are."""
     if not arguments.lstrip().startswith("{"):
         return arguments
     try:
-        value = json.loads(arguments, object_pairs_hook=_distinct)
+        value = json.loads(arguments, object_pairs_hook=_reject_repeated_names)
         return wire.scrub(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     except (ValueError, RecursionError):
         return arguments
 
 
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _reject_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object without repeated names: one of two values would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a repeated name")
-    return found
+    return fields

@@ -21,16 +21,16 @@ from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.parsing.thinking import AddedMarkers, own_part
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient, structured_chat
-from judgegym.llm.errors import EndpointError, RunStop, let_go
+from judgegym.llm.errors import EndpointError, RunStop, drop_traceback
 from judgegym.llm.refusals.request_fields import refuses
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.wire import JSON, Choice, Message, is_blank
 
-_SHOWN = 100
+_EXCERPT_LENGTH = 100
 """Characters of a judge's text in the message that it has no verdict."""
-MOST_VOTES = 99
+MAX_VOTES = 99
 """The most votes on one question: settings and rows that ask for more are refused, since each vote is a paid call."""
 ValueT = TypeVar("ValueT")
 DetailT = TypeVar("DetailT")
@@ -92,35 +92,35 @@ async def ask(
         RunStop: the endpoint refuses logprobs that the judge needs, or no request may be sent.
     """
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
-    added = client.settings.thinking_markers
+    markers = client.settings.thinking_markers
     try:
         messages = await attach_images(messages, client)
-    except TaskError as refused:
-        return JudgeCall(name, "", None, None, str(refused), CallRun(), True, True)
+    except TaskError as refusal:
+        return JudgeCall(name, "", None, None, str(refusal), CallRun(), True, True)
 
-    def verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
+    def parse_verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
         """The verdict of a choice, parsed once for the cache, the ledger and the caller."""
         nonlocal last
         if last is None or last[0] is not choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict
             # that it only quotes.
-            whole = choice.state == "whole"
-            found = _read(read, choice, added) if whole else None
-            last = choice, found or NoVerdict(_why_no_verdict(choice, client.settings))
+            is_whole = choice.state == "whole"
+            parsed_verdict = _read(read, choice, markers) if is_whole else None
+            last = choice, parsed_verdict or NoVerdict(_why_no_verdict(choice, client.settings))
         return last[1]
 
     chat = chat or partial(client.chat, messages)
     if form is not None:
         chat = partial(
-            structured_chat, client, form.asked_in(messages), form.response_format, messages
+            structured_chat, client, form.add_instructions(messages), form.response_format, messages
         )
     try:
-        answer = await chat(
+        response = await chat(
             vote=vote.number,
             seed=vote.seed,
             extra=extra,
-            keep=lambda choice: isinstance(verdict(choice), ParsedVerdict),
-            verdict_at=lambda choice: getattr(verdict(choice), "at", None),
+            keep=lambda choice: isinstance(parse_verdict(choice), ParsedVerdict),
+            verdict_at=lambda choice: getattr(parse_verdict(choice), "at", None),
             name=name,
         )
     except EndpointError as error:
@@ -130,22 +130,28 @@ async def ask(
                 f"the judge at {error}; {where}=logprobs asks for logprobs: take another endpoint, "
                 f"or {where}=none"
             ) from None
-        let_go(error)
+        drop_traceback(error)
         note_refusal(error, messages, client)
         run = CallRun(attempts=error.attempts, usage=error.usage)
         is_rejected = not error.kind.retryable
         return JudgeCall(
             name, "", None, None, f"the judge at {error}", run, True, is_rejected, cause=error.cause
         )
-    choice = answer.choices[0]
-    run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
-    found = verdict(choice)
-    said = _move_thinking(choice, added)
-    if isinstance(found, NoVerdict):
+    choice = response.choices[0]
+    run = CallRun(response.latency_s, response.attempts, response.cached, response.usage)
+    result = parse_verdict(choice)
+    final_choice = _move_thinking(choice, markers)
+    if isinstance(result, NoVerdict):
         return JudgeCall(
-            name, said.text, said.reasoning, None, found.reason, run, state=choice.state
+            name,
+            final_choice.text,
+            final_choice.reasoning,
+            None,
+            result.reason,
+            run,
+            state=choice.state,
         )
-    return JudgeCall(name, said.text, said.reasoning, found.value, None, run)
+    return JudgeCall(name, final_choice.text, final_choice.reasoning, result.value, None, run)
 
 
 def _move_thinking(choice: Choice, added: AddedMarkers) -> Choice:
@@ -163,15 +169,17 @@ def _read(
     added: AddedMarkers,
 ) -> ParsedVerdict[ValueT] | NoVerdict | None:
     """The verdict in a choice behind its thinking, with its place in the whole text."""
-    own = own_part(choice.text, added)
-    start = own.parts.start
+    part = own_part(choice.text, added)
+    start = part.parts.start
     # Whether a known marker in a later line begins thinking that never ends is asked by the
     # parsers, too.
-    said = (
-        replace(choice, text=own.text if added else own.until_the_end) if start or added else choice
+    answer_part = (
+        replace(choice, text=part.text if added else part.until_the_end)
+        if start or added
+        else choice
     )
-    found = read.find(said.text) if isinstance(read, VerdictParser) else read(said)
-    return found.behind(start) if start and isinstance(found, ParsedVerdict) else found
+    parsed = read.find(answer_part.text) if isinstance(read, VerdictParser) else read(answer_part)
+    return parsed.shifted(start) if start and isinstance(parsed, ParsedVerdict) else parsed
 
 
 async def ask_again(
@@ -199,10 +207,10 @@ async def ask_again(
     while calls[-1].value is None and len(calls) <= at_most:
         last = calls[-1]
         if last.text.strip():
-            said, request = repair(messages, last)
+            shown_text, request = repair(messages, last)
             messages = [
                 *messages,
-                Message(role="assistant", content=said),
+                Message(role="assistant", content=shown_text),
                 Message(role="user", content=request),
             ]
         elif not last.reasoning or last.state != "whole":
@@ -225,8 +233,8 @@ def failed_judgment(
         detail: what the judge returned without a verdict, such as its texts.
     """
     status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
-    why = join_errors(calls) if explanation is None else explanation
-    return Judgment(None, status, explanation=why, calls=tuple(calls), detail=detail)
+    reason = join_errors(calls) if explanation is None else explanation
+    return Judgment(None, status, explanation=reason, calls=tuple(calls), detail=detail)
 
 
 def join_errors(calls: Sequence[JudgeCall[object]]) -> str:
@@ -245,10 +253,10 @@ def _why_no_verdict(choice: Choice, settings: ChatSettings) -> str:
         return "the judge's text was cut off at its longest length before a verdict"
     if not is_ended:
         return "the judge's thinking never ends, so that its text has no verdict"
-    line = " ".join(choice.text[-_SHOWN * 4 :].split())
-    line = "".join(sign if sign.isprintable() else " " for sign in line)
-    shown = line if len(line) <= _SHOWN else f"…{line[-_SHOWN:]}"
-    return f'no verdict could be read in the judge\'s text, which ends "{shown}"'
+    line = " ".join(choice.text[-_EXCERPT_LENGTH * 4 :].split())
+    line = "".join(character if character.isprintable() else " " for character in line)
+    excerpt = line if len(line) <= _EXCERPT_LENGTH else f"…{line[-_EXCERPT_LENGTH:]}"
+    return f'no verdict could be read in the judge\'s text, which ends "{excerpt}"'
 
 
 async def collect_votes(
@@ -286,7 +294,7 @@ async def collect_votes(
             return calls
         numbers = range(len(calls), len(calls) + wave)
         votes = [Vote(number) if count == 1 else Vote(number, seed + number) for number in numbers]
-        asked = await all_results(map(ask, votes))
-        calls += asked
-        if all(call.failed for call in asked):
+        new_calls = await gather_results(map(ask, votes))
+        calls += new_calls
+        if all(call.failed for call in new_calls):
             return calls

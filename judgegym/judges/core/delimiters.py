@@ -36,7 +36,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judgegym.judges import prompts
-from judgegym.llm.template_tokens import BREAK, EscapedText, broken_up
+from judgegym.llm.template_tokens import BREAK, EscapedText, break_up_tokens
 from judgegym.llm.wire import Message
 
 _SIGNS = "[]#<|:"
@@ -108,7 +108,7 @@ class Lookalikes:
         """
         self._signs: list[tuple[str, re.Pattern[str]]] = []
         self._titles: list[re.Pattern[str]] = []
-        self._led: list[tuple[str, re.Pattern[str]]] = []
+        self._prefixed: list[tuple[str, re.Pattern[str]]] = []
         for form in forms:
             title = form.lstrip(_SIGNS).removesuffix(":")
             folded = (word.translate(_FOLDING) for word in title.split())
@@ -117,19 +117,21 @@ class Lookalikes:
                 signs = (_WRITTEN.get(sign, re.escape(sign)) for sign in form)
                 self._signs.append((form, re.compile(_FORMAT.join(signs))))
                 continue
-            written = _between(words).join(map(re.escape, words))
+            title_pattern = _gap_pattern(words).join(map(re.escape, words))
             opening, _, colon = form.partition(title)
             if opening:
-                backwards = _between(words).join(re.escape(word[::-1]) for word in reversed(words))
+                backwards = _gap_pattern(words).join(
+                    re.escape(word[::-1]) for word in reversed(words)
+                )
                 pattern = rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}"
-                self._led.append((opening, re.compile(pattern)))
+                self._prefixed.append((opening, re.compile(pattern)))
             else:
-                self._titles.append(re.compile(written + (rf"{_WORD}\**:" if colon else "")))
+                self._titles.append(re.compile(title_pattern + (rf"{_WORD}\**:" if colon else "")))
             if opening.startswith("#"):  # a bold line is a heading, too
-                bold = rf"\n\*{{2,8}}{_WORD}{written}{_WORD}[*:]{{0,8}}\n"
+                bold = rf"\n\*{{2,8}}{_WORD}{title_pattern}{_WORD}[*:]{{0,8}}\n"
                 self._titles.append(re.compile(bold))
         # One sign of each opening: a text without any of them has none of the openings.
-        self._openings = {opening[0] for opening, _ in self._led}
+        self._openings = {opening[0] for opening, _ in self._prefixed}
 
     def count(self, text: str, *, shown: str | None = None) -> int:
         """How many lookalikes a text holds.
@@ -141,9 +143,13 @@ class Lookalikes:
         """
         count, is_ascii = 0, text.isascii()
         if self._signs:
-            seen = (text if shown is None else shown).replace(BREAK, "!")
+            shown_text = (text if shown is None else shown).replace(BREAK, "!")
             for plain, pattern in self._signs:
-                count += seen.count(plain) if seen.isascii() else len(pattern.findall(seen))
+                count += (
+                    shown_text.count(plain)
+                    if shown_text.isascii()
+                    else len(pattern.findall(shown_text))
+                )
         if is_ascii and not self._titles and not any(sign in text for sign in self._openings):
             return count  # no sign of ASCII becomes another one
         # Runs of ASCII are translated apart, which is many times faster if they are long.
@@ -151,14 +157,14 @@ class Lookalikes:
         folded = "".join(("\n", *(run.translate(_FOLDING) for run in runs), "\n"))
         for pattern in self._titles:
             count += len(pattern.findall(folded))
-        led = [pattern for opening, pattern in self._led if opening in folded]
-        backwards = folded[::-1] if led else ""
-        for pattern in led:
+        prefixed_patterns = [pattern for opening, pattern in self._prefixed if opening in folded]
+        backwards = folded[::-1] if prefixed_patterns else ""
+        for pattern in prefixed_patterns:
             count += len(pattern.findall(backwards))
         return count
 
 
-def _between(words: Sequence[str]) -> str:
+def _gap_pattern(words: Sequence[str]) -> str:
     """What may stand between two words of a title: emphasis, and another word (in a long title a short one)."""
     return rf"[*\n']{{0,8}}\w{{0,{8 if len(words) < 3 else 4}}}?[*\n']{{0,8}}"
 
@@ -226,8 +232,8 @@ class Prompt:
     @classmethod
     def from_texts(cls, system: str | None, user: str, suspects: int) -> Prompt:
         """A user message, after a system message if there is one."""
-        first = [] if system is None else [Message(role="system", content=system)]
-        return cls([*first, Message(role="user", content=user)], suspects)
+        messages = [] if system is None else [Message(role="system", content=system)]
+        return cls([*messages, Message(role="user", content=user)], suspects)
 
 
 def delimit(
@@ -253,35 +259,35 @@ def delimit(
         the shared ones: a prompt is the same in every run, and begins as those of the other
             completions of its row do.
     """
-    shown: list[str] = []
+    shown_texts: list[str] = []
     suspects = 0
     for text in texts:
-        broken, alike = _scan(text, lookalikes)
-        shown.append(broken.text)
-        suspects += broken.tokens + alike
-    is_changed = shown != list(
+        escaped, lookalike_count = _scan(text, lookalikes)
+        shown_texts.append(escaped.text)
+        suspects += escaped.tokens + lookalike_count
+    is_changed = shown_texts != list(
         texts
     )  # also without a suspect: a token that was broken up before gets one more sign
     if not (suspects or is_changed or any(map(lookalikes.count, delimited))):
-        return DelimitedTexts(tuple(shown), Delimiters(""), 0)
-    tag = _tag([*delimited, *texts[:shared]], [*delimited, *texts])
-    return DelimitedTexts(tuple(shown), Delimiters(tag, is_changed), suspects)
+        return DelimitedTexts(tuple(shown_texts), Delimiters(""), 0)
+    tag = _make_tag([*delimited, *texts[:shared]], [*delimited, *texts])
+    return DelimitedTexts(tuple(shown_texts), Delimiters(tag, is_changed), suspects)
 
 
 @lru_cache(
     maxsize=64
 )  # a row's texts are shown in several prompts: two games, several aspects, critiques
 def _scan(text: str, lookalikes: Lookalikes) -> tuple[EscapedText, int]:
-    broken = broken_up(text)
-    return broken, lookalikes.count(text, shown=broken.text)
+    escaped = break_up_tokens(text)
+    return escaped, lookalikes.count(text, shown=escaped.text)
 
 
 def break_tokens(text: str) -> str:
     """Break up the role tokens of a text outside of the delimiters, such as the judge's own words."""
-    return broken_up(text).text
+    return break_up_tokens(text).text
 
 
-def _tag(shared: Sequence[str], texts: Sequence[str]) -> str:
+def _make_tag(shared: Sequence[str], texts: Sequence[str]) -> str:
     """A tag made of the shared texts that occurs in none of the texts."""
     digest = hashlib.sha256()
     for text in shared:
@@ -303,7 +309,7 @@ TITLES: Mapping[str, str] = {
 """Titles of the sections, in their order; of two words, because a single one between signs looks like a token."""
 
 
-def given_texts(
+def section_texts(
     criteria: str = "", reference: str | None = None, context: str | None = None
 ) -> dict[str, str | None]:
     """The texts for all answers, by the placeholders of their sections and in their order; `None` where there is none.
@@ -316,8 +322,8 @@ def given_texts(
     return {"context": context, "reference": reference, "criteria": criteria or None}
 
 
-def section_meanings(texts: Mapping[str, str | None]) -> dict[str, str]:
-    """The paragraph `meanings` that says what each of the sections of `given_texts` means; none without any."""
+def describe_sections(texts: Mapping[str, str | None]) -> dict[str, str]:
+    """The paragraph `meanings` that says what each of the sections of `section_texts` means; none without any."""
     sentences = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
     meanings = [sentences[title] for name, title in TITLES.items() if texts.get(name) is not None]
     return {"meanings": " ".join(meanings)} if meanings else {}

@@ -42,7 +42,7 @@ def run(main: Coroutine[Any, Any, ResultT]) -> ResultT:
     return uvloop.run(main)
 
 
-def allow_many_connections() -> None:
+def raise_open_file_limit() -> None:
     """Raise the limit of open files as far as the system allows, because each connection is an open file."""
     try:
         import resource  # late: Windows has none
@@ -55,7 +55,7 @@ def allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def spare_the_collector() -> None:
+def reduce_garbage_collection() -> None:
     """Exclude all objects that are loaded by now (libraries, rows) from garbage collection, and collect seldom.
 
     They live until the end of the process; traversing them would take a third of an evaluation's
@@ -89,7 +89,7 @@ class BackgroundLoop:
             SettingsError: this process was forked from one that had used the loop.
         """
         try:
-            loop = self._running()
+            loop = self._start_loop()
         except SettingsError:
             work.close()
             raise
@@ -123,9 +123,9 @@ class BackgroundLoop:
 
     def forget(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do not call `close` at the end of the process, because it has been called already."""
-        self._closers = [kept for kept in self._closers if kept != close]
+        self._closers = [closer for closer in self._closers if closer != close]
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is not None and self._process != os.getpid():
                 raise SettingsError(

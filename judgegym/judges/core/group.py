@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from judgegym.judges.core.images import check_images, showing
+from judgegym.judges.core.images import check_images, show_images
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
     TaskError,
     explain_single_response,
-    response_judgment,
+    make_response_judgment,
 )
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from judgegym.judges.config.judge import JudgeSettings
 
 ResultT = TypeVar("ResultT")
-OF_GROUPS = frozenset(("reference", "rubric", "baseline", "context"))
+GROUP_FIELDS = frozenset(("reference", "rubric", "baseline", "context"))
 """The fields of a task that judges of groups are shown."""
 
 
-def response_number(task: JudgeTask, place: int) -> int:
+def response_number(task: JudgeTask, index: int) -> int:
     """By which number people know the response at a place from 0: its place in the request, from 1."""
-    return 1 + (task.places[place] if task.places else place)
+    return 1 + (task.places[index] if task.places else index)
 
 
 class Look(NamedTuple):
@@ -136,7 +136,7 @@ class GroupJudge(ABC):
 
     client: ChatClient
     settings: JudgeSettings
-    most = 64
+    max_responses = 64
     """The most responses that it takes together."""
 
     def __init__(self, settings: JudgeSettings, rubric: str | None = None) -> None:
@@ -175,14 +175,14 @@ class GroupJudge(ABC):
         """Check that there is something to compare with, and not too much."""
         check_images(task, self.client)
         count = len(task.responses)
-        if count < self.fewest(task):
+        if count < self.min_responses(task):
             raise TaskError(
                 "responses: expected several to compare with each other, or a baseline"
                 + explain_single_response(task, self._how_to_gather)
             )
-        if count > self.most:
+        if count > self.max_responses:
             raise TaskError(
-                f"responses: at most {self.most} against each other, found {count}; send them in "
+                f"responses: at most {self.max_responses} against each other, found {count}; send them in "
                 "smaller groups"
             )
 
@@ -190,23 +190,25 @@ class GroupJudge(ABC):
         """All responses are compared."""
         return True
 
-    def fewest(self, task: JudgeTask) -> int:
+    def min_responses(self, task: JudgeTask) -> int:
         """Two, the baseline included."""
         return 2 if task.baseline is None else 1
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
-        shown, left_out = task.shortened(self._limit)
-        with showing(task):
-            return group_scores(task.responses, await self.judge(self._set_rubric(shown)), left_out)
+        shortened_task, left_out = task.shorten_to(self._limit)
+        with show_images(task):
+            return convert_group_judgment(
+                task.responses, await self.judge(self._set_rubric(shortened_task)), left_out
+            )
 
     def begin(
         self, task: JudgeTask, size: int
-    ) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
+    ) -> GroupScorer | AnswerCollector[list[ResponseJudgment]]:
         """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
         if self._limit is not None:
             return AnswerCollector(lambda responses: self.score(task.replace_responses(responses)))
-        return GroupScores(self.start(replace(self._set_rubric(task), places=None), size))
+        return GroupScorer(self.start(replace(self._set_rubric(task), places=None), size))
 
     def _set_rubric(self, task: JudgeTask) -> JudgeTask:
         """The task with all that makes a response good as its rubric."""
@@ -215,7 +217,7 @@ class GroupJudge(ABC):
         return replace(task, rubric=criteria, levels=())
 
 
-class GroupScores:
+class GroupScorer:
     """A group in progress, whose judgments become the results of its responses."""
 
     def __init__(self, group: GroupInProgress) -> None:
@@ -229,14 +231,14 @@ class GroupScores:
 
     async def close(self) -> list[ResponseJudgment]:
         """The results of those that came."""
-        return group_scores(self._responses, await self._group.close())
+        return convert_group_judgment(self._responses, await self._group.close())
 
     def cancel(self) -> None:
         """Give up."""
         self._group.cancel()
 
 
-def group_scores(
+def convert_group_judgment(
     responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0
 ) -> list[ResponseJudgment]:
     """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
@@ -250,7 +252,7 @@ def group_scores(
     calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)
     results: list[ResponseJudgment] = []
-    for number, member in enumerate(judgment.members):
+    for index, member in enumerate(judgment.members):
         components: dict[str, float] = {}
         if member.detail is not None and member.detail.own is not None:
             looks = member.detail.looks
@@ -260,20 +262,22 @@ def group_scores(
             if orders.pairs:
                 components["orders_agree"] = orders.agreed / orders.pairs
             if len(responses) == 2:
-                for place, name in enumerate(("points_first", "points_second"), start=1):
-                    given = [look.points for look in looks if (look.place, look.of) == (place, 2)]
-                    components |= {name: fmean(given)} if given else {}
-        result = response_judgment(replace(member, left_out=left_out), member.score, components)
-        results.append(
-            replace(result, cached=cached, shared=responses[number] in responses[:number])
+                for position, name in enumerate(("points_first", "points_second"), start=1):
+                    points = [
+                        look.points for look in looks if (look.place, look.of) == (position, 2)
+                    ]
+                    components |= {name: fmean(points)} if points else {}
+        result = make_response_judgment(
+            replace(member, left_out=left_out), member.score, components
         )
+        results.append(replace(result, cached=cached, shared=responses[index] in responses[:index]))
     return results
 
 
-_MOST_ONE_BY_ONE = 3
+_MAX_LISTED_LOOKS = 3
 
 
-def looks_in_words(looks: Sequence[Look]) -> str:
+def describe_looks(looks: Sequence[Look]) -> str:
     """Where an answer stood in each call and what it was given; of many calls the sums.
 
     >>> looks_in_words([Look(2, 8, 0.7), Look(7, 8, 0.6)])
@@ -283,7 +287,7 @@ def looks_in_words(looks: Sequence[Look]) -> str:
     """
     if not looks:
         return ""
-    if len(looks) <= _MOST_ONE_BY_ONE:
+    if len(looks) <= _MAX_LISTED_LOOKS:
         return "; ".join(f"place {look.place} of {look.of}: {look.points:.3g}" for look in looks)
     if all(look.of == 2 for look in looks):  # a game has two sides
         first = sum(look.place == 1 for look in looks)
@@ -294,7 +298,7 @@ def looks_in_words(looks: Sequence[Look]) -> str:
     return f"{len(looks)} calls, mean {fmean(look.points for look in looks):.3g}"
 
 
-def orders_in_words(orders: OrderAgreement) -> str:
+def describe_orders(orders: OrderAgreement) -> str:
     """How far the orders agree; empty if no pair was seen in both.
 
     >>> orders_in_words(OrderAgreement(agreed=26, pairs=28))

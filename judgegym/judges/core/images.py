@@ -23,7 +23,7 @@ from importlib.util import find_spec
 
 from judgegym.judges.conversations.images import decode_image
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.wire import Image, Message
@@ -31,10 +31,10 @@ from judgegym.llm.wire import Image, Message
 MOST_PIXELS = 64_000_000
 """Of an image that is scaled down: decoded, a pixel takes four bytes."""
 
-_SHOWN: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default=())
+_TASK_IMAGES: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default=())
 _REFUSALS = frozenset({400, 404, 415, 422, 501})
-_OF_IMAGES = re.compile(r"image|multi-?modal|vision", re.IGNORECASE)
-_OF_ONE = re.compile(
+_IMAGE_PATTERN = re.compile(r"image|multi-?modal|vision", re.IGNORECASE)
+_SINGLE_IMAGE_PATTERN = re.compile(
     r"(?i)format|download|fetch|decod|process|corrupt|too "
     r"(?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
     r"|at most [1-9]"
@@ -42,9 +42,9 @@ _OF_ONE = re.compile(
 """What an endpoint says that refuses this image, and not all."""
 
 
-def showing(task: JudgeTask) -> AbstractContextManager[object]:
+def show_images(task: JudgeTask) -> AbstractContextManager[object]:
     """Show the images of a task in the calls that are made inside."""
-    return holding(_SHOWN, task.all_images)
+    return bind_context(_TASK_IMAGES, task.all_images)
 
 
 def check_images(task: JudgeTask, client: ChatClient) -> None:
@@ -58,11 +58,11 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
         raise TaskError("images: a message says that there is one, and the image is not there")
     if images and settings.images == "no":
         raise TaskError("images: judge_images=no, and without them the judge would judge blind")
-    large = [image for image in images if _is_beyond(image, settings.image_max_side)]
+    large = [image for image in images if _exceeds_side(image, settings.image_max_side)]
     for image in large:
         if image.width * image.height > MOST_PIXELS:
             raise TaskError(
-                f"images: {_too_many_pixels(image.width, image.height, settings.image_max_side)}"
+                f"images: {_describe_pixel_limit(image.width, image.height, settings.image_max_side)}"
             )
     if large and find_spec("PIL") is None:
         raise TaskError(
@@ -79,35 +79,42 @@ async def attach_images(messages: Sequence[Message], client: ChatClient) -> Sequ
         TaskError: the endpoint has refused images, or one cannot be scaled down; no call may be
             made.
     """
-    images, side = _SHOWN.get(), client.settings.image_max_side
+    images, side = _TASK_IMAGES.get(), client.settings.image_max_side
     if not images:
         return messages
     if client.image_refusal is not None:
         raise TaskError(client.image_refusal)
     try:
-        if any(_is_beyond(each, side) for each in images):
+        if any(_exceeds_side(image, side) for image in images):
             loop = asyncio.get_running_loop()
             images = tuple(
-                [await loop.run_in_executor(_decoder(), _scaled, image, side) for image in images]
+                [
+                    await loop.run_in_executor(_decoder_pool(), _scale_image, image, side)
+                    for image in images
+                ]
             )
     except (OSError, ValueError) as error:
         raise TaskError(
             f"an image cannot be scaled down to judge_image_max_side={side}: {error}"
         ) from None
-    place = next(
-        (number for number, message in enumerate(messages) if message["role"] == "user"), None
+    question_index = next(
+        (index for index, message in enumerate(messages) if message["role"] == "user"), None
     )
-    if place is None:
+    if question_index is None:
         raise TaskError("images: this judge is asked without a question that could hold them")
-    return [*messages[:place], {**messages[place], "images": images}, *messages[place + 1 :]]
+    return [
+        *messages[:question_index],
+        {**messages[question_index], "images": images},
+        *messages[question_index + 1 :],
+    ]
 
 
 def note_refusal(error: EndpointError, messages: Sequence[Message], client: ChatClient) -> None:
     """Note that an endpoint takes no images, if that is why it refused messages that have some."""
     is_refusal = (
         error.status in _REFUSALS
-        and _OF_IMAGES.search(error.answer)
-        and not _OF_ONE.search(error.answer)
+        and _IMAGE_PATTERN.search(error.answer)
+        and not _SINGLE_IMAGE_PATTERN.search(error.answer)
     )
     if (
         is_refusal
@@ -119,11 +126,11 @@ def note_refusal(error: EndpointError, messages: Sequence[Message], client: Chat
         )
 
 
-def _is_beyond(image: Image, side: int) -> bool:
+def _exceeds_side(image: Image, side: int) -> bool:
     return 0 < side < max(image.width, image.height)
 
 
-def _too_many_pixels(width: int, height: int, side: int) -> str:
+def _describe_pixel_limit(width: int, height: int, side: int) -> str:
     return (
         f"one has {width} × {height} pixels, and at most {MOST_PIXELS // 10**6} million are scaled "
         "down to "
@@ -132,27 +139,27 @@ def _too_many_pixels(width: int, height: int, side: int) -> str:
 
 
 @lru_cache
-def _decoder() -> ThreadPoolExecutor:
+def _decoder_pool() -> ThreadPoolExecutor:
     """The one thread that decodes images."""
     return ThreadPoolExecutor(1, thread_name_prefix="image")
 
 
-os.register_at_fork(after_in_child=_decoder.cache_clear)  # the thread is not there in a fork
+os.register_at_fork(after_in_child=_decoder_pool.cache_clear)  # the thread is not there in a fork
 
 
 @lru_cache(maxsize=32)
-def _scaled(image: Image, side: int) -> Image:
+def _scale_image(image: Image, side: int) -> Image:
     """The image, scaled down to this many pixels of its longer side."""
-    if not _is_beyond(image, side):
+    if not _exceeds_side(image, side):
         return image
     from PIL import Image as Pillow  # late: an extra
 
     try:
-        with Pillow.open(io.BytesIO(image.data)) as opened:
-            if opened.width * opened.height > MOST_PIXELS:
-                raise ValueError(_too_many_pixels(opened.width, opened.height, side))
-            opened.thumbnail((side, side))
-            opened.save(
+        with Pillow.open(io.BytesIO(image.data)) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise ValueError(_describe_pixel_limit(picture.width, picture.height, side))
+            picture.thumbnail((side, side))
+            picture.save(
                 file := io.BytesIO(), "JPEG" if image.name.endswith("jpeg") else "PNG", quality=90
             )
     except Pillow.DecompressionBombError as error:

@@ -19,9 +19,14 @@ from typing import (
 
 from judgegym.judges import prompts
 from judgegym.judges.core.delimiters import Lookalikes, delimit
-from judgegym.judges.core.images import check_images, showing
+from judgegym.judges.core.images import check_images, show_images
 from judgegym.judges.core.judgment import Judgment, margin
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, response_judgment
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    TaskJudge,
+    make_response_judgment,
+)
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Message
 
@@ -56,7 +61,7 @@ class Judge(Protocol[DetailT_co]):
 class SingleJudge(ABC, Generic[SettingsT, DetailT]):
     """A judge that sees each response by itself."""
 
-    is_shown_texts: ClassVar[bool] = True
+    truncates_inputs: ClassVar[bool] = True
     """Whether it is a model that is shown the texts itself, so that long ones are shortened."""
 
     def __init__(self, settings: SettingsT, client: ChatClient, rubric: str | None = None) -> None:
@@ -64,7 +69,7 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         self.settings, self.client, self.rubric = settings, client, rubric
         # A setting of judges that are asked about tasks; an environment has none.
         self.limit: int | None = (
-            getattr(settings, "judge_conversation_limit", None) if self.is_shown_texts else None
+            getattr(settings, "judge_conversation_limit", None) if self.truncates_inputs else None
         )
 
     @abstractmethod
@@ -89,9 +94,9 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
 
         A judgment with a score has `raw` if the judge names no components, and its `margin`.
         """
-        shown, left_out = task.shortened(self.limit)
-        with showing(task):
-            judgment = await self.judge(shown)
+        shortened_task, left_out = task.shorten_to(self.limit)
+        with show_images(task):
+            judgment = await self.judge(shortened_task)
         judgment = replace(judgment, left_out=left_out) if left_out else judgment
         score, unit = judgment.score, judgment.unit_score
         if score is None or unit is None:
@@ -104,7 +109,7 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The response's score."""
         judgment = await self.judge_task(task)
-        result = response_judgment(judgment, judgment.unit_score, judgment.components)
+        result = make_response_judgment(judgment, judgment.unit_score, judgment.components)
         return [replace(result, verdicts=judgment.verdicts, tags=judgment.tags)]
 
 
@@ -117,7 +122,7 @@ class PartsDefinition:
         key: what holds them in a section `judge:`; empty if each of `names` has a key of its own.
         options: what each has beside the settings of its judge, a pydantic model.
         read: reads a value of the setting, such as `a,b`: their settings by name.
-        usual: the kind of one that names none; `None` if each has to.
+        default_kind: the kind of one that names none; `None` if each has to.
         names: their names, such as `cheap` and `strong`, if those are fixed.
     """
 
@@ -125,7 +130,7 @@ class PartsDefinition:
     key: str
     options: type[Any]
     read: Callable[[object], object]
-    usual: str | None = "rubric"
+    default_kind: str | None = "rubric"
     names: tuple[str, ...] = ()
 
 
@@ -168,7 +173,7 @@ class JudgeDefinition:
     confidences: frozenset[Confidence] = frozenset()
 
     @property
-    def needs_others(self) -> bool:
+    def needs_group(self) -> bool:
         """Whether a response that is alone has no score."""
         return self.most_together is not None and not self.has_baselines
 
@@ -212,13 +217,13 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
         prompt: the judge's prompt; its last message is the user's.
         text: the judge's answer, without its thinking.
     """
-    *before, last = prompt
+    *earlier, last = prompt
     delimited = delimit((text,), _LOOKALIKES, delimited=(last["content"],))
-    markers, (shown,) = delimited.markers, delimited.texts
+    markers, (shown_text,) = delimited.markers, delimited.texts
     title = f"YOUR PREVIOUS EVALUATION{markers.suffix}:"
     parts = [
         last["content"],
-        f"{markers.notice}{title}\n{shown}\nEND OF {title}",
+        f"{markers.notice}{title}\n{shown_text}\nEND OF {title}",
         prompts.load("critique"),
     ]
-    return [*before, Message(role="user", content="\n\n".join(parts))]
+    return [*earlier, Message(role="user", content="\n\n".join(parts))]

@@ -192,7 +192,7 @@ class Judgment(Generic[DetailT_co]):
         """The score as a number from 0 to 1; `None` without a score."""
         return self.score if self.unit is None else self.unit
 
-    def scaled(self, factor: float) -> Judgment[DetailT_co]:
+    def scale_score(self, factor: float) -> Judgment[DetailT_co]:
         """The judgment with its score times `factor`, as by a rule beside a judge whose lowest score is 0.
 
         One without a score stays as it is.

@@ -45,7 +45,7 @@ class MessageTemplate:
         texts: Mapping[str, str | None],
         *,
         ids: Sequence[str] = (),
-        words: Mapping[str, str] = {},
+        wording: Mapping[str, str] = {},
         system: str | None = None,
     ) -> Prompt:
         """Make the prompt.
@@ -55,31 +55,33 @@ class MessageTemplate:
                 by placeholder; `None` for a text that the row does not have.
             texts: the other texts.
             ids: of the repeated blocks, in their order.
-            words: words of ours, by placeholder.
+            wording: words of ours, by placeholder.
             system: the system message.
 
         Raises:
             ValueError: a block shows a text, and has no marker with `{tag}`.
         """
-        shown = {name: text for name, text in (*shared.items(), *texts.items()) if text is not None}
+        present_texts = {
+            name: text for name, text in (*shared.items(), *texts.items()) if text is not None
+        }
         count = sum(text is not None for text in shared.values())
-        delimited = delimit([*shown.values()], self.lookalikes, shared=count)
+        delimited = delimit([*present_texts.values()], self.lookalikes, shared=count)
         values = {
-            **words,
+            **wording,
             "tag": delimited.markers.suffix,
-            **dict(zip(shown, delimited.texts, strict=True)),
+            **dict(zip(present_texts, delimited.texts, strict=True)),
         }
         parts: list[str] = []
-        for block in self._repeated(ids):
-            names = prompts.placeholders(block)
-            if names & shown.keys() and "tag" not in names:
+        for block in self._expand_blocks(ids):
+            names = prompts.find_placeholders(block)
+            if names & present_texts.keys() and "tag" not in names:
                 raise ValueError(f"no marker with {{tag}} beside a text: {block!r}")
             if names <= values.keys():
                 parts.append(prompts.fill(block, values))
         user = delimited.markers.notice + "\n\n".join(parts)
         return Prompt.from_texts(system, user, delimited.suspects)
 
-    def _repeated(self, ids: Sequence[str]) -> Iterator[str]:
+    def _expand_blocks(self, ids: Sequence[str]) -> Iterator[str]:
         for block in self.blocks:
             if "{id}" in block:
                 yield from (block.replace("{id}", name) for name in ids)

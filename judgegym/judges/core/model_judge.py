@@ -45,10 +45,10 @@ from judgegym.judges.core.judge import (
 )
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.json_objects import explained
+from judgegym.judges.parsing.json_objects import split_explanation
 from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import JSON, Choice, Message
 
@@ -119,9 +119,9 @@ class Answers(Generic[ValueT]):
     @property
     def last(self) -> JudgeCall[ValueT]:
         """The call whose verdict counts, of a question with one verdict: the last revision, or else the last call."""
-        return self.revised(self.question.component, self.calls[-1])
+        return self.latest_revision(self.question.component, self.calls[-1])
 
-    def revised(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
+    def latest_revision(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
         """The last revision of a component; the call without one."""
         return self.revisions[component][-1] if component in self.revisions else call
 
@@ -175,15 +175,15 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         the last verdicts, which are numbers from 0 to 1, or yes and no as booleans; the explanation
         is the reply without its last line.
         """
-        calls = [each.last for each in answers]
+        calls = [answer.last for answer in answers]
         values = [cast(float, call.value) for call in calls if call.value is not None]
         if not values or len(values) < len(calls):
-            return failed_judgment([call for each in answers for call in each.calls])
-        said = "\n\n".join(
+            return failed_judgment([call for answer in answers for call in answer.calls])
+        explanation = "\n\n".join(
             cut_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls
         )
-        label = ", ".join(str(_shown(value)) for value in values)
-        return Judgment(sum(values) / len(values), Status.OK, label, said)
+        label = ", ".join(str(_show_verdict(value)) for value in values)
+        return Judgment(sum(values) / len(values), Status.OK, label, explanation)
 
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ValueT]
@@ -192,12 +192,12 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         call, question = answers.last, answers.question
         text = cut_thinking(call.text).strip()
         messages = critique_messages(question.prompt.messages, text)
-        return [CritiqueRequest(question.component, _shown(call.value), text, messages)]
+        return [CritiqueRequest(question.component, _show_verdict(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
         """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
-        critique, reasons = explained(cut_thinking(call.text).strip())
-        return Revision(_shown(verdict), reasons, critique)
+        critique, reasons = split_explanation(cut_thinking(call.text).strip())
+        return Revision(_show_verdict(verdict), reasons, critique)
 
     async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge a task, then reconsider the judgment; one without a score is returned unchanged.
@@ -207,10 +207,10 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
             of the rounds. Never raises because of a judge's reply.
         """
         questions = self.questions(task)
-        answers = await all_results(
+        answers = await gather_results(
             ask_question(self.client, self.settings, question) for question in questions
         )
-        calls = tuple(chain.from_iterable(each.calls for each in answers))
+        calls = tuple(chain.from_iterable(answer.calls for answer in answers))
         suspects = max((question.prompt.suspects for question in questions), default=0)
         judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)
         if judgment.score is None or not self.settings.judge_critique_rounds:
@@ -226,19 +226,19 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         latest, settled = list(answers), set[str]()
         for number in range(1, self.settings.judge_critique_rounds + 1):
             requests = [
-                (place, request)
-                for place, each in enumerate(latest)
-                for request in self.critique_requests(task, each)
+                (index, request)
+                for index, answer in enumerate(latest)
+                for request in self.critique_requests(task, answer)
                 if request.component not in settled
             ]
-            revised = await all_results(
-                self._critique(number, latest[place].question, request)
-                for place, request in requests
+            revisions = await gather_results(
+                self._critique(number, latest[index].question, request)
+                for index, request in requests
             )
-            calls = (*calls, *revised)
+            calls = (*calls, *revisions)
             entries: list[CritiqueRound] = []
-            for (place, request), call in zip(requests, revised, strict=True):
-                entries.append(self._round(number, request, call))
+            for (place, request), call in zip(requests, revisions, strict=True):
+                entries.append(self._make_round(number, request, call))
                 if call.value is not None:
                     latest[place] = latest[place].add_revision(request.component, call)
             judgment = replace(self.combine(task, latest), calls=calls, suspects=judgment.suspects)
@@ -260,7 +260,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
             self.client, request.messages, read, name=name, vote=vote, extra=extra, form=form
         )
 
-    def _round(
+    def _make_round(
         self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]
     ) -> CritiqueRound:
         """The history's entry of a round."""
@@ -283,7 +283,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         )
 
 
-def _shown(verdict: object) -> ShownVerdict:
+def _show_verdict(verdict: object) -> ShownVerdict:
     """A verdict as the history of a critique and labels show it."""
     return (
         ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable
 
 from judgegym.llm.errors import SettingsError
 
-LONGEST = 80
+MAX_NAME_LENGTH = 80
 """Characters of a name that a metric's name holds unchanged."""
 
 _SEPARATOR = re.compile(r"[ /:]")
-_OTHERS = re.compile(r"[^\w.-]+")
-_OURS = re.compile(
+_UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+")
+_RESERVED_NAMES = re.compile(
     r"(ci_low|ci_high|before_critique|std|min|max|median|p\d+|played|failed|without_a_call|against_anchor)"
     r"|(cluster|category|by|freq)(_.*)?|.*_(ci_low|ci_high|before_critique)|.*_vs_.*",
     re.DOTALL,
@@ -27,7 +27,7 @@ def file_part(name: str) -> str:
 
     Different names may become the same part.
     """
-    return _OTHERS.sub("_", name.strip().lower()).strip("_") or "unnamed"
+    return _UNSAFE_CHARACTERS.sub("_", name.strip().lower()).strip("_") or "unnamed"
 
 
 def slug(name: str) -> str:
@@ -42,8 +42,8 @@ def slug(name: str) -> str:
     short = file_part(name)
     if (
         short == _SEPARATOR.sub("_", name.lower())
-        and len(short) <= LONGEST
-        and not _OURS.fullmatch(short)
+        and len(short) <= MAX_NAME_LENGTH
+        and not _RESERVED_NAMES.fullmatch(short)
     ):
         return short
     return append_digest(name)
@@ -52,17 +52,17 @@ def slug(name: str) -> str:
 def append_digest(name: str) -> str:
     """Return a name as part of a metric's name, always with its digest."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{file_part(name)[:LONGEST]}~{digest[:8]}"
+    return f"{file_part(name)[:MAX_NAME_LENGTH]}~{digest[:8]}"
 
 
-def did_you_mean(word: str, words: Iterable[str]) -> str:
+def suggest_similar(word: str, choices: Iterable[str]) -> str:
     """Return the most similar of the words, for the end of a message; empty if none is similar."""
-    by_plain = {each.casefold(): each for each in words}
+    by_plain = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), list(by_plain), n=1, cutoff=0.6)
     return f", did you mean {by_plain[close[0]]}?" if close else ""
 
 
-def refuse_unknown(names: Iterable[object], known: Collection[str], *, prefix: str) -> None:
+def refuse_unknown(names: Iterable[object], known_names: Collection[str], *, prefix: str) -> None:
     """Check the names of settings; `prefix` is what stands before one in a message, such as `reward_kwargs.`.
 
     Raises:
@@ -70,8 +70,10 @@ def refuse_unknown(names: Iterable[object], known: Collection[str], *, prefix: s
             that are known.
     """
     for name in map(str, names):
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; expected one of {', '.join(known)}"
+        if name not in known_names:
+            hint = (
+                suggest_similar(name, known_names) or f"; expected one of {', '.join(known_names)}"
+            )
             raise SettingsError(f"{prefix}{name}: unknown setting{hint}")
 
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
-from judgegym.judges.parsing.json_objects import last_first
+from judgegym.judges.parsing.json_objects import find_objects
 from judgegym.llm.wire import JSON
 
 PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
@@ -31,7 +31,7 @@ PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
 
 def object_fields(reply: str) -> Mapping[str, JSON] | None:
     """The fields of the last JSON object of a reply."""
-    last = next(iter(last_first(reply)), None)
+    last = next(iter(find_objects(reply)), None)
     return None if last is None else last.fields
 
 
@@ -145,7 +145,7 @@ class PromptSections(NamedTuple):
     texts: Mapping[str, str]
 
 
-def marker_lines(
+def find_marker_lines(
     content: str, titles: Collection[str] = (), with_id: Collection[str] = ()
 ) -> Iterator[MarkerLine]:
     """All lines that look like a marker, in order; with titles, those of a marker with one of them.
@@ -157,17 +157,17 @@ def marker_lines(
         titles: the titles.
         with_id: titles that an id follows.
     """
-    for match in _marker(frozenset(titles), frozenset(with_id)).finditer(content):
+    for match in _marker_pattern(frozenset(titles), frozenset(with_id)).finditer(content):
         style = match.lastindex
         assert style is not None  # each alternative has a group
         yield MarkerLine(_STYLES[style - 1], match[style], match.start(), match.end())
 
 
 @lru_cache
-def _marker(titles: frozenset[str], with_id: frozenset[str]) -> re.Pattern[str]:
-    known = [re.escape(title) for title in sorted(titles)]
-    known += [f"{re.escape(title)} {_ID.pattern}" for title in sorted(with_id)]
-    inside = f"(?:{'|'.join(known)})(?: {_TAG.pattern})?" if known else ".+"
+def _marker_pattern(titles: frozenset[str], with_id: frozenset[str]) -> re.Pattern[str]:
+    patterns = [re.escape(title) for title in sorted(titles)]
+    patterns += [f"{re.escape(title)} {_ID.pattern}" for title in sorted(with_id)]
+    inside = f"(?:{'|'.join(patterns)})(?: {_TAG.pattern})?" if patterns else ".+"
     return re.compile(
         rf"^(?:<\|({inside})\|>|\[({inside})\]|### ({inside})|({inside}):)$", re.MULTILINE
     )
@@ -180,7 +180,7 @@ def read_sections(
     optional: Collection[str] = (),
     with_id: Collection[str] = (),
 ) -> PromptSections | None:
-    """The sections with these titles; `None` if a required one is missing. `lines` are the content's `marker_lines`.
+    """The sections with these titles; `None` if a required one is missing. `lines` are the content's `find_marker_lines`.
 
     If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that
     has all required
@@ -196,11 +196,12 @@ def read_sections(
     titles = {*required, *optional}
     by_kind: dict[tuple[str, str], dict[str, MarkerLine]] = {}
     for line in lines:
-        title, tag = _title_and_tag(line.text, titles, with_id)
+        title, tag = _split_title_and_tag(line.text, titles, with_id)
         if title:
             by_kind.setdefault((line.style, tag), {}).setdefault(title, line)
     markers = next(
-        (found for found in by_kind.values() if _is_complete(found, required, with_id)), None
+        (candidate for candidate in by_kind.values() if _is_complete(candidate, required, with_id)),
+        None,
     )
     if markers is None:
         return None
@@ -212,12 +213,14 @@ def read_sections(
 
 
 def _is_complete(
-    found: Collection[str], required: Collection[str], with_id: Collection[str]
+    titles: Collection[str], required: Collection[str], with_id: Collection[str]
 ) -> bool:
-    return {*found} >= {*required} and {title.rpartition(" ")[0] for title in found} >= {*with_id}
+    return {*titles} >= {*required} and {title.rpartition(" ")[0] for title in titles} >= {*with_id}
 
 
-def _title_and_tag(text: str, titles: Collection[str], with_id: Collection[str]) -> tuple[str, str]:
+def _split_title_and_tag(
+    text: str, titles: Collection[str], with_id: Collection[str]
+) -> tuple[str, str]:
     """A marker's title, with its id, and its tag; both empty if the title is not one of those that are looked for."""
     if _is_title(text, titles, with_id):
         return text, ""
@@ -226,5 +229,5 @@ def _title_and_tag(text: str, titles: Collection[str], with_id: Collection[str])
 
 
 def _is_title(text: str, titles: Collection[str], with_id: Collection[str]) -> bool:
-    title, _, own = text.rpartition(" ")
-    return text in titles or (title in with_id and _ID.fullmatch(own) is not None)
+    title, _, identifier = text.rpartition(" ")
+    return text in titles or (title in with_id and _ID.fullmatch(identifier) is not None)

@@ -7,25 +7,25 @@ import random
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
-from judgegym.llm.at_once import holding
+from judgegym.llm.at_once import bind_context
 
 _GROUP: ContextVar[int] = ContextVar("group", default=0)
 
 
-def derive(seed: int, uid: str, purpose: str) -> int:
+def derive_seed(seed: int, uid: str, purpose: str) -> int:
     """A 64-bit number derived from the seed, a row's id and the purpose of the number."""
-    shape = f"{seed}\x1f{uid}\x1f{purpose}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(shape).digest()[:8], "big")
+    material = f"{seed}\x1f{uid}\x1f{purpose}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(material).digest()[:8], "big")
 
 
-def generator(seed: int, uid: str, purpose: str) -> random.Random:
+def make_generator(seed: int, uid: str, purpose: str) -> random.Random:
     """The random generator for one purpose of one row."""
-    return random.Random(derive(seed, uid, purpose))
+    return random.Random(derive_seed(seed, uid, purpose))
 
 
-def in_group(number: int) -> AbstractContextManager[object]:
+def use_group(number: int) -> AbstractContextManager[object]:
     """Let choices inside be those of this group of a row, which has several in training."""
-    return holding(_GROUP, number)
+    return bind_context(_GROUP, number)
 
 
 def current_group() -> int:

@@ -22,14 +22,14 @@ from judgegym.judges.conversations.tools import Tool
 from judgegym.judges.conversations.turns import (
     IMAGE_MARK,
     Turn,
-    headed_turns,
     list_images,
-    renumbered,
+    renumber_images,
     replace_text,
-    rewritten,
+    replace_turns,
+    split_turns,
 )
 from judgegym.judges.core.judgment import CallRun, Judgment, NamedVerdict, Status
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.cache import independent
 from judgegym.llm.errors import BudgetError, EndpointOutage, UserError
 from judgegym.llm.usage import Usage
@@ -116,29 +116,42 @@ class JudgeTask:
     @property
     def firsts(self) -> list[int]:
         """For each response the number of the first that has the same text and trace: those are judged once."""
-        return first_equals([*zip_longest(self.responses, self.traces, self.written)])
+        return index_first_duplicates([*zip_longest(self.responses, self.traces, self.written)])
 
     @property
     def _texts(self) -> list[tuple[str, tuple[Image, ...]]]:
         """The prompt and each response, with the images whose marks it has."""
-        found = [list_images(trace) for trace in self.traces] or [()] * len(self.responses)
-        return list(zip((self.prompt, *self.responses), (self.images, *found), strict=True))
+        response_images = [list_images(trace) for trace in self.traces] or [()] * len(
+            self.responses
+        )
+        return list(
+            zip((self.prompt, *self.responses), (self.images, *response_images), strict=True)
+        )
 
     @property
     def all_images(self) -> tuple[Image, ...]:
         """The images of the prompt and of the responses, each with the mark that stands for it."""
-        images = [image for _, own in self._texts for image in own]
-        marks = [mark for text, own in self._texts if own for mark in IMAGE_MARK.findall(text)]
+        images = [image for _, text_images in self._texts for image in text_images]
+        marks = [
+            mark
+            for text, text_images in self._texts
+            if text_images
+            for mark in IMAGE_MARK.findall(text)
+        ]
         return tuple(replace(image, mark=mark) for image, mark in zip(images, marks, strict=True))
 
-    def numbered(self) -> JudgeTask:
+    def number_images(self) -> JudgeTask:
         """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
         numbers = count(1)
-        prompt, *responses = (renumbered(text, images, numbers) for text, images in self._texts)
+        prompt, *responses = (
+            renumber_images(text, images, numbers) for text, images in self._texts
+        )
         has_images = any(images for _, images in self._texts)
         return replace(self, prompt=prompt, responses=tuple(responses)) if has_images else self
 
-    def only(self, numbers: Sequence[int], places: tuple[int, ...] | None = None) -> JudgeTask:
+    def select_responses(
+        self, numbers: Sequence[int], places: tuple[int, ...] | None = None
+    ) -> JudgeTask:
         """The task with some of its responses, by their numbers from 0, and with `places`."""
         return replace(
             self,
@@ -154,9 +167,9 @@ class JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
         return replace(
             self, responses=tuple(responses), traces=(), written=(), places=places
-        ).numbered()
+        ).number_images()
 
-    def shortened(self, limit: int | None) -> tuple[JudgeTask, int]:
+    def shorten_to(self, limit: int | None) -> tuple[JudgeTask, int]:
         """The task with its texts shortened to `limit` characters, and how many characters are left out."""
         if limit is None:
             return self, 0
@@ -252,7 +265,7 @@ class ResponseJudgment:
         return self.score is None and not self.is_invalid
 
 
-def failure(
+def make_failure(
     explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False
 ) -> ResponseJudgment:
     """The result of a response without a score."""
@@ -263,26 +276,26 @@ BUDGET_SPENT = "budget_spent"
 """The status of a response that no judge was asked about, because the budget of its caller is spent."""
 
 
-def failed_by(error: Exception, count: int) -> list[ResponseJudgment]:
+def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
     """The results of so many responses whose judge has raised an error."""
     if isinstance(error, BudgetError):
-        return [failure(str(error), BUDGET_SPENT, is_final=True)] * count
+        return [make_failure(str(error), BUDGET_SPENT, is_final=True)] * count
     cause = "rejected" if isinstance(error, EndpointOutage) else ""
-    return [replace(failure(f"{type(error).__name__}: {error}"), cause=cause)] * count
+    return [replace(make_failure(f"{type(error).__name__}: {error}"), cause=cause)] * count
 
 
-def shared_judgment(result: ResponseJudgment) -> ResponseJudgment:
+def share_judgment(result: ResponseJudgment) -> ResponseJudgment:
     """The result of a response that is equal to the one of `result`, whose calls count there."""
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
-def count_empty(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
+def set_other_scores(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
     """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
     others = (*(result.score for result in results if result.score is not None), *[None] * empty)
     return [replace(result, others=others) if result.is_failed else result for result in results]
 
 
-def response_judgment(
+def make_response_judgment(
     judgment: Judgment[object],
     score: float | None,
     components: Mapping[str, float],
@@ -378,14 +391,14 @@ class ScoresInProgress(Protocol):
 class ComparingJudge(TaskJudge, Protocol):
     """A judge that compares responses, which may arrive one by one."""
 
-    def fewest(self, task: JudgeTask) -> int:
+    def min_responses(self, task: JudgeTask) -> int:
         """Minimum number of responses to a task."""
 
     def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
         """Begin to judge responses to a task, of which at most `size` will come; those of the task do not count."""
 
 
-ResultPlace: TypeAlias = "tuple[int, int]"
+ResultIndex: TypeAlias = "tuple[int, int]"
 """Where the result of a response is: the number of its case, and its number among the responses of the case."""
 
 
@@ -399,10 +412,10 @@ class TaskParts(NamedTuple):
     """
 
     cases: tuple[JudgeTask, ...]
-    results: tuple[ResponseJudgment | ResultPlace, ...]
+    results: tuple[ResponseJudgment | ResultIndex, ...]
 
 
-def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
+def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     """The task with what judges, rules and reward models are shown of its texts: without thinking, or all.
 
     Everything that is judged of a task comes through here; a task whose responses, and earlier
@@ -415,14 +428,14 @@ def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     task = task if prompt == task.prompt else replace(task, prompt=prompt)
     if task.written:
         return task
-    traces_of_all = task.traces or ((),) * len(task.responses)
-    shown = [
-        _answered(text, trace, settings)
-        for text, trace in zip(task.responses, traces_of_all, strict=True)
+    all_traces = task.traces or ((),) * len(task.responses)
+    stripped = [
+        _remove_response_thinking(text, trace, settings)
+        for text, trace in zip(task.responses, all_traces, strict=True)
     ]
-    if all(text == said for (text, _), said in zip(shown, task.responses, strict=True)):
+    if all(text == original for (text, _), original in zip(stripped, task.responses, strict=True)):
         return task
-    responses, traces = tuple(text for text, _ in shown), tuple(trace for _, trace in shown)
+    responses, traces = tuple(text for text, _ in stripped), tuple(trace for _, trace in stripped)
     return replace(
         task, responses=responses, traces=traces if task.traces else (), written=task.responses
     )
@@ -433,103 +446,108 @@ def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
 
     A turn with images stays as it is: their marks belong to its text.
     """
-    turns = headed_turns(prompt)
-    shown = [
-        settings.shown(said).text
-        if heading.startswith("assistant") and not IMAGE_MARK.search(said)
-        else said
-        for heading, said in turns
+    turns = split_turns(prompt)
+    shown_texts = [
+        settings.hide_thinking(content).text
+        if heading.startswith("assistant") and not IMAGE_MARK.search(content)
+        else content
+        for heading, content in turns
     ]
-    if shown == [said for _, said in turns]:
+    if shown_texts == [content for _, content in turns]:
         return prompt
     pairs = [
         (heading, text)
-        for (heading, said), text in zip(turns, shown, strict=True)
-        if text or not said
+        for (heading, content), text in zip(turns, shown_texts, strict=True)
+        if text or not content
     ]
     return "\n\n".join(f"{heading}: {text}" for heading, text in pairs)
 
 
-def count_rewritten(task: JudgeTask, settings: ThinkingSettings) -> int:
+def count_with_thinking(task: JudgeTask, settings: ThinkingSettings) -> int:
     """How many responses of a task have lost their thinking in `answered`."""
-    task = answered(task, settings)
+    task = remove_task_thinking(task, settings)
     return sum(text != written for text, written in zip(task.responses, task.written, strict=False))
 
 
-def _answered(
+def _remove_response_thinking(
     text: str, trace: tuple[Turn, ...], settings: ThinkingSettings
 ) -> tuple[str, tuple[Turn, ...]]:
     """A response without thinking, and its turns without theirs."""
     if not trace:
-        return settings.shown(text).text, trace
+        return settings.hide_thinking(text).text, trace
     # The marks of images belong to a turn's text.
     turns = [
-        (turn, settings.shown(turn.text) if turn.is_policy_turn and not turn.images else None)
+        (
+            turn,
+            settings.hide_thinking(turn.text) if turn.is_policy_turn and not turn.images else None,
+        )
         for turn in trace
     ]
-    if not any(said is not None and said.written for _, said in turns):
+    if not any(part is not None and part.written for _, part in turns):
         return text, trace
-    kept = tuple(
-        turn if said is None or not said.written else replace_text(turn, said.text, said.thinking)
-        for turn, said in turns
+    new_turns = tuple(
+        turn if part is None or not part.written else replace_text(turn, part.text, part.thinking)
+        for turn, part in turns
     )
-    return rewritten(text, trace, kept), kept
+    return replace_turns(text, trace, new_turns), new_turns
 
 
 def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
     """The result of the only response of a task if no judge is asked about it."""
     if task.fault is not None:
-        return failure(task.fault)
-    return _nothing_in(task, 0) if is_blank(task.response) else None
+        return make_failure(task.fault)
+    return _empty_result(task, 0) if is_blank(task.response) else None
 
 
-def _nothing_in(task: JudgeTask, number: int) -> ResponseJudgment:
+def _empty_result(task: JudgeTask, number: int) -> ResponseJudgment:
     """The result of an empty response."""
     is_thinking = task.written and not is_blank(task.written[number])
-    return failure(
-        NOTHING_BUT_THINKING if is_thinking else _NOTHING, Status.INVALID_COMPLETION.value
+    return make_failure(
+        ONLY_THINKING if is_thinking else _EMPTY_RESPONSE, Status.INVALID_COMPLETION.value
     )
 
 
 def split_task(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     """What is to be judged of a checked task."""
-    task = answered(task, judge.settings)
+    task = remove_task_thinking(task, judge.settings)
     responses, count = task.responses, len(task.responses)
     if task.fault is not None:
-        return TaskParts((), (failure(task.fault),) * count)
-    filled = tuple(number for number, response in enumerate(responses) if not is_blank(response))
-    if len(filled) == count == 1:
+        return TaskParts((), (make_failure(task.fault),) * count)
+    non_empty = tuple(number for number, response in enumerate(responses) if not is_blank(response))
+    if len(non_empty) == count == 1:
         return TaskParts((task,), ((0, 0),))
-    if not filled or not judge.compares(task):
+    if not non_empty or not judge.compares(task):
         firsts = task.firsts
-        cases = [number for number in filled if firsts[number] == number]
+        cases = [number for number in non_empty if firsts[number] == number]
         places = {number: (case, 0) for case, number in enumerate(cases)}
-        results = tuple(places.get(first) or _nothing_in(task, first) for first in firsts)
-        return TaskParts(tuple(task.only((number,)) for number in cases), results)
-    if len(filled) == count:
+        results = tuple(places.get(first) or _empty_result(task, first) for first in firsts)
+        return TaskParts(tuple(task.select_responses((number,)) for number in cases), results)
+    if len(non_empty) == count:
         return TaskParts((task,), tuple((0, number) for number in range(count)))
-    rest = task.only(filled, filled)
+    filled_task = task.select_responses(non_empty, non_empty)
     try:
-        judge.check(rest)
+        judge.check(filled_task)
     except TaskError as error:
-        why = (
-            f"{count - len(filled)} of {count} responses are empty or invalid; of the others: "
+        reason = (
+            f"{count - len(non_empty)} of {count} responses are empty or invalid; of the others: "
             f"{error}"
         )
-        alone = failure(why, is_final=True)
+        failed = make_failure(reason, is_final=True)
         return TaskParts(
             (),
             tuple(
-                alone if number in filled else _nothing_in(task, number) for number in range(count)
+                failed if number in non_empty else _empty_result(task, number)
+                for number in range(count)
             ),
         )
-    places = {number: (0, place) for place, number in enumerate(filled)}
+    places = {number: (0, index) for index, number in enumerate(non_empty)}
     return TaskParts(
-        (rest,), tuple(places.get(number) or _nothing_in(task, number) for number in range(count))
+        (filled_task,),
+        tuple(places.get(number) or _empty_result(task, number) for number in range(count)),
     )
 
 
-def first_equals(values: Sequence[Hashable]) -> list[int]:
+def index_first_duplicates(values: Sequence[Hashable]) -> list[int]:
     """Return for each value the number of the first equal one: its own, if there is none before."""
     firsts: dict[Hashable, int] = {}
     return [firsts.setdefault(value, number) for number, value in enumerate(values)]
@@ -540,18 +558,18 @@ async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJud
 
     Equal responses are judged once; an empty one has no score, and costs no call.
     """
-    cases, known = split_task(judge, task)
+    cases, placements = split_task(judge, task)
     with independent(task.repeat):
-        judged = await all_results(map(judge.score, cases))
-    taken: set[ResultPlace] = set()
+        judgments = await gather_results(map(judge.score, cases))
+    taken: set[ResultIndex] = set()
     results: list[ResponseJudgment] = []
-    for place in known:
-        if isinstance(place, ResponseJudgment):
-            results.append(place)
+    for placement in placements:
+        if isinstance(placement, ResponseJudgment):
+            results.append(placement)
             continue
-        result = judged[place[0]][place[1]]
-        results.append(shared_judgment(result) if place in taken else result)
-        taken.add(place)
+        result = judgments[placement[0]][placement[1]]
+        results.append(share_judgment(result) if placement in taken else result)
+        taken.add(placement)
     return results
 
 
@@ -576,11 +594,11 @@ async def score_or_fail(score: ScoreItem, task: JudgeTask, name: str) -> list[Re
         raise  # it is not of this task: no other would end better
     except Exception as error:  # boundary of a task: an error of a judge fails this task alone
         logger.exception("%s: the judge failed", name)
-        return failed_by(error, len(task.responses))
+        return fail_responses(error, len(task.responses))
 
 
-_NOTHING = "the response is empty: there is nothing to judge"
-NOTHING_BUT_THINKING = (
+_EMPTY_RESPONSE = "the response is empty: there is nothing to judge"
+ONLY_THINKING = (
     "there is nothing but thinking, which never ends or has no answer behind it: nothing to judge"
 )
 """Why a text that begins with thinking cannot be judged."""

@@ -28,7 +28,7 @@ from judgegym.judges.core.delimiters import break_tokens
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement, response_number
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.model_judge import Question, ask_question
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import (
     ListwiseJudgeSettings,
@@ -36,7 +36,7 @@ from judgegym.judges.listwise.prompt import (
     count_suspects,
     draw_ids,
     listwise_prompt,
-    one_scale,
+    merge_scales,
     repair_request,
 )
 from judgegym.judges.parsing.scores import (
@@ -78,7 +78,7 @@ class Chunks:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def divide(
+def divide_texts(
     shared: Mapping[str, str],
     texts: Sequence[str],
     settings: ListwiseJudgeSettings,
@@ -99,23 +99,23 @@ def divide(
     """
     limit = settings.judge_max_input_tokens
     if limit is None:
-        return Chunks((_shuffled(texts, settings.seed, key, 1),))
+        return Chunks((_shuffle(texts, settings.seed, key, 1),))
     empty = listwise_prompt(shared, {}, system_prompt=settings.judge_system_prompt)
     room = limit - _NOTICE - sum(estimate_tokens(message["content"]) for message in empty.messages)
     costs = {text: _IDS + estimate_tokens(answer_section(text)) for text in texts}
     if sum(costs.values()) <= room:
-        return Chunks((_shuffled(texts, settings.seed, key, 1),))
-    link = _link(costs, room) if anchor is None else anchor
+        return Chunks((_shuffle(texts, settings.seed, key, 1),))
+    link = _choose_link(costs, room) if anchor is None else anchor
     beside = room - costs[link]
     fitting = {text: cost for text, cost in costs.items() if text != link and cost <= beside}
     chunks = tuple(
-        _shuffled([link, *chunk], settings.seed, key, number)
-        for number, chunk in enumerate(_packed(fitting, beside), start=1)
+        _shuffle([link, *chunk], settings.seed, key, number)
+        for number, chunk in enumerate(_pack(fitting, beside), start=1)
     )
     compared = {link, *fitting} if fitting else set[str]()
-    other = "another answer" if anchor is None else "the anchor"
+    link_name = "another answer" if anchor is None else "the anchor"
     left_out = {
-        text: f"too long: this answer has about {cost} tokens, {other} {costs[link]}, and what all "
+        text: f"too long: this answer has about {cost} tokens, {link_name} {costs[link]}, and what all "
         "prompts share "
         f"{limit - room}; judge_max_input_tokens is {limit}"
         for text, cost in costs.items()
@@ -124,7 +124,7 @@ def divide(
     return Chunks(chunks, link, left_out)
 
 
-def _link(costs: Mapping[str, int], room: int) -> str:
+def _choose_link(costs: Mapping[str, int], room: int) -> str:
     """The text of middle length, or the longest shorter one beside which all fit that fit beside the shortest."""
     texts = sorted(costs, key=lambda text: (costs[text], text))
     shortest = costs[texts[0]]
@@ -133,7 +133,7 @@ def _link(costs: Mapping[str, int], room: int) -> str:
     return next((text for text in reversed(middle) if costs[text] + longest <= room), texts[0])
 
 
-def _packed(costs: Mapping[str, int], room: int) -> list[list[str]]:
+def _pack(costs: Mapping[str, int], room: int) -> list[list[str]]:
     """The texts in as few chunks as possible: the longest first, each into the chunk that is the shortest so far."""
     longest_first = sorted(costs, key=lambda text: (-costs[text], text))
     for count in range(1, len(costs) + 1):
@@ -147,8 +147,8 @@ def _packed(costs: Mapping[str, int], room: int) -> list[list[str]]:
     return []
 
 
-def _shuffled(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[str, ...]:
-    return tuple(generator(seed, key, f"order of chunk {number}").sample(texts, len(texts)))
+def _shuffle(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[str, ...]:
+    return tuple(make_generator(seed, key, f"order of chunk {number}").sample(texts, len(texts)))
 
 
 def estimate_tokens(text: str) -> int:
@@ -199,25 +199,25 @@ async def ask_order(
         key: identifies the texts, to seed the ids.
         name: the name of the call, unique in the judgment of the group.
     """
-    rng = generator(settings.seed, key, f"ids of {name}")
+    rng = make_generator(settings.seed, key, f"ids of {name}")
     ids = draw_ids(rng, len(shown), [*shown, *shared.values()])
 
     def read(choice: Choice) -> ParsedVerdict[ListwiseScores] | NoVerdict:
         return listwise_scores.find(choice.text, ids) or NoVerdict(listwise_fault(choice.text, ids))
 
     def repair(messages: Sequence[Message], call: JudgeCall[ListwiseScores]) -> tuple[str, str]:
-        said, request = (
+        excerpt, request = (
             break_tokens(call.text),
             repair_request(ids, break_tokens(call.error or "")),
         )
         if settings.judge_max_input_tokens is not None:
             before = sum(estimate_tokens(message["content"]) for message in messages)
             fits = (
-                before + estimate_tokens(said) + estimate_tokens(request)
+                before + estimate_tokens(excerpt) + estimate_tokens(request)
                 <= settings.judge_max_input_tokens
             )
-            said = said if fits else _LEFT_OUT
-        return said, request
+            excerpt = excerpt if fits else _LEFT_OUT
+        return excerpt, request
 
     by_id = dict(zip(ids, shown, strict=True))
     prompt = listwise_prompt(shared, by_id, system_prompt=settings.judge_system_prompt)
@@ -226,7 +226,9 @@ async def ask_order(
     )
     answers = await ask_question(client, settings, question)
     value = answers.last.value
-    scores = None if value is None else {text: value[own] for own, text in by_id.items()}
+    scores = (
+        None if value is None else {text: value[answer_id] for answer_id, text in by_id.items()}
+    )
     return ScoredOrder(tuple(shown), tuple(ids), scores, answers.calls)
 
 
@@ -247,13 +249,13 @@ class ChunkResult:
         Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less
         in the last bit.
         """
-        given = [order.scores for order in self.orders if order.scores is not None]
-        if len(given) < len(self.orders):
+        scored = [order.scores for order in self.orders if order.scores is not None]
+        if len(scored) < len(self.orders):
             return None
-        if len(given) == 1:
-            return {text: entry.score for text, entry in given[0].items()}
+        if len(scored) == 1:
+            return {text: entry.score for text, entry in scored[0].items()}
         return {
-            text: round(sum(scores[text].score for scores in given) / len(given), _DECIMALS)
+            text: round(sum(scores[text].score for scores in scored) / len(scored), _DECIMALS)
             for text in self.orders[0].shown
         }
 
@@ -265,7 +267,7 @@ class _CallReply(NamedTuple):
     explanation: str
 
 
-def judgments(
+def build_judgments(
     task: JudgeTask, shared: Mapping[str, str], chunks: Chunks, results: Sequence[ChunkResult]
 ) -> list[Judgment[MemberDetail]]:
     """A judgment for each answer of the task, without calls.
@@ -279,32 +281,34 @@ def judgments(
         results: of each chunk.
     """
     usable = [scores for result in results if (scores := result.scores) is not None]
-    own = one_scale(usable, chunks.link)
-    relative = own if task.baseline is None else _against(task.baseline, usable)
+    own_scores = merge_scales(usable, chunks.link)
+    relative = own_scores if task.baseline is None else _compare_with_anchor(task.baseline, usable)
     orders = [order for result in results for order in result.orders]
     names = {
-        text: f"answer {response_number(task, place)}"
-        for place, text in reversed([*enumerate(task.responses)])
+        text: f"answer {response_number(task, position)}"
+        for position, text in reversed([*enumerate(task.responses)])
     }
     if task.baseline is not None:
         names.setdefault(task.baseline, "the anchor")
     by_text: dict[str, Judgment[MemberDetail]] = {}
     for text in {*task.responses}:
         shown = [order for order in orders if text in order.shown]
-        given = [
-            _given(text, order, order.scores, names) for order in shown if order.scores is not None
+        replies = [
+            _read_reply(text, order, order.scores, names)
+            for order in shown
+            if order.scores is not None
         ]
-        if text in own:
-            judgment = _judgment(own[text], relative[text], given)
+        if text in own_scores:
+            judgment = _member_judgment(own_scores[text], relative[text], replies)
         elif text in chunks.left_out:
             judgment = Judgment(None, Status.JUDGE_FAILED, explanation=chunks.left_out[text])
         else:
-            judgment = _failed([order for order in shown if order.scores is None], given)
+            judgment = _failed_member([order for order in shown if order.scores is None], replies)
         by_text[text] = replace(judgment, suspects=count_suspects(shared, text))
     return [by_text[text] for text in task.responses]
 
 
-def agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
+def count_agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
     """Of the pairs that were shown in both orders, the anchor's included, in how many the same answer is better."""
     agreed = pairs = 0
     for result in results:
@@ -314,9 +318,11 @@ def agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
             {text: entry.score for text, entry in (order.scores or {}).items()}
             for order in result.orders
         )
-        for one, other in combinations(first, 2):
+        for first_text, second_text in combinations(first, 2):
             pairs += 1
-            agreed += _sign(first[one] - first[other]) == _sign(second[one] - second[other])
+            agreed += _sign(first[first_text] - first[second_text]) == _sign(
+                second[first_text] - second[second_text]
+            )
     return OrderAgreement(agreed, pairs)
 
 
@@ -324,7 +330,7 @@ def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
 
 
-def _against(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _compare_with_anchor(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """How each text compares with the anchor in its own chunk, from 0 to 1."""
     return {
         text: round(0.5 + (score - scores[anchor]) / 2, _DECIMALS)
@@ -333,10 +339,13 @@ def _against(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, fl
     }
 
 
-def _given(
+def _read_reply(
     text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]
 ) -> _CallReply:
-    by_id = {own: names[other] for own, other in zip(order.ids, order.shown, strict=True)}
+    by_id = {
+        answer_id: names[shown_text]
+        for answer_id, shown_text in zip(order.ids, order.shown, strict=True)
+    }
     ids = re.compile(rf"\b(?:answer )?({'|'.join(order.ids)})\b", re.IGNORECASE)
     explanation = ids.sub(lambda match: by_id[match[1].lower()], scores[text].explanation)
     return _CallReply(
@@ -344,20 +353,25 @@ def _given(
     )
 
 
-def _judgment(own: float, score: float, given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
-    detail = MemberDetail(tuple(entry.look for entry in given), own)
-    if len(given) == 1:
-        said = given[0].explanation
+def _member_judgment(
+    own_score: float, score: float, replies: Sequence[_CallReply]
+) -> Judgment[MemberDetail]:
+    detail = MemberDetail(tuple(entry.look for entry in replies), own_score)
+    if len(replies) == 1:
+        explanation = replies[0].explanation
     else:
-        said = "\n\n".join(
-            f"In place {one.look.place} of {one.look.of}: {one.explanation}" for one in given
+        explanation = "\n\n".join(
+            f"In place {reply.look.place} of {reply.look.of}: {reply.explanation}"
+            for reply in replies
         )
-    return Judgment(score, Status.OK, f"{own:.3g}", said, detail=detail)
+    return Judgment(score, Status.OK, f"{own_score:.3g}", explanation, detail=detail)
 
 
-def _failed(unscored: Sequence[ScoredOrder], given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
+def _failed_member(
+    unscored: Sequence[ScoredOrder], replies: Sequence[_CallReply]
+) -> Judgment[MemberDetail]:
     """The judgment of a text whose chunks all lack a verdict in at least one order."""
     reasons = [f"{order.calls[0].name}: {order.calls[-1].error}" for order in unscored]
     calls = [call for order in unscored for call in order.calls]
-    detail = MemberDetail(tuple(entry.look for entry in given), None)
+    detail = MemberDetail(tuple(entry.look for entry in replies), None)
     return replace(failed_judgment(calls, explanation="; ".join(reasons), detail=detail), calls=())

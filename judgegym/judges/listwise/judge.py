@@ -29,7 +29,7 @@ from itertools import chain
 
 from judgegym.judges.conversations.turns import continuation, shared_turns
 from judgegym.judges.core.group import (
-    OF_GROUPS,
+    GROUP_FIELDS,
     AnswerCollector,
     GroupInProgress,
     GroupJudge,
@@ -39,14 +39,20 @@ from judgegym.judges.core.group import (
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
+from judgegym.judges.listwise.asking import (
+    ChunkResult,
+    ask_order,
+    build_judgments,
+    count_agreement,
+    divide_texts,
+)
 from judgegym.judges.listwise.prompt import (
     LISTWISE_PROMPT,
     TITLES,
     ListwiseJudgeSettings,
     shared_texts,
 )
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 
 _TOO_FEW = "there is nothing to compare: a group needs two members, the anchor included"
@@ -58,7 +64,7 @@ class ListwiseGroupJudge(GroupJudge):
     """Scores the answers of a group in one call for each order."""
 
     settings: ListwiseJudgeSettings
-    most = 256
+    max_responses = 256
 
     def __init__(
         self, settings: ListwiseJudgeSettings, client: ChatClient, rubric: str | None = None
@@ -75,7 +81,7 @@ class ListwiseGroupJudge(GroupJudge):
             with an anchor `0.5 + (score − score of the anchor) / 2`, where both stood in the same
             prompt. Never raises because of a judge's answer.
         """
-        texts = _texts(task)
+        texts = _distinct_texts(task)
         if len(task.responses) + (task.baseline is not None) < 2:
             return _judge_without_call(
                 task, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW)
@@ -85,19 +91,21 @@ class ListwiseGroupJudge(GroupJudge):
                 _EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL)
             )
             return _judge_without_call(task, equal)
-        beginning = _shared(texts)
-        return await self._judged(_continued(task, beginning), shared_texts(task, beginning))
+        beginning = _shared_beginning(texts)
+        return await self._judge_distinct(
+            _cut_beginning(task, beginning), shared_texts(task, beginning)
+        )
 
     def start(self, task: JudgeTask, size: int) -> GroupInProgress:
         """Begin a group; its answers are judged together when it is closed."""
         return AnswerCollector(lambda responses: self.judge(replace(task, responses=responses)))
 
-    async def _judged(self, task: JudgeTask, shared: Mapping[str, str]) -> GroupJudgment:
+    async def _judge_distinct(self, task: JudgeTask, shared: Mapping[str, str]) -> GroupJudgment:
         """The judgments of answers of which at least two differ, the anchor included."""
-        texts = _texts(task)
+        texts = _distinct_texts(task)
         titled = [(TITLES[name], text) for name, text in shared.items()]
-        key = _digest([*chain.from_iterable(titled), *texts])
-        divided = partial(divide, shared, texts, self.settings, key, task.baseline)
+        key = _digest_texts([*chain.from_iterable(titled), *texts])
+        divided = partial(divide_texts, shared, texts, self.settings, key, task.baseline)
         # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers
         # take a while.
         has_limit = self.settings.judge_max_input_tokens is not None
@@ -106,43 +114,43 @@ class ListwiseGroupJudge(GroupJudge):
             f"chunk_{number}_" if len(chunks.shown) > 1 else ""
             for number, _ in enumerate(chunks.shown, 1)
         ]
-        results = await all_results(
-            self._chunk(shared, shown, key, prefix)
+        results = await gather_results(
+            self._judge_chunk(shared, shown, key, prefix)
             for shown, prefix in zip(chunks.shown, prefixes, strict=True)
         )
-        members = judgments(task, shared, chunks, results)
+        members = build_judgments(task, shared, chunks, results)
         if members:
             calls = tuple(
                 call for result in results for order in result.orders for call in order.calls
             )
             members[0] = replace(members[0], calls=calls)
-        return GroupJudgment(tuple(members), agreement(results))
+        return GroupJudgment(tuple(members), count_agreement(results))
 
-    async def _chunk(
+    async def _judge_chunk(
         self, shared: Mapping[str, str], shown: Sequence[str], key: str, prefix: str
     ) -> ChunkResult:
         orders = (shown, shown[::-1])[: self.settings.listwise_orders]
-        asked = (
+        requests = (
             ask_order(
                 self.client, self.settings, shared, order, key=key, name=f"{prefix}order_{number}"
             )
             for number, order in enumerate(orders, start=1)
         )
-        return ChunkResult(tuple(await all_results(asked)))
+        return ChunkResult(tuple(await gather_results(requests)))
 
 
-def _texts(task: JudgeTask) -> list[str]:
+def _distinct_texts(task: JudgeTask) -> list[str]:
     """The distinct texts of the group, the anchor included, in an order that does not depend on the caller's."""
     return sorted({*task.responses, *(() if task.baseline is None else (task.baseline,))})
 
 
-def _shared(texts: Sequence[str]) -> str:
+def _shared_beginning(texts: Sequence[str]) -> str:
     """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
     beginning = shared_turns(texts)
     return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
 
 
-def _continued(task: JudgeTask, beginning: str) -> JudgeTask:
+def _cut_beginning(task: JudgeTask, beginning: str) -> JudgeTask:
     """The task with what its answers have after the turns that all of them share."""
     anchor = None if task.baseline is None else continuation(task.baseline, beginning)
     return replace(
@@ -156,7 +164,7 @@ def _judge_without_call(task: JudgeTask, judgment: Judgment[MemberDetail]) -> Gr
     return GroupJudgment(tuple(judgment for _ in task.responses))
 
 
-def _digest(texts: Sequence[str]) -> str:
+def _digest_texts(texts: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -169,7 +177,7 @@ JUDGE = JudgeDefinition(
     "a score for each of several responses, in one call",
     ListwiseGroupJudge,
     (LISTWISE_PROMPT,),
-    OF_GROUPS,
+    GROUP_FIELDS,
     reads_rubric=True,
-    most_together=ListwiseGroupJudge.most,
+    most_together=ListwiseGroupJudge.max_responses,
 )

@@ -82,14 +82,14 @@ def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
         task: the prompt and what belongs to it; its responses and baseline are not looked at.
         beginning: the turns with which all answers begin, which are then not shown in each.
     """
-    given = {
+    texts = {
         "criteria": task.rubric or DEFAULT_CRITERIA,
         "prompt": task.prompt,
         "context": task.context,
         "reference": task.reference,
         "beginning": beginning.strip() or None,
     }
-    return {name: text for name, text in given.items() if text is not None}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def listwise_prompt(
@@ -105,7 +105,7 @@ def listwise_prompt(
     """
     system = prompts.load("listwise") if system_prompt is None else system_prompt
     return _TEMPLATE.fill(
-        shared, answers, ids=[*answers], words=_request_words([*answers]), system=system
+        shared, answers, ids=[*answers], wording=_request_words([*answers]), system=system
     )
 
 
@@ -145,7 +145,7 @@ class ListwiseJudgeSettings(ReaskSettings):
         return prompts.load("listwise")
 
 
-def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[str, float]:
+def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[str, float]:
     """The scores of all texts.
 
     A chunk is shifted so that the shared text has the mean of its scores. If scores are then below
@@ -165,11 +165,11 @@ def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[s
     level = sum(scores[link] for scores in chunks) / len(chunks)
     shifted: dict[str, float] = {}
     for scores in chunks:
-        own = scores[link]
+        link_score = scores[link]
         # Without a shift the scores stay as they are, to the last bit.
         shifted.update(
             {
-                text: score if own == level else level + (score - own)
+                text: score if link_score == level else level + (score - link_score)
                 for text, score in scores.items()
             }
         )
@@ -178,7 +178,7 @@ def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[s
     return {text: (score - low) / (high - low) for text, score in shifted.items()}
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     scores = [
         {
             "id": title.removeprefix("Start of answer").strip(),
@@ -199,5 +199,5 @@ LISTWISE_PROMPT = PromptFormat(
     judged=("Start of answer",),
     question="Question",
     references=("Reference",),
-    reply=_reply,
+    reply=_draft_reply,
 )

@@ -36,18 +36,18 @@ from operator import attrgetter
 from typing import Generic, TypeVar, cast
 
 from judgegym.judges.parsing.json_objects import (
-    LOOKED_AT,
+    CHARACTERS_READ,
     NAMES_OF_FIELDS,
     USUAL_SIGNS,
     ObjectSigns,
     OutermostObject,
-    blanked,
+    blank_objects,
     brace_depths,
-    decoded,
-    end_in_fence,
+    decode_object,
+    find_outermost_objects,
+    find_text_end,
+    find_whole_object,
     is_on_its_own_line,
-    outermost_objects,
-    whole_object,
 )
 from judgegym.judges.parsing.unchosen import Mention, is_unchosen
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place
@@ -63,16 +63,16 @@ class VerdictCandidate(Generic[T]):
     Attributes:
         at: its place.
         value: the verdict that it states; `None` if that is no verdict, or cannot be told.
-        taken: it is written as the parser takes it.
-        stated: it is a statement in words, which an object after it must not contradict.
+        is_exact: it is written as the parser takes it.
+        is_statement: it is a statement in words, which an object after it must not contradict.
         is_object: it is one.
         is_full: the parser would take it if it were the last thing in the text.
     """
 
     at: Place
     value: T | None = None
-    taken: bool = False
-    stated: bool = False
+    is_exact: bool = False
+    is_statement: bool = False
     is_object: bool = False
     is_full: bool = False
 
@@ -83,12 +83,12 @@ class VerdictKind(Generic[T]):
 
     Attributes:
         name: the field that an object has the verdict in.
-        of_fields: the verdict of an object's fields, whose names are in lower case; a name that is
+        parse_fields: the verdict of an object's fields, whose names are in lower case; a name that is
             there twice has no value.
-        in_words: finds the candidates in words, in order; objects in them are replaced by `BLANK`.
-        in_text_too: an object is the other way to write the verdict: it counts only on lines of its
+        find_in_words: finds the candidates in words, in order; objects in them are replaced by `BLANK`.
+        has_text_form: an object is the other way to write the verdict: it counts only on lines of its
             own at the end.
-        read: how many characters at a text's end are read.
+        characters_read: how many characters at a text's end are read.
         decode: gives the fields of an object as it is written, `None` if they are no verdict.
         options: the verdicts in the order in which a prompt lists them; without it, lists of
             options go unnoticed.
@@ -98,11 +98,11 @@ class VerdictKind(Generic[T]):
     """
 
     name: str
-    of_fields: Callable[[Mapping[str, JSON]], T | None]
-    in_words: Callable[[str], Iterable[VerdictCandidate[T]]]
-    in_text_too: bool = False
-    read: int = LOOKED_AT
-    decode: Callable[[str], Mapping[str, JSON] | None] = decoded
+    parse_fields: Callable[[Mapping[str, JSON]], T | None]
+    find_in_words: Callable[[str], Iterable[VerdictCandidate[T]]]
+    has_text_form: bool = False
+    characters_read: int = CHARACTERS_READ
+    decode: Callable[[str], Mapping[str, JSON] | None] = decode_object
     options: Sequence[T] = ()
     signs: ObjectSigns = USUAL_SIGNS
     headings: re.Pattern[str] | None = None
@@ -127,52 +127,57 @@ _QUOTATION = '"\u201c\u201d\u201e\u00ab\u00bb'
 _LONGEST_SENTENCE = 200
 
 
-def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
+def last_candidate(own_text: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     """The verdict of a judge's own text: that of the last candidate."""
-    unread = max(0, len(own) - kind.read)
-    whole = whole_object(own) if own.lstrip().startswith(("{", "`")) else None
+    unread = max(0, len(own_text) - kind.characters_read)
+    whole = find_whole_object(own_text) if own_text.lstrip().startswith(("{", "`")) else None
     if whole is not None:  # nothing else can be a candidate
-        value = _value(kind.decode(own[slice(*whole)]), kind)
+        value = _parse_value(kind.decode(own_text[slice(*whole)]), kind)
         return None if value is None else ParsedVerdict(value, whole)
-    text = own[unread:]
-    objects, doubtful = outermost_objects(text, kind.signs)
-    if not kind.in_text_too and not any(
-        each.fields and kind.name in each.fields for each in objects
+    text = own_text[unread:]
+    objects, doubtful = find_outermost_objects(text, kind.signs)
+    if not kind.has_text_form and not any(
+        json_object.fields and kind.name in json_object.fields for json_object in objects
     ):
         return None
-    words = blanked(text, [each.at for each in objects]) if objects else text
-    candidates = _drop_overlaps([*kind.in_words(words)])
+    words = blank_objects(text, [outermost.at for outermost in objects]) if objects else text
+    candidates = _drop_overlaps([*kind.find_in_words(words)])
     if objects or doubtful:
-        candidates = [_doubted(each, doubtful) for each in candidates]
+        candidates = [_apply_doubt(candidate, doubtful) for candidate in candidates]
         candidates += _object_candidates(text, objects, doubtful, kind)
     candidates.sort(key=attrgetter("at"))
     number = next(
-        (number for number in range(len(candidates) - 1, -1, -1) if candidates[number].taken), None
+        (number for number in range(len(candidates) - 1, -1, -1) if candidates[number].is_exact),
+        None,
     )
     if number is None:
         return None
     last, earlier, later = candidates[number], candidates[:number], candidates[number + 1 :]
-    if last.value is None or any(each.value != last.value for each in later):
+    if last.value is None or any(follower.value != last.value for follower in later):
         return None
-    if last.is_object and not _is_the_judges_object(last, earlier, words):
+    if last.is_object and not _is_judges_object(last, earlier, words):
         return None
     if any(
-        each.value not in (None, last.value) for each in earlier if each.stated or each.is_object
+        predecessor.value not in (None, last.value)
+        for predecessor in earlier
+        if predecessor.is_statement or predecessor.is_object
     ):
-        at_the_end = last.at[1] == end_in_fence(text) and is_on_its_own_line(text, last.at[0])
+        at_the_end = last.at[1] == find_text_end(text) and is_on_its_own_line(text, last.at[0])
         if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
             return None
-    mentions = [_mention(each, last, kind, words) for each in (*earlier[-_MOST_MENTIONS:], last)]
+    mentions = [
+        _mention(mentioned, last, kind, words) for mentioned in (*earlier[-_MOST_MENTIONS:], last)
+    ]
     if is_unchosen(words, mentions[-1], mentions[:-1], kind.headings):
         return None
-    return ParsedVerdict(last.value, last.at).behind(unread)
+    return ParsedVerdict(last.value, last.at).shifted(unread)
 
 
 def _mention(
     candidate: VerdictCandidate[T], last: VerdictCandidate[T], kind: VerdictKind[T], words: str
 ) -> Mention:
     is_bracketed = words[candidate.at[0]] in "[\\"
-    is_label = candidate.taken or candidate.is_object or candidate.is_full or is_bracketed
+    is_label = candidate.is_exact or candidate.is_object or candidate.is_full or is_bracketed
     rank = next(
         (rank for rank, option in enumerate(kind.options) if option == candidate.value), None
     )
@@ -180,14 +185,14 @@ def _mention(
     return Mention(candidate.at, candidate.value != last.value, is_label, is_verdict, rank)
 
 
-def _is_the_judges_object(
+def _is_judges_object(
     last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str
 ) -> bool:
     """Whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
-    stated = [each for each in earlier if each.stated]
+    stated = [candidate for candidate in earlier if candidate.is_statement]
     if stated and stated[-1].value != last.value:
         return False
-    before = max((each.at[1] for each in earlier if each.is_object), default=0)
+    before = max((previous.at[1] for previous in earlier if previous.is_object), default=0)
     return not _is_closed_once_more(words[before : last.at[0]], words[last.at[1] :])
 
 
@@ -205,61 +210,63 @@ def _is_quoted(text: str, at: Place) -> bool:
     return _ANNOUNCED.search(_SENTENCE_END.split(before)[-1]) is not None
 
 
-def _value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
-    return None if fields is None or fields.get(kind.name) is None else kind.of_fields(fields)
+def _parse_value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
+    return None if fields is None or fields.get(kind.name) is None else kind.parse_fields(fields)
 
 
 def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
     """The candidates without near misses that are a part of what the parser takes."""
-    taken = sorted(each.at for each in in_words if each.taken)
+    taken = sorted(exact.at for exact in in_words if exact.is_exact)
     starts = [start for start, _ in taken]
-    found = []
-    for each in in_words:
-        before = bisect(starts, each.at[1] - 1)
-        if each.taken or not before or taken[before - 1][1] <= each.at[0]:
-            found.append(each)
-    return found
+    remaining = []
+    for candidate in in_words:
+        before = bisect(starts, candidate.at[1] - 1)
+        if candidate.is_exact or not before or taken[before - 1][1] <= candidate.at[0]:
+            remaining.append(candidate)
+    return remaining
 
 
-def _doubted(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:
+def _apply_doubt(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:
     """A candidate in words: without a value where a malformed object may extend."""
     inside = any(start <= candidate.at[0] < end for start, end in doubtful)
-    return replace(candidate, value=None, taken=False, stated=False) if inside else candidate
+    return (
+        replace(candidate, value=None, is_exact=False, is_statement=False) if inside else candidate
+    )
 
 
 def _object_candidates(
     text: str, objects: list[OutermostObject], doubtful: list[Place], kind: VerdictKind[T]
 ) -> Iterator[VerdictCandidate[T]]:
-    text_end = end_in_fence(text)
+    text_end = find_text_end(text)
     number, furthest = 0, 0
-    is_open = any(not each.is_closed for each in objects[:-MOST_COMPARED])
-    for each in objects[-MOST_COMPARED:]:
-        start, end = each.at
-        is_open = is_open or not each.is_closed
-        if each.fields is not None and kind.name not in each.fields:
+    is_open = any(not skipped.is_closed for skipped in objects[:-MOST_COMPARED])
+    for json_object in objects[-MOST_COMPARED:]:
+        start, end = json_object.at
+        is_open = is_open or not json_object.is_closed
+        if json_object.fields is not None and kind.name not in json_object.fields:
             if (
-                _could_be_a_verdict(each.fields)
-                or next(iter(kind.in_words(text[start:end])), None) is not None
+                _could_be_verdict(json_object.fields)
+                or next(iter(kind.find_in_words(text[start:end])), None) is not None
             ):
-                yield VerdictCandidate(each.at, is_object=True)
+                yield VerdictCandidate(json_object.at, is_object=True)
             continue
-        fields = None if each.fields is None else kind.decode(text[start:end])
-        ends = end == text_end and (not kind.in_text_too or is_on_its_own_line(text, start))
+        fields = None if json_object.fields is None else kind.decode(text[start:end])
+        ends = end == text_end and (not kind.has_text_form or is_on_its_own_line(text, start))
         while number < len(doubtful) and doubtful[number][0] < start:
             number, furthest = number + 1, max(furthest, doubtful[number][1])
         is_within = start < furthest and (is_open or not ends)
-        taken = fields is not None and (ends or not kind.in_text_too) and not is_within
-        yield VerdictCandidate(each.at, _value(fields, kind), taken, is_object=True)
+        taken = fields is not None and (ends or not kind.has_text_form) and not is_within
+        yield VerdictCandidate(json_object.at, _parse_value(fields, kind), taken, is_object=True)
 
 
-def _could_be_a_verdict(value: JSON) -> bool:
+def _could_be_verdict(value: JSON) -> bool:
     """Whether an object without the field could still be a verdict: it has one's name somewhere, or a number."""
     if isinstance(value, Mapping):
         return any(
-            _NAME.fullmatch(name) or _could_be_a_verdict(inner) for name, inner in value.items()
+            _NAME.fullmatch(name) or _could_be_verdict(inner) for name, inner in value.items()
         )
     if isinstance(value, list):
-        return any(map(_could_be_a_verdict, value))
+        return any(map(_could_be_verdict, value))
     return isinstance(value, bool | int | float)
 
 
@@ -305,7 +312,7 @@ _FOLDING = _Folding({code: chr(code) for code in (*range(32, 127), *b"\n\r\t")})
 _UNUSUAL = re.compile(r"[^\n\r\t\x20-\x7e]")
 
 
-def folded(words: str) -> str:
+def fold_characters(words: str) -> str:
     """The words with a plain character in place of each that looks like one, so that all keep their places."""
     return words if _UNUSUAL.search(words) is None else words.translate(_FOLDING)
 
@@ -367,28 +374,30 @@ class NamedValues:
             forms.append(rf"[\"'“‘]{field}[\"'”’]\s*:\s*(?P<quoted>[^\s\"'“”‘’,}}]+|\S)")
         self._pattern = re.compile("|".join(forms), re.IGNORECASE)
 
-    def in_words(
+    def find_in_words(
         self, words: str, meaning: Callable[[str], T | None]
     ) -> Iterator[VerdictCandidate[T]]:
         """The candidates; `meaning` gives what a value states, `None` if it cannot be told."""
         for match in self._pattern.finditer(words):
             form = cast("str", match.lastgroup)
             value = meaning(match[form].strip(".,;*_`"))
-            is_stated = form in ("value", "titled", "any", "given") and _is_a_statement(
+            is_stated = form in ("value", "titled", "any", "given") and _is_whole_sentence(
                 words, match, form
             )
-            yield VerdictCandidate(match.span(form), value, stated=value is not None and is_stated)
+            yield VerdictCandidate(
+                match.span(form), value, is_statement=value is not None and is_stated
+            )
 
-    def add_lists(
+    def find_with_lists(
         self, words: str, meaning: Callable[[str], T | None]
     ) -> Iterator[VerdictCandidate[T]]:
         """The candidates in folded words, and lists of numbers, which state no value."""
-        plain = folded(words)
+        plain = fold_characters(words)
         yield from (VerdictCandidate(match.span()) for match in _LIST.finditer(plain))
-        yield from self.in_words(plain, meaning)
+        yield from self.find_in_words(plain, meaning)
 
 
-def _is_a_statement(words: str, match: re.Match[str], form: str) -> bool:
+def _is_whole_sentence(words: str, match: re.Match[str], form: str) -> bool:
     """Whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for style"."""
     if _ENDED.match(words, match.end()) is None:
         return False

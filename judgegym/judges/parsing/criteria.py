@@ -19,9 +19,9 @@ from judgegym.judges.parsing.candidates import (
     VerdictKind,
     last_candidate,
 )
-from judgegym.judges.parsing.json_objects import decoded, last_first
-from judgegym.judges.parsing.labels import yes_or_no
-from judgegym.judges.parsing.scores import entry_text, most_read
+from judgegym.judges.parsing.json_objects import decode_object, find_objects
+from judgegym.judges.parsing.labels import parse_yes_no
+from judgegym.judges.parsing.scores import entry_text, reading_limit
 from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
@@ -65,12 +65,12 @@ CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]
 
 @verdict_parser
 def criteria_verdicts(
-    own: str, words: Mapping[str, Words]
+    own_text: str, words: Mapping[str, Words]
 ) -> ParsedVerdict[CriteriaVerdicts] | None:
     """The verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the text's last candidate.
 
     Args:
-        own: the judge's own text.
+        own_text: the judge's own text.
         words: what each criterion of the call allows, by its id; of `met` and `unmet`, true and
             false, yes and no, 1 and 0 are other ways to say it.
 
@@ -80,24 +80,27 @@ def criteria_verdicts(
     """
 
     def parse_fields(fields: Mapping[str, JSON]) -> CriteriaVerdicts | None:
-        found = _parse_fields(fields, words)
-        return None if isinstance(found, str) else found
+        verdicts = _parse_fields(fields, words)
+        return None if isinstance(verdicts, str) else verdicts
 
-    def in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
-        return _named(tuple(words)).add_lists(text, lambda _: None)
+    def find_in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
+        return _named_values(tuple(words)).find_with_lists(text, lambda _: None)
 
     return last_candidate(
-        own, VerdictKind("result", parse_fields, in_words, read=most_read(len(words)))
+        own_text,
+        VerdictKind(
+            "result", parse_fields, find_in_words, characters_read=reading_limit(len(words))
+        ),
     )
 
 
 def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
     """What is wrong with a text in which `criteria_verdicts` finds no verdict."""
-    found = last_first(cut_thinking(text), most_read(len(words)))
-    match = next((match for match in found if "result" in match.fields), None)
+    objects = find_objects(cut_thinking(text), reading_limit(len(words)))
+    match = next((match for match in objects if "result" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "result"'
-    verdicts = _parse_fields(decoded(match.written) or {}, words)
+    verdicts = _parse_fields(decode_object(match.written) or {}, words)
     return (
         verdicts
         if isinstance(verdicts, str)
@@ -106,7 +109,7 @@ def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
 
 
 @lru_cache(maxsize=16)
-def _named(ids: tuple[str, ...]) -> NamedValues:
+def _named_values(ids: tuple[str, ...]) -> NamedValues:
     return NamedValues(
         "|".join(map(re.escape, ids)), r"(?:(?:un)?met|yes|no|true|false|cannot[ _]assess)\b"
     )
@@ -114,18 +117,18 @@ def _named(ids: tuple[str, ...]) -> NamedValues:
 
 def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
     """The verdicts of an object, or what is wrong with it."""
-    listed = fields.get("result")
-    if not isinstance(listed, list):
+    result = fields.get("result")
+    if not isinstance(result, list):
         return '"result" is not a list'
-    given = [
+    named_entries = [
         (str(entry["id"]), entry)
-        for entry in listed
+        for entry in result
         if isinstance(entry, Mapping) and "id" in entry
     ]
-    if len(given) < len(listed):
+    if len(named_entries) < len(result):
         return 'an entry of "result" is not a JSON object with the "id" of a criterion'
-    counts = Counter(name for name, _ in given)
-    found = {name: _verdict(entry, words.get(name, {})) for name, entry in given}
+    counts = Counter(name for name, _ in named_entries)
+    verdicts = {name: _parse_verdict(entry, words.get(name, {})) for name, entry in named_entries}
     faults = (
         ("these ids are missing: ", [name for name in words if name not in counts]),
         ("these ids occur more than once: ", [name for name in words if counts[name] > 1]),
@@ -135,20 +138,20 @@ def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Cri
         ),
         (
             "these ids have no verdict that is allowed: ",
-            [n for n in words if n in found and found[n] is None],
+            [n for n in words if n in verdicts and verdicts[n] is None],
         ),
     )
-    wrong = [f"{what}{', '.join(which[:_MOST_NAMED])}" for what, which in faults if which]
+    wrong = [f"{fault}{', '.join(which[:_MOST_NAMED])}" for fault, which in faults if which]
     return "; ".join(wrong) or {
-        name: verdict for name, verdict in found.items() if verdict is not None
+        name: verdict for name, verdict in verdicts.items() if verdict is not None
     }
 
 
-def _verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None:
-    said = entry.get("verdict")
-    plain = said.strip().casefold() if isinstance(said, str) else said
+def _parse_verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None:
+    written = entry.get("verdict")
+    plain = written.strip().casefold() if isinstance(written, str) else written
     word = next((word for word in words if word.casefold() == plain), None)
-    if word is None and MET in words and (yes := yes_or_no(said)) is not None:
+    if word is None and MET in words and (yes := parse_yes_no(written)) is not None:
         word = MET if yes else UNMET
     reason, quote = entry_text(entry, "reason"), entry_text(entry, "quote")
     return None if word is None else CriterionVerdict(word, words[word], reason, quote)

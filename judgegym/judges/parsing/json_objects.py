@@ -27,9 +27,9 @@ from judgegym.judges.parsing.verdict_parser import CRITIQUE, Place
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, scrub
 
-LOOKED_AT = 20_000
+CHARACTERS_READ = 20_000
 """Characters at the end of a text that are read: a verdict is at the end, and usually shorter."""
-MOST_DECODED = 20 * LOOKED_AT
+MOST_DECODED = 20 * CHARACTERS_READ
 """Characters that are decoded at most, also those behind braces at which no object begins."""
 FAILED_ATTEMPT = 200
 """A brace at which no object begins costs as much as decoding this many characters."""
@@ -75,7 +75,7 @@ class TextObject:
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
-def last_first(text: str, read: int = LOOKED_AT) -> tuple[TextObject, ...]:
+def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ...]:
     """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work.
 
     Args:
@@ -84,9 +84,9 @@ def last_first(text: str, read: int = LOOKED_AT) -> tuple[TextObject, ...]:
     """
     looked_at = text[-read:]
     # A single brace, the usual case, is decoded whether it is closed or not.
-    closed = [looked_at.index("{")] if looked_at.count("{") == 1 else _closed_braces(looked_at)
+    closed = [looked_at.index("{")] if looked_at.count("{") == 1 else _find_closed_braces(looked_at)
     position, decoded, unread = 0, 0, len(text) - len(looked_at)
-    found: list[TextObject] = []
+    objects: list[TextObject] = []
     for start in closed:
         if start < position:
             continue
@@ -106,11 +106,11 @@ def last_first(text: str, read: int = LOOKED_AT) -> tuple[TextObject, ...]:
             if wire.is_nested_beyond(value, MOST_NESTED):
                 continue
             fields = {name.lower(): inner for name, inner in cast("dict[str, JSON]", value).items()}
-            found.append(TextObject(fields, (start + unread, position + unread), text))
-    return tuple(reversed(found))
+            objects.append(TextObject(fields, (start + unread, position + unread), text))
+    return tuple(reversed(objects))
 
 
-def _closed_braces(text: str) -> list[int]:
+def _find_closed_braces(text: str) -> list[int]:
     """The opening braces, in order, that a JSON decoder which begins at them would find closed.
 
     What is a string depends on where one begins to read, but from any place on there are only two
@@ -127,7 +127,7 @@ def _closed_braces(text: str) -> list[int]:
         if sign == '"':
             outside, inside = inside, outside
         elif sign == '\\"':  # outside of a string the backslash means nothing, and a string begins
-            outside, inside = [], _joined(outside, inside)
+            outside, inside = [], _join_stacks(outside, inside)
         elif sign[-1] == "{":
             outside.append([match.end() - 1])
         elif sign[-1] == "}" and outside:
@@ -135,9 +135,9 @@ def _closed_braces(text: str) -> list[int]:
     return sorted(closed)
 
 
-def _joined(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
+def _join_stacks(first: list[list[int]], second: list[list[int]]) -> list[list[int]]:
     """Two stacks as one: levels at the same distance from the top become one level. Takes time in the smaller one."""
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
     for distance in range(1, len(shorter) + 1):
         here, there = longer[-distance], shorter[-distance]
         if len(here) < len(there):
@@ -149,84 +149,98 @@ def _joined(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
 
 def prose_before(text: str, name: str) -> str:
     """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
-    match = next((match for match in last_first(text) if name in match.fields), None)
+    match = next((match for match in find_objects(text) if name in match.fields), None)
     return (_OPENED_FENCE.sub("", text) if match is None else match.before).strip()
 
 
 _FENCE = "```"
 _ON_ITS_OWN_LINE = re.compile(r"(?:\A|\n)[ \t]*(?:```\w*[ \t]*)?\Z")
-_STRICT_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=lambda pairs: _each_once(pairs))
+_STRICT_DECODER = json.JSONDecoder(
+    strict=False, object_pairs_hook=lambda pairs: _drop_repeated_names(pairs)
+)
 
 
-def written_object(own: str, name: str) -> TextObject | None:
+def find_final_object(own_text: str, name: str) -> TextObject | None:
     """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
 
     It may stand in a code fence. A name that occurs twice has no value.
     """
-    at = object_at_the_end(own) if "}" in own else None
-    fields = None if at is None or not is_on_its_own_line(own, at[0]) else decoded(own[slice(*at)])
+    at = find_object_at_end(own_text) if "}" in own_text else None
+    fields = (
+        None
+        if at is None or not is_on_its_own_line(own_text, at[0])
+        else decode_object(own_text[slice(*at)])
+    )
     return (
-        TextObject(fields, at, own)
+        TextObject(fields, at, own_text)
         if at is not None and fields is not None and name in fields
         else None
     )
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
-def object_at_the_end(own: str) -> Place | None:
+def find_object_at_end(own_text: str) -> Place | None:
     """The place of the object that ends a text, perhaps in a code fence: all of it, of any length, or the last one."""
-    whole = whole_object(own)
+    whole = find_whole_object(own_text)
     if whole is not None:
         return whole
-    end = end_in_fence(own)
-    match = next(iter(last_first(own[:end])), None) if own.endswith("}", 0, end) else None
+    end = find_text_end(own_text)
+    match = (
+        next(iter(find_objects(own_text[:end])), None) if own_text.endswith("}", 0, end) else None
+    )
     return match.at if match is not None and match.at[1] == end else None
 
 
-def whole_object(own: str) -> Place | None:
+def find_whole_object(own_text: str) -> Place | None:
     """The place of an object of any length that is all of a text, perhaps in a code fence."""
-    end = end_in_fence(own)
-    head = re.match(r"\s*(?:```\w*\s*)?", own)
+    end = find_text_end(own_text)
+    head = re.match(r"\s*(?:```\w*\s*)?", own_text)
     start = 0 if head is None else head.end()
     is_one = (
-        own.startswith("{", start)
-        and own.endswith("}", 0, end)
-        and decoded(own[start:end]) is not None
+        own_text.startswith("{", start)
+        and own_text.endswith("}", 0, end)
+        and decode_object(own_text[start:end]) is not None
     )
     return (start, end) if is_one else None
 
 
-def end_in_fence(own: str) -> int:
+def find_text_end(own_text: str) -> int:
     """Where a text ends without white space and the end of a code fence."""
-    return len(own.rstrip().removesuffix(_FENCE).rstrip())
+    return len(own_text.rstrip().removesuffix(_FENCE).rstrip())
 
 
-def is_on_its_own_line(own: str, start: int) -> bool:
+def is_on_its_own_line(own_text: str, start: int) -> bool:
     """Whether nothing but a code fence stands before this place in its line."""
-    return _ON_ITS_OWN_LINE.search(own, max(0, own.rfind("\n", 0, start)), start) is not None
+    return (
+        _ON_ITS_OWN_LINE.search(own_text, max(0, own_text.rfind("\n", 0, start)), start) is not None
+    )
 
 
-def explained(text: str, name: str = "verdict") -> tuple[str, str]:
+def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
     """The critique and the explanation of a verdict in a judge's text: two fields, or the text as both.
 
     `name` is the field of the verdict in an object.
 
     A text outside of an object does not separate its reasons from the critique.
     """
-    written = written_object(cut_thinking(text), name)
+    written = find_final_object(cut_thinking(text), name)
     if written is None:
         return text, text
     return written.text(CRITIQUE) or written.before, written.text("explanation") or text
 
 
-def critique_before(own: str, name: str) -> str:
+def extract_critique(own_text: str, name: str) -> str:
     """The critique before a verdict under this name, which is an object in both forms: a field, or the text before."""
-    written = written_object(own, name)
-    return prose_before(own, name) if written is None else written.text(CRITIQUE) or written.before
+    written = find_final_object(own_text, name)
+    return (
+        prose_before(own_text, name)
+        if written is None
+        else written.text(CRITIQUE) or written.before
+    )
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
-def decoded(text: str) -> Mapping[str, JSON] | None:
+def decode_object(text: str) -> Mapping[str, JSON] | None:
     """The fields of an object, with names in lower case; `None` for a name that occurs twice."""
     try:
         fields = _STRICT_DECODER.decode(text)
@@ -239,7 +253,7 @@ def decoded(text: str) -> Mapping[str, JSON] | None:
     )
 
 
-def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+def _drop_repeated_names(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, value in pairs:
         lowered = name.lower()
@@ -303,7 +317,9 @@ class OutermostObject:
     is_closed: bool = True
 
 
-def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObject], list[Place]]:
+def find_outermost_objects(
+    text: str, signs: ObjectSigns
+) -> tuple[list[OutermostObject], list[Place]]:
     """The outermost objects, in order; and where malformed ones may extend.
 
     A malformed object extends to the brace that closes it; perhaps to the last one, since its texts
@@ -311,7 +327,7 @@ def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObje
     """
     if "}" not in text and "{" not in text:
         return [], []
-    sound = {match.at[0]: match for match in last_first(text, len(text)) if match.fields}
+    sound = {match.at[0]: match for match in find_objects(text, len(text)) if match.fields}
     begun = {match.start(): match.end() for match in signs.begun.finditer(text)}
     objects: list[OutermostObject] = []
     doubtful: list[Place] = []
@@ -337,7 +353,7 @@ def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObje
             objects.append(OutermostObject((start, closing)))
         if not doubtful or start >= doubtful[-1][1]:
             doubtful.append((start, furthest))
-    cut = _find_cut_end(blanked(text, [each.at for each in objects]), signs.named)
+    cut = _find_cut_end(blank_objects(text, [outermost.at for outermost in objects]), signs.named)
     if cut:
         doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
     return objects, doubtful
@@ -365,7 +381,7 @@ def brace_depths(text: str, start: int) -> Iterator[tuple[int, int]]:
         yield depth, brace.end()
 
 
-def blanked(text: str, objects: list[Place]) -> str:
+def blank_objects(text: str, objects: list[Place]) -> str:
     """The text with blanks in place of objects, so that all else keeps its place."""
     parts, end = [], 0
     for start, until in objects:

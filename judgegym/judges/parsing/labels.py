@@ -13,10 +13,10 @@ from judgegym.judges.parsing.candidates import (
     NamedValues,
     VerdictCandidate,
     VerdictKind,
-    folded,
+    fold_characters,
     last_candidate,
 )
-from judgegym.judges.parsing.json_objects import decoded
+from judgegym.judges.parsing.json_objects import decode_object
 from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
     VerdictForm,
@@ -64,7 +64,7 @@ def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
 
 
 @verdict_parser
-def arena_label(own: str) -> ParsedVerdict[ArenaLabel] | None:
+def arena_label(own_text: str) -> ParsedVerdict[ArenaLabel] | None:
     """The Arena-Hard label that a judge ended with.
 
     `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in
@@ -78,23 +78,23 @@ def arena_label(own: str) -> ParsedVerdict[ArenaLabel] | None:
     Source:
         lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
     """
-    return last_candidate(own, _KIND)
+    return last_candidate(own_text, _KIND)
 
 
 def _parse_value(value: JSON) -> ArenaLabel | None:
     alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
-    return None if alone is None else _label(alone[1])
+    return None if alone is None else _parse_label(alone[1])
 
 
-def _in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
-    plain = folded(words)
+def _find_in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
+    plain = fold_characters(words)
     exact = _DOUBLE_BRACKETS if _DOUBLE_BRACKETS.search(words) else _SINGLE_BRACKETS
     for match in _LABELS.finditer(plain):
         taken = exact.search(words, *match.span())
         if taken is not None:
-            label = _label(taken[1])
+            label = _parse_label(taken[1])
             yield VerdictCandidate(
-                taken.span(), label, taken=label is not None, stated=label is not None
+                taken.span(), label, is_exact=label is not None, is_statement=label is not None
             )
             continue
         written = (
@@ -104,17 +104,19 @@ def _in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
             .replace("&lt;", "<")
             .strip("<>")
         )
-        label = "A=B" if written in ("tie", "draw") else _label(written)
-        yield VerdictCandidate(match.span(), label, stated=label is not None and "[" in match[0])
-    named: Iterator[VerdictCandidate[ArenaLabel]] = _NAMED.in_words(plain, _named)
+        label = "A=B" if written in ("tie", "draw") else _parse_label(written)
+        yield VerdictCandidate(
+            match.span(), label, is_statement=label is not None and "[" in match[0]
+        )
+    named: Iterator[VerdictCandidate[ArenaLabel]] = _NAMED.find_in_words(plain, _parse_tie)
     yield from named
 
 
-def _named(value: str) -> ArenaLabel | None:
+def _parse_tie(value: str) -> ArenaLabel | None:
     return "A=B" if value.lower() in ("tie", "draw", "equal") else None
 
 
-def _label(written: str) -> ArenaLabel | None:
+def _parse_label(written: str) -> ArenaLabel | None:
     upper = written.upper()
     return upper if upper in ARENA_LABELS else _MIRRORED.get(upper)
 
@@ -122,8 +124,8 @@ def _label(written: str) -> ArenaLabel | None:
 _KIND = VerdictKind(
     "verdict",
     lambda fields: _parse_value(fields["verdict"]),
-    _in_words,
-    in_text_too=True,
+    _find_in_words,
+    has_text_form=True,
     options=ARENA_LABELS,
 )
 
@@ -142,7 +144,7 @@ _ASPECT_NAMED = NamedValues(
 
 
 @verdict_parser
-def binary_verdict(own: str) -> ParsedVerdict[bool] | None:
+def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
     """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other
@@ -152,10 +154,10 @@ def binary_verdict(own: str) -> ParsedVerdict[bool] | None:
         `True` for yes; `None` also if the object may be a quotation
         (`judgegym.judges.parsing.candidates`).
     """
-    return last_candidate(own, _ASPECT_KIND)
+    return last_candidate(own_text, _ASPECT_KIND)
 
 
-def yes_or_no(value: JSON) -> bool | None:
+def parse_yes_no(value: JSON) -> bool | None:
     """A verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower())
@@ -164,22 +166,22 @@ def yes_or_no(value: JSON) -> bool | None:
 
 def yes_no_label(value: JSON) -> str | None:
     """The same as a label, `yes` or `no`."""
-    verdict = yes_or_no(value)
+    verdict = parse_yes_no(value)
     return None if verdict is None else "yes" if verdict else "no"
 
 
-def verdict_reason(text: str, found: ParsedVerdict[bool] | None = None) -> str | None:
-    """The reason of the object that `binary_verdict` reads (`found`, if it was read), `None` if there is none."""
-    found = found or binary_verdict.find(text)
-    fields = None if found is None or found.at is None else decoded(text[slice(*found.at)])
+def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str | None:
+    """The reason of the object that `binary_verdict` reads (`parsed`, if it was read), `None` if there is none."""
+    parsed = parsed or binary_verdict.find(text)
+    fields = None if parsed is None or parsed.at is None else decode_object(text[slice(*parsed.at)])
     reason = None if fields is None else fields.get("reason")
     return scrub(reason) if isinstance(reason, str) else None
 
 
 _ASPECT_KIND: VerdictKind[bool] = VerdictKind(
     "verdict",
-    lambda fields: yes_or_no(fields["verdict"]),
-    lambda words: _ASPECT_NAMED.add_lists(words, yes_or_no),
+    lambda fields: parse_yes_no(fields["verdict"]),
+    lambda words: _ASPECT_NAMED.find_with_lists(words, parse_yes_no),
 )
 
 
@@ -205,14 +207,14 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 
 
 @verdict_parser
-def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
+def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
     """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my
     verdict is B" after it leave no verdict.
 
     Args:
-        own: the judge's own text.
+        own_text: the judge's own text.
         letters: the letters shown, such as `"ABCD"`.
 
     Returns:
@@ -222,8 +224,8 @@ def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None
     def parse_value(value: JSON) -> str | None:
         return next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
 
-    def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
-        plain = folded(words)
+    def find_in_words(words: str) -> Iterator[VerdictCandidate[str]]:
+        plain = fold_characters(words)
         for match in _LETTERS.finditer(plain):
             taken = next(
                 (letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]),
@@ -232,22 +234,24 @@ def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None
             if taken is None:
                 written = match["last"] or re.sub(r"[\[\]\\\s*_`]", "", match[0]).upper()
                 value = written if written in letters else None
-                yield VerdictCandidate(match.span(), value, stated=value is not None)
+                yield VerdictCandidate(match.span(), value, is_statement=value is not None)
             else:
                 start = words.index("[[", match.start())
                 yield VerdictCandidate(
-                    (start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True
+                    (start, start + len(f"[[{taken}]]")), taken, is_exact=True, is_statement=True
                 )
-        yield from _CHOICE_NAMED.in_words(plain, lambda value: value if value in letters else None)
+        yield from _CHOICE_NAMED.find_in_words(
+            plain, lambda value: value if value in letters else None
+        )
 
     kind = VerdictKind(
         "verdict",
         lambda fields: parse_value(fields["verdict"]),
-        in_words,
-        in_text_too=True,
+        find_in_words,
+        has_text_form=True,
         options=letters,
     )
-    return last_candidate(own, kind)
+    return last_candidate(own_text, kind)
 
 
 def choice_letter_official(text: str) -> str | None:

@@ -15,11 +15,11 @@ from judgegym.judges.parsing.candidates import (
     NamedValues,
     VerdictCandidate,
     VerdictKind,
-    folded,
+    fold_characters,
     last_candidate,
 )
-from judgegym.judges.parsing.json_objects import BLANK, TextObject, written_object
-from judgegym.judges.parsing.scores import score_in_words, whole_score
+from judgegym.judges.parsing.json_objects import BLANK, TextObject, find_final_object
+from judgegym.judges.parsing.scores import parse_stated_score, parse_whole_score
 from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import (
     CRITIQUE,
@@ -50,7 +50,7 @@ def rubric_form(scale: tuple[int, int]) -> VerdictForm:
 
 
 @verdict_parser
-def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
+def feedback_score(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
     """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with
@@ -61,21 +61,21 @@ def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[i
     (`judgegym.judges.parsing.candidates`).
 
     Args:
-        own: the judge's own text.
+        own_text: the judge's own text.
         scale: the lowest and the highest score.
     """
-    return _parse_tagged("SCORE", own, scale)
+    return _parse_tagged("SCORE", own_text, scale)
 
 
 @verdict_parser
-def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
+def prometheus_result(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
     """As `feedback_score`, after the last `[RESULT]`: the format that Prometheus judges are trained on.
 
     Source:
         Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
             (2023).
     """
-    return _parse_tagged("RESULT", own, scale)
+    return _parse_tagged("RESULT", own_text, scale)
 
 
 _SPELLED = "|".join(
@@ -97,58 +97,60 @@ _FEEDBACK_FIRST = re.compile(r"[\s*_#`]*(?:\[FEEDBACK\]|FEEDBACK:)", re.IGNORECA
 _NAMED = NamedValues(SCORE, NUMBERS)
 
 
-def _parse_tagged(tag: str, own: str, scale: tuple[int, int]) -> ParsedVerdict[int] | None:
+def _parse_tagged(tag: str, own_text: str, scale: tuple[int, int]) -> ParsedVerdict[int] | None:
     kind = VerdictKind(
         "score",
-        lambda fields: whole_score(fields["score"], scale),
-        lambda words: _in_words(f"[{tag}]", words, scale),
-        in_text_too=True,
+        lambda fields: parse_whole_score(fields["score"], scale),
+        lambda words: _find_in_words(f"[{tag}]", words, scale),
+        has_text_form=True,
         options=range(scale[0], scale[1] + 1),
     )
-    return last_candidate(own, kind)
+    return last_candidate(own_text, kind)
 
 
-def _in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[VerdictCandidate[int]]:
-    plain = folded(words)
-    found = [*_tagged(tag, words, plain, scale)]
-    named = [*_NAMED.in_words(plain, lambda value: score_in_words(value, scale))]
-    yield from found
+def _find_in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[VerdictCandidate[int]]:
+    plain = fold_characters(words)
+    tagged = [*_find_tagged(tag, words, plain, scale)]
+    named = [*_NAMED.find_in_words(plain, lambda value: parse_stated_score(value, scale))]
+    yield from tagged
     yield from named
     line = (
         _LAST_LINE.search(words)
-        if _FEEDBACK_FIRST.match(words) and BLANK not in words and not found
+        if _FEEDBACK_FIRST.match(words) and BLANK not in words and not tagged
         else None
     )
-    value = None if line is None else _score_behind(line["rest"], scale)
+    value = None if line is None else _parse_score(line["rest"], scale)
     if (
         line is not None
         and value is not None
-        and all(line.start("named") <= each.at[0] for each in named)
+        and all(line.start("named") <= candidate.at[0] for candidate in named)
     ):
-        yield VerdictCandidate(line.span("named"), value, taken=True, stated=True)
+        yield VerdictCandidate(line.span("named"), value, is_exact=True, is_statement=True)
 
 
-def _tagged(
+def _find_tagged(
     tag: str, words: str, plain: str, scale: tuple[int, int]
 ) -> Iterator[VerdictCandidate[int]]:
     for match in deque(_TAG.finditer(plain), MOST_COMPARED):
         start, end = match.span()
-        rest = _REST.match(words, end)[0]  # type: ignore[index]  # matches everywhere
-        if not rest.strip(":*_` \t"):
-            rest += _NEXT_LINE.match(words, end + len(rest))[0]  # type: ignore[index]
-        value = _score_behind(rest, scale)
+        tail = _REST.match(words, end)[0]  # type: ignore[index]  # matches everywhere
+        if not tail.strip(":*_` \t"):
+            tail += _NEXT_LINE.match(words, end + len(tail))[0]  # type: ignore[index]
+        value = _parse_score(tail, scale)
         is_tag = words[start:end].upper() == tag
         exact = is_tag and value is not None
-        until = end + len(rest.rstrip()) if exact else end
+        until = end + len(tail.rstrip()) if exact else end
         stated = value is not None
         if is_tag and value is None:
-            value = _score_behind(rest.partition("<")[0], scale)  # a template token follows
-        yield VerdictCandidate((start, until), value, taken=exact, stated=stated, is_full=is_tag)
+            value = _parse_score(tail.partition("<")[0], scale)  # a template token follows
+        yield VerdictCandidate(
+            (start, until), value, is_exact=exact, is_statement=stated, is_full=is_tag
+        )
 
 
-def _score_behind(rest: str, scale: tuple[int, int]) -> int | None:
+def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
     """The score behind a tag, if there is nothing else."""
-    decorated = rest.strip()
+    decorated = tail.strip()
     line = re.sub(r"[*_`\s]+", " ", decorated[: _LONGEST_DECORATED + 1]).strip()
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
         return None
@@ -182,7 +184,7 @@ def feedback_text(text: str) -> str | None:
     score it extends to the end. `None` if there is neither tag, or no text. Of an object of
     `rubric_form` it is the field.
     """
-    written = _object(text)
+    written = _find_score_object(text)
     if written is not None:
         return written.text("feedback")
     span = _feedback_span(cut_thinking(text))
@@ -191,22 +193,22 @@ def feedback_text(text: str) -> str | None:
 
 def cut_feedback(text: str) -> str:
     """The text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
-    written = _object(text)
+    written = _find_score_object(text)
     if written is not None:
         return written.text(CRITIQUE) or written.before
     span = _feedback_span(cut_thinking(text))
     return "" if span is None else span[0].strip(" \t\r\n")
 
 
-def _object(text: str) -> TextObject | None:
-    return written_object(cut_thinking(text), "score")
+def _find_score_object(text: str) -> TextObject | None:
+    return find_final_object(cut_thinking(text), "score")
 
 
 @lru_cache(maxsize=16)  # for what stands before the feedback and for the feedback
-def _feedback_span(own: str) -> tuple[str, str] | None:
+def _feedback_span(own_text: str) -> tuple[str, str] | None:
     """The text before the feedback's tag, and the text from there to the score's tag."""
-    score = _LAST_SCORE.match(own)
-    until = own if score is None else own[: score.start(1)].removesuffix(_BOLD)
+    score = _LAST_SCORE.match(own_text)
+    until = own_text if score is None else own_text[: score.start(1)].removesuffix(_BOLD)
     tag, line = _LAST_FEEDBACK.match(until), _LAST_FEEDBACK_LINE.match(until)
     if tag is not None and (line is None or tag.start(1) > line.start(1)):
         before, words = until[: tag.start(1)], until[tag.end() :]
@@ -238,9 +240,9 @@ def is_strict_feedback(
 
 def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
     """Whether the text is exactly an object of `rubric_form`, or of its form with a critique."""
-    own = cut_thinking(text).strip()
-    written = written_object(own, "score")
-    if written is None or written.at != (0, len(own)):
+    own_text = cut_thinking(text).strip()
+    written = find_final_object(own_text, "score")
+    if written is None or written.at != (0, len(own_text)):
         return False
     form, score = rubric_form(scale), written.fields["score"]
     if [*written.fields] not in ([*form.fields], [*form.critique_form().fields]):

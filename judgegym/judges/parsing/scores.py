@@ -23,10 +23,10 @@ from judgegym.judges.parsing.candidates import (
     NamedValues,
     VerdictCandidate,
     VerdictKind,
-    folded,
+    fold_characters,
     last_candidate,
 )
-from judgegym.judges.parsing.json_objects import decoded, last_first
+from judgegym.judges.parsing.json_objects import decode_object, find_objects
 from judgegym.judges.parsing.thinking import own_part
 from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
@@ -46,7 +46,7 @@ _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_WORDS)}
 _OF = re.compile(r"\s?(?:out )?of\s?|\s?/\s?")
 
 
-def whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
+def parse_whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
     """A score of a scale; `None` if the value is none.
 
     85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true,
@@ -64,9 +64,11 @@ def whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
     return int(value) if low <= value <= high else None
 
 
-def score_in_words(written: str, scale: tuple[int, int]) -> int | None:
+def parse_stated_score(written: str, scale: tuple[int, int]) -> int | None:
     """A score of a scale as a sentence states it: "85", "85/100", "85 of 100", "four"."""
-    return whole_score(_OF.sub(" out of ", _NUMBER_WORDS.get(written.lower(), written)), scale)
+    return parse_whole_score(
+        _OF.sub(" out of ", _NUMBER_WORDS.get(written.lower(), written)), scale
+    )
 
 
 # A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets,
@@ -93,7 +95,7 @@ RATING_FORM = VerdictForm(
 
 
 @verdict_parser
-def rating(own: str) -> ParsedVerdict[int] | None:
+def rating(own_text: str) -> ParsedVerdict[int] | None:
     """The rating from 1 to 10 that a judge ended with.
 
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8"
@@ -104,7 +106,7 @@ def rating(own: str) -> ParsedVerdict[int] | None:
     rating: 8", "Confidence: 9"), that rating stands. A number without a name that differs from a
     named rating before it leaves no rating.
     """
-    return last_candidate(own, _KIND)
+    return last_candidate(own_text, _KIND)
 
 
 _RATING_NAME = r"(?:rating|score|grade|verdict|judge?ment|overall|total|result|mark)"
@@ -154,20 +156,20 @@ _LONGEST_TAIL = 12
 """Lines at the end that may name other numbers."""
 
 
-def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
+def _find_in_words(words: str) -> Iterator[VerdictCandidate[int]]:
     """The rating at the end, and before it named ratings, and the numbers that could be ratings in their place."""
-    plain = folded(words)
+    plain = fold_characters(words)
     stated = []
     if _NAMES_A_RATING.search(plain):
-        named = _RATED_IN_WORDS.in_words(plain, lambda value: score_in_words(value, SCALE))
-        stated = [each for each in named if each.stated]
+        named = _RATED_IN_WORDS.find_in_words(plain, lambda value: parse_stated_score(value, SCALE))
+        stated = [candidate for candidate in named if candidate.is_statement]
     until = _end_without_other_numbers(words, stated)
     last = _find_last_score(words[:until])
-    yield from (replace(each, stated=False, is_full=True) for each in stated)
+    yield from (replace(statement, is_statement=False, is_full=True) for statement in stated)
     if last is None:
-        yield from _last_at_a_line_end(words)
+        yield from _find_last_at_line_end(words)
         return
-    yield from _unnamed_numbers(words, last.at[0])
+    yield from _find_unnamed_numbers(words, last.at[0])
     is_named = (
         _NAMES_A_RATING.search(words, words.rfind("\n", 0, last.at[0]) + 1, last.at[0]) is not None
     )
@@ -175,9 +177,9 @@ def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
         return
     before = next(
         (
-            each
-            for each in reversed(stated)
-            if each.at[1] <= last.at[0] and each.value != last.value
+            earlier
+            for earlier in reversed(stated)
+            if earlier.at[1] <= last.at[0] and earlier.value != last.value
         ),
         None,
     )
@@ -195,7 +197,7 @@ def _is_final(plain: str, named: VerdictCandidate[int]) -> bool:
 
 def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) -> int:
     """Where a text ends without lines that name other numbers behind a named rating; its end without such lines."""
-    last = max((each.at[1] for each in stated), default=None)
+    last = max((candidate.at[1] for candidate in stated), default=None)
     if last is None:
         return len(words)
     line_end = words.find("\n", last)
@@ -227,7 +229,7 @@ def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
     return not is_named and beside is not None and not _NAMES_A_RATING.search(line["name"])
 
 
-def _unnamed_numbers(words: str, until: int) -> Iterator[VerdictCandidate[int]]:
+def _find_unnamed_numbers(words: str, until: int) -> Iterator[VerdictCandidate[int]]:
     """The numbers alone in their lines, and those of the last line, before a place."""
     last_line = words.rfind("\n", 0, until) + 1
     alone = deque(_ALONE.finditer(words, 0, last_line), _MOST_NUMBERS)
@@ -236,13 +238,15 @@ def _unnamed_numbers(words: str, until: int) -> Iterator[VerdictCandidate[int]]:
         yield VerdictCandidate(match.span("number"), int(match["number"]), is_full=True)
 
 
-def _last_at_a_line_end(words: str) -> Iterator[VerdictCandidate[int]]:
+def _find_last_at_line_end(words: str) -> Iterator[VerdictCandidate[int]]:
     end = len(words)
     for line in reversed(words.splitlines(keepends=True)):
         end -= len(line)
-        found = _find_last_score(line)
-        if found is not None:
-            yield VerdictCandidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
+        candidate = _find_last_score(line)
+        if candidate is not None:
+            yield VerdictCandidate(
+                (candidate.at[0] + end, candidate.at[1] + end), candidate.value, is_statement=True
+            )
             return
 
 
@@ -255,16 +259,16 @@ _ALONE = re.compile(
 )
 
 
-def _find_last_score(own: str) -> VerdictCandidate[int] | None:
-    ending = " ".join(own[-_LOOKED_AT:].split())
+def _find_last_score(own_text: str) -> VerdictCandidate[int] | None:
+    ending = " ".join(own_text[-_LOOKED_AT:].split())
     match = _RATING.search(ending)
     if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
         return None
     value = int(match[1])
     if not 1 <= value <= 10:
         return None
-    end = _end_before(own, len(ending) - match.end(1) - ending.count(" ", match.end(1)))
-    return VerdictCandidate((end - len(match[1]), end), value, taken=True, stated=True)
+    end = _end_before(own_text, len(ending) - match.end(1) - ending.count(" ", match.end(1)))
+    return VerdictCandidate((end - len(match[1]), end), value, is_exact=True, is_statement=True)
 
 
 def _end_before(text: str, signs: int) -> int:
@@ -277,9 +281,9 @@ def _end_before(text: str, signs: int) -> int:
 
 _KIND: VerdictKind[Any] = VerdictKind(
     "rating",
-    lambda fields: whole_score(fields["rating"], SCALE),
-    _in_words,
-    in_text_too=True,
+    lambda fields: parse_whole_score(fields["rating"], SCALE),
+    _find_in_words,
+    has_text_form=True,
     options=range(SCALE[0], SCALE[1] + 1),
 )
 
@@ -289,7 +293,7 @@ _RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
 
 
 @verdict_parser
-def bracketed_rating(own: str) -> ParsedVerdict[float] | None:
+def bracketed_rating(own_text: str) -> ParsedVerdict[float] | None:
     """The rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`, `[[7.5]]`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]`
@@ -298,18 +302,18 @@ def bracketed_rating(own: str) -> ParsedVerdict[float] | None:
     Source:
         lm-sys/FastChat, the pattern of MT-Bench's ratings.
     """
-    return last_candidate(own, replace(_KIND, in_words=_in_brackets))
+    return last_candidate(own_text, replace(_KIND, find_in_words=_find_in_brackets))
 
 
-def _in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
-    plain = folded(words)
+def _find_in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
+    plain = fold_characters(words)
     for match in _BRACKETED.finditer(plain):
         exact = _RATED.fullmatch(words, *match.span())
         value = None if exact is None else float(exact[1])
         yield VerdictCandidate(
-            match.span(), value, taken=value is not None, stated=value is not None
+            match.span(), value, is_exact=value is not None, is_statement=value is not None
         )
-    yield from _NAMED.in_words(plain, lambda written: score_in_words(written, SCALE))
+    yield from _NAMED.find_in_words(plain, lambda written: parse_stated_score(written, SCALE))
 
 
 def rating_official(text: str) -> int | None:
@@ -343,7 +347,9 @@ _NAMED = NamedValues(SCORE, NUMBERS, "score")
 
 
 @verdict_parser
-def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[ScoreObject] | None:
+def score_object(
+    own_text: str, scale: tuple[int, int] = (0, 100)
+) -> ParsedVerdict[ScoreObject] | None:
     """The score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
 
     Returns:
@@ -351,23 +357,26 @@ def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[S
         (`judgegym.judges.parsing.candidates`).
     """
 
-    def in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-        return _NAMED.add_lists(words, lambda value: score_in_words(value, scale))
+    def find_in_words(words: str) -> Iterator[VerdictCandidate[int]]:
+        return _NAMED.find_with_lists(words, lambda value: parse_stated_score(value, scale))
 
-    found = last_candidate(
-        own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words)
+    parsed = last_candidate(
+        own_text,
+        VerdictKind(
+            "score", lambda fields: parse_whole_score(fields["score"], scale), find_in_words
+        ),
     )
-    if found is None or found.at is None:
+    if parsed is None or parsed.at is None:
         return None
-    reasoning = (decoded(own[slice(*found.at)]) or {}).get("reasoning")
-    return found.but(
-        ScoreObject(found.value, scrub(reasoning) if isinstance(reasoning, str) else None)
+    reasoning = (decode_object(own_text[slice(*parsed.at)]) or {}).get("reasoning")
+    return parsed.with_value(
+        ScoreObject(parsed.value, scrub(reasoning) if isinstance(reasoning, str) else None)
     )
 
 
-LOOKED_AT = 40_000
+LISTWISE_CHARACTERS_READ = 40_000
 """Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
-OF_AN_ENTRY = 1_000
+CHARACTERS_PER_ENTRY = 1_000
 """Of a group so large that this for each answer is more, so many are read."""
 
 _ENTRY = {
@@ -396,66 +405,68 @@ ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
 
 
 @verdict_parser
-def listwise_scores(own: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
+def listwise_scores(own_text: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
     """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
 
     Args:
-        own: the judge's own text.
+        own_text: the judge's own text.
         ids: the ids of all answers that the judge was shown.
 
     Returns:
         A score for every id; `None` also if the object may be a quotation
         (`judgegym.judges.parsing.candidates`).
     """
-    return last_candidate(own, _kind(ids))
+    return last_candidate(own_text, _listwise_kind(ids))
 
 
 def listwise_fault(text: str, ids: Sequence[str]) -> str:
     """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
-    own = own_part(text)
-    objects = last_first(own.text, most_read(len(ids)))
+    part = own_part(text)
+    objects = find_objects(part.text, reading_limit(len(ids)))
     match = next((match for match in objects if "scores" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "scores"'
     try:
         scores = _parse_fields(_STRICT.decode(match.written), ids)
-    except _DoubledName as error:
+    except _RepeatedName as error:
         return f"a JSON object has the field {error} twice"
     if isinstance(scores, str):
         return scores
-    return _NOT_THE_LAST if own.mentioned is None else _AMBIGUOUS
+    return _NOT_THE_LAST if part.mentioned is None else _AMBIGUOUS
 
 
-def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
+def _listwise_kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
     def parse_fields(fields: Mapping[str, JSON]) -> ListwiseScores | None:
         scores = _parse_fields(fields, ids)
         return None if isinstance(scores, str) else scores
 
     def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
-        return _named(tuple(ids)).add_lists(words, lambda _: None)
+        return _named_values(tuple(ids)).find_with_lists(words, lambda _: None)
 
-    return VerdictKind("scores", parse_fields, in_words, read=most_read(len(ids)), decode=_decoded)
+    return VerdictKind(
+        "scores", parse_fields, in_words, characters_read=reading_limit(len(ids)), decode=_decode
+    )
 
 
-def _decoded(written: str) -> Mapping[str, JSON] | None:
+def _decode(written: str) -> Mapping[str, JSON] | None:
     try:
         fields: Mapping[str, JSON] = _STRICT.decode(written)
-    except _DoubledName:
+    except _RepeatedName:
         return None
     return fields
 
 
 @lru_cache(maxsize=16)
-def _named(ids: tuple[str, ...]) -> NamedValues:
+def _named_values(ids: tuple[str, ...]) -> NamedValues:
     return NamedValues("|".join(("scores?", *map(re.escape, ids))), NUMBER, "scores?")
 
 
-def most_read(entries: int) -> int:
+def reading_limit(entries: int) -> int:
     """How many characters at the end of a text are read, where its object has so many entries."""
-    return max(LOOKED_AT, OF_AN_ENTRY * entries)
+    return max(LISTWISE_CHARACTERS_READ, CHARACTERS_PER_ENTRY * entries)
 
 
-class _DoubledName(ValueError):
+class _RepeatedName(ValueError):
     """An object has a name twice, and nobody knows which value is meant."""
 
 
@@ -466,18 +477,18 @@ def _parse_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseSco
         return '"scores" is not a list'
     if not all(isinstance(entry, dict) and isinstance(entry.get("id"), str) for entry in entries):
         return 'an entry of "scores" is not a JSON object with the "id" of an answer'
-    shown, given = {*ids}, Counter(cast("str", entry["id"]) for entry in entries)
+    shown, counts = {*ids}, Counter(cast("str", entry["id"]) for entry in entries)
     unscored = dict.fromkeys(entry["id"] for entry in entries if not _is_score(entry.get("score")))
     faults = (
-        ("these ids are missing: ", [name for name in ids if name not in given]),
-        ("these ids occur more than once: ", [name for name in ids if given[name] > 1]),
-        ("these are not ids of answers: ", [_quoted(name) for name in given if name not in shown]),
+        ("these ids are missing: ", [name for name in ids if name not in counts]),
+        ("these ids occur more than once: ", [name for name in ids if counts[name] > 1]),
+        ("these are not ids of answers: ", [_quote(name) for name in counts if name not in shown]),
         (
             "the scores of these ids are not numbers from 0 to 1: ",
             [name for name in ids if name in unscored],
         ),
     )
-    wrong = [what + _listed(which) for what, which in faults if which]
+    wrong = [fault + _join_names(which) for fault, which in faults if which]
     if wrong:
         return "; ".join(wrong)
     return {
@@ -498,24 +509,24 @@ def entry_text(entry: Mapping[str, JSON], name: str) -> str:
     return scrub(value).strip() if isinstance(value, str) else ""
 
 
-def _quoted(unknown: str) -> str:
+def _quote(unknown: str) -> str:
     short = unknown if len(unknown) <= _LONGEST_NAMED else f"{unknown[:_LONGEST_NAMED]}…"
     return json.dumps(scrub(short), ensure_ascii=False)
 
 
-def _listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + rest
+def _join_names(names: Sequence[str]) -> str:
+    suffix = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + suffix
 
 
-def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+def _reject_repeated_names(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, value in pairs:
         lowered = name.lower()
         if lowered in fields:
-            raise _DoubledName(_quoted(name))
+            raise _RepeatedName(_quote(name))
         fields[lowered] = value
     return fields
 
 
-_STRICT = json.JSONDecoder(strict=False, object_pairs_hook=_each_once)
+_STRICT = json.JSONDecoder(strict=False, object_pairs_hook=_reject_repeated_names)

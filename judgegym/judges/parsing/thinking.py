@@ -96,7 +96,7 @@ def split(text: str, *, opened_by_template: bool = False) -> Thinking:
         The parts; never raises.
     """
     opens, closes = text.count(OPEN), text.count(CLOSE)
-    fault = _fault(text, opens, closes, opened_by_template=opened_by_template)
+    fault = _find_fault(text, opens, closes, opened_by_template=opened_by_template)
     if fault is not None:
         return Thinking(valid=False, thinking="", answer=text.strip(), reason=fault)
     head, _, tail = text.partition(CLOSE)
@@ -108,7 +108,9 @@ def split(text: str, *, opened_by_template: bool = False) -> Thinking:
     )
 
 
-def _fault(text: str, opens: int, closes: int, *, opened_by_template: bool) -> ThinkingFault | None:
+def _find_fault(
+    text: str, opens: int, closes: int, *, opened_by_template: bool
+) -> ThinkingFault | None:
     if opens > 1:
         return "several_open_tags"
     if closes > 1:
@@ -171,8 +173,8 @@ class ThinkingMarkers:
                 [*family["begin"], *stripped["begin"]],
                 [*family["end"], *stripped["end"]],
             )
-            self._families |= {(_key(text), True): number for text in beginnings}
-            self._families |= {(_key(text), False): number for text in endings}
+            self._families |= {(_marker_key(text), True): number for text in beginnings}
+            self._families |= {(_marker_key(text), False): number for text in endings}
             begins += beginnings
             around += family.get("answer", ())
             if family.get("alone", True):
@@ -193,14 +195,14 @@ class ThinkingMarkers:
         self._before_answer = re.compile(rf"\s*(?:(?:{_join_patterns(around)})\s*)+")
         self._after_answer = re.compile(rf"(?:{_join_patterns(around)})\s*\Z")
 
-    def parts(self, text: str, *, is_judges: bool) -> ThinkingParts:
+    def split_parts(self, text: str, *, is_judges: bool) -> ThinkingParts:
         """See `split_thinking`."""
         begun = self._start.match(text)
-        marks = [*self._marks(text, begun)]
+        marks = [*self._find_marks(text, begun)]
         if not marks and begun is None:
             return ThinkingParts(0, len(text))
         quoting = (
-            _object_behind(text, [mark.until for mark in marks if not mark.begins])
+            _find_quoting_object(text, [mark.until for mark in marks if not mark.begins])
             if marks
             else None
         )
@@ -208,8 +210,8 @@ class ThinkingMarkers:
             marks = [mark for mark in marks if mark.until <= quoting]
             begun = begun if quoting else None
         if not is_judges:
-            return self._answer(text, marks, begun)
-        parts = _own_part(text, marks)
+            return self._split_completion(text, marks, begun)
+        parts = _judge_part(text, marks)
         around = self._before_answer.match(text, parts.start, parts.end) if parts.start else None
         start = parts.start if around is None else around.end()
         mentioned = next(
@@ -217,41 +219,44 @@ class ThinkingMarkers:
         )
         return parts._replace(start=start, mentioned=mentioned)
 
-    def _marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
+    def _find_marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
         """The markers of a text in their order, without quoted ones; of those at its start words, too."""
-        found = [
+        matches = [
             match
             for sign, tags in self._tags.items()
             if sign in text
             for match in tags.finditer(text)
         ]
-        started = [*found[::-1], begun] if begun is not None else found[::-1]
+        started = [*matches[::-1], begun] if begun is not None else matches[::-1]
         since = {
-            self._families.get((_key(match.group(match.lastindex or 0)), True)): match.end()
+            self._families.get((_marker_key(match.group(match.lastindex or 0)), True)): match.end()
             for match in started
         }
         for family, ends in self._later.items():
-            found += ends.finditer(text, since[family]) if family in since else ()
+            matches += ends.finditer(text, since[family]) if family in since else ()
         if begun is not None and _is_word_marker(begun[1]):
             yield _Mark(
-                begun.start(1), begun.end(1), self._families[_key(begun[1]), True], begins=True
+                begun.start(1),
+                begun.end(1),
+                self._families[_marker_key(begun[1]), True],
+                begins=True,
             )
         if any(word in text for word in self._words):
-            found += self._ending_words.finditer(text)
-        found.sort(key=re.Match.start)
-        for match in found:
+            matches += self._ending_words.finditer(text)
+        matches.sort(key=re.Match.start)
+        for match in matches:
             if not _is_quoted(text, *match.span()):
-                key = _key(match[0])
+                key = _marker_key(match[0])
                 begins = (key, False) not in self._families
                 yield _Mark(*match.span(), self._families[key, begins], begins)
 
-    def _answer(
+    def _split_completion(
         self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None
     ) -> ThinkingParts:
         """A completion, without the thinking at its start, once and again."""
         start, thoughts, number = 0, list[str](), 0
         if begun is None:
-            number = _alone(text, marks)
+            number = _find_lone_end(text, marks)
             if number == len(marks):
                 return ThinkingParts(0, len(text))
             start, thoughts, number = marks[number].until, [text[: marks[number].at]], number + 1
@@ -276,14 +281,14 @@ class ThinkingMarkers:
         return ThinkingParts(start, end, thinking, is_found=True)
 
 
-def _alone(text: str, marks: Sequence[_Mark]) -> int:
+def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
     """The number of the first marker that ends thinking which the template has begun; their count without one."""
     begun, fences, counted = set[int](), 0, 0
     for number, mark in enumerate(marks):
         fences, counted = fences + text.count(_FENCE, counted, mark.at), mark.at
         if mark.begins:
             begun.add(mark.family)
-        elif mark.family not in begun and fences % 2 == 0 and not _is_within_a_sentence(text, mark):
+        elif mark.family not in begun and fences % 2 == 0 and not _is_within_sentence(text, mark):
             return number
     return len(marks)
 
@@ -295,7 +300,7 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
     does.
     """
     family, depth, last, begun = marks[first].family, 0, None, set[int]()
-    other: int | None = None
+    foreign_end: int | None = None
     for number, mark in enumerate(marks[first:], first):
         if mark.family == family:
             depth += 1 if mark.begins else -1
@@ -304,17 +309,17 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
                 return number
         elif mark.begins:
             begun.add(mark.family)
-        elif mark.family not in begun and other is None:
-            other = number
-    return other if last is None else last
+        elif mark.family not in begun and foreign_end is None:
+            foreign_end = number
+    return foreign_end if last is None else last
 
 
-def _own_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
+def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
     """A judge's text behind its last thinking, up to thinking that a line of it begins and that never ends."""
     begun, within, start = dict[int, int](), set[int](), 0
     for mark in marks:
         if mark.begins:
-            if _begins_a_line(text, mark.at, start):
+            if _begins_line(text, mark.at, start):
                 begun.setdefault(mark.family, mark.at)
             else:
                 within.add(mark.family)
@@ -331,7 +336,7 @@ def _own_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
     return ThinkingParts(start, end, text[:start].strip(), is_found=start > 0)
 
 
-def _begins_a_line(text: str, at: int, start: int) -> bool:
+def _begins_line(text: str, at: int, start: int) -> bool:
     """Whether nothing but white space stands before this place in its line, or between it and the end of thinking."""
     begins = max(start, at - _NEAR)
     _, line_break, line = text[begins:at].rpartition("\n")
@@ -347,13 +352,13 @@ def _is_quoted(text: str, at: int, until: int) -> bool:
     return line.count("`") % 2 == 1 and "`" in after.partition("\n")[0].replace(_FENCE, "")
 
 
-def _is_within_a_sentence(text: str, mark: _Mark) -> bool:
+def _is_within_sentence(text: str, mark: _Mark) -> bool:
     """Whether a sentence goes on behind a marker that it only mentions."""
     before = text[max(0, mark.at - _NEAR) : mark.at].rstrip(" \t")
     return before[-1:].isalnum() and _GOES_ON.match(text, mark.until) is not None
 
 
-def _object_behind(text: str, ends: Sequence[int]) -> int | None:
+def _find_quoting_object(text: str, ends: Sequence[int]) -> int | None:
     """Where an object begins that is all of the text behind some thinking, and quotes markers; `None` without one."""
     body = strip_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
     if not body.endswith("}"):
@@ -374,7 +379,7 @@ def _object_behind(text: str, ends: Sequence[int]) -> int | None:
     return None
 
 
-def _key(marker: str) -> str:
+def _marker_key(marker: str) -> str:
     return marker if _is_word_marker(marker) else marker.lower()
 
 
@@ -395,22 +400,23 @@ def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
     for sign, group in groupby(ordered, key=lambda marker: marker[0]):
         rests = [marker[1:] for marker in group]
         if not _is_word_marker(sign):
-            patterns.append(re.escape(sign) + _in_any_case({*rests}))
+            patterns.append(re.escape(sign) + _case_insensitive_pattern({*rests}))
             continue
         escaped = [
-            re.escape(rest) + (_GLUED if glued and rest[-1].isalpha() else "") for rest in rests
+            re.escape(remainder) + (_GLUED if glued and remainder[-1].isalpha() else "")
+            for remainder in rests
         ]
         patterns.append(f"{re.escape(sign)}(?:{'|'.join(escaped)})")
     return "|".join(patterns) or "(?!)"
 
 
-def _in_any_case(rests: AbstractSet[str]) -> str:
+def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
     """The pattern of any of some texts, the longest first: sign by sign, so that most places fail at the first."""
-    lowered = {rest[:1].lower() + rest[1:] if rest[:1].isascii() else rest for rest in rests}
+    lowered = {tail[:1].lower() + tail[1:] if tail[:1].isascii() else tail for tail in rests}
     patterns = [
         (f"[{sign}{sign.upper()}]" if sign in ascii_lowercase else re.escape(sign))
-        + _in_any_case({rest[1:] for rest in group})
-        for sign, group in groupby(sorted(lowered - {""}), key=lambda rest: rest[0])
+        + _case_insensitive_pattern({member[1:] for member in group})
+        for sign, group in groupby(sorted(lowered - {""}), key=lambda text: text[0])
     ]
     if not patterns:
         return ""
@@ -418,7 +424,7 @@ def _in_any_case(rests: AbstractSet[str]) -> str:
 
 
 @lru_cache(maxsize=16)
-def markers_with(added: AddedMarkers = ()) -> ThinkingMarkers:
+def load_markers(added: AddedMarkers = ()) -> ThinkingMarkers:
     """The built-in markers and others."""
     return ThinkingMarkers(added)
 
@@ -437,7 +443,7 @@ def split_thinking(
         added: markers beside the built-in ones.
         is_judges: it is a judge's, in which no thinking at all may hold a verdict.
     """
-    return markers_with(added).parts(text, is_judges=is_judges)
+    return load_markers(added).split_parts(text, is_judges=is_judges)
 
 
 class OwnPart(NamedTuple):
@@ -463,9 +469,11 @@ class OwnPart(NamedTuple):
 def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
     """The part of a judge's text that may hold a verdict: what follows its thinking."""
     parts = split_thinking(text, added, is_judges=True)
-    own = strip_trailing_tokens(text[parts.start : parts.end])
+    own_text = strip_trailing_tokens(text[parts.start : parts.end])
     return OwnPart(
-        own, own if parts.end == len(text) else strip_trailing_tokens(text[parts.start :]), parts
+        own_text,
+        own_text if parts.end == len(text) else strip_trailing_tokens(text[parts.start :]),
+        parts,
     )
 
 

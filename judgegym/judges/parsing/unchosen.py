@@ -198,7 +198,7 @@ def is_unchosen(
         headings: of the judge's prompt, beside the usual ones.
     """
     start, end = last.at
-    before = _sentence(words, start)
+    before = _sentence_before(words, start)
     if (
         _NEGATED.search(before)
         or _DENIED.match(words, end)
@@ -206,26 +206,26 @@ def is_unchosen(
         or _is_example(words, start)
     ):
         return True
-    earlier = _outermost(each for each in earlier if each.at[1] <= start)
-    others = [each for each in earlier if each.differs]
+    earlier = _outermost(mention for mention in earlier if mention.at[1] <= start)
+    others = [differing for differing in earlier if differing.differs]
     return bool(others) and (
         _is_joined(words, last, earlier)
         or _is_alternative(before, start, others)
         or _is_listed(words, last, earlier)
-        or _runs_on(words, start, others, headings)
+        or _has_invented_task(words, start, others, headings)
     )
 
 
 def _outermost(mentions: Iterable[Mention]) -> list[Mention]:
     """Those that are no part of one before them."""
     outermost: list[Mention] = []
-    for each in mentions:
-        if not outermost or each.at[0] >= outermost[-1].at[1]:
-            outermost.append(each)
+    for mention in mentions:
+        if not outermost or mention.at[0] >= outermost[-1].at[1]:
+            outermost.append(mention)
     return outermost
 
 
-def _sentence(words: str, start: int) -> str:
+def _sentence_before(words: str, start: int) -> str:
     """What stands before a place in its sentence."""
     return _SENTENCE_END.split(words[max(0, start - _LONGEST_SENTENCE) : start])[-1]
 
@@ -241,19 +241,19 @@ def _is_example(words: str, start: int) -> bool:
 def _is_joined(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
     """Whether the verdict is joined to another one, perhaps through repetitions of itself."""
     following = last
-    for each in reversed(earlier):
-        gap = words[each.at[1] : following.at[0]]
-        is_joined = len(gap) <= _LONGEST_GAP and _is_join(gap, is_label=each.is_label)
-        if is_joined and each.differs:
+    for mention in reversed(earlier):
+        gap = words[mention.at[1] : following.at[0]]
+        is_joined = len(gap) <= _LONGEST_GAP and _joins_verdicts(gap, is_label=mention.is_label)
+        if is_joined and mention.differs:
             return True
         if is_joined:
-            following = each
-        elif each.is_label:
+            following = mention
+        elif mention.is_label:
             return False
     return False
 
 
-def _is_join(gap: str, *, is_label: bool) -> bool:
+def _joins_verdicts(gap: str, *, is_label: bool) -> bool:
     plain = _ASIDE.sub("", gap)
     if _JOINED.fullmatch(plain):
         return True
@@ -268,7 +268,7 @@ def _is_join(gap: str, *, is_label: bool) -> bool:
 def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
     """Whether the sentence names another one first, and this one behind "or", or in "between … and"."""
     offset = start - len(before)
-    first = next((each.at[0] - offset for each in others if each.at[0] >= offset), None)
+    first = next((mention.at[0] - offset for mention in others if mention.at[0] >= offset), None)
     if first is None:
         compared = False
     elif _HEDGED.search(before) or (_AND_BEFORE.search(before) and _BOTH.search(before, 0, first)):
@@ -281,48 +281,52 @@ def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
 def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
     """Whether the verdict is the last one of a list of options, one in each line."""
     run = [last]
-    for each in reversed(earlier):
-        if not each.is_verdict:
+    for mention in reversed(earlier):
+        if not mention.is_verdict:
             continue
-        if not _are_items(words, each, run[-1]) or _SUMMED_UP.search(_line(words, last)[1]):
+        if not _are_items(words, mention, run[-1]) or _SUMMED_UP.search(
+            _split_line(words, last)[1]
+        ):
             break
-        run.append(each)
-    if len(run) < 2 or not any(each.differs for each in run):
+        run.append(mention)
+    if len(run) < 2 or not any(item.differs for item in run):
         return False
     if _line_has_shape(words, last) and not _is_marked(words, last):
         return True
-    ranks = [each.rank for each in run]
+    ranks = [listed.rank for listed in run]
     if len({*ranks}) < _FEWEST_OPTIONS or None in ranks:
         return False
     steps = {(later or 0) - (former or 0) for former, later in pairwise(ranks)}
     return _is_marked(words, last) or steps in ({1}, {-1})
 
 
-def _are_items(words: str, one: Mention, other: Mention) -> bool:
+def _are_items(words: str, first: Mention, second: Mention) -> bool:
     """Whether two verdicts stand in lines of the same list, and the later one is not announced as the choice."""
-    gap = words[one.at[1] : other.at[0]]
+    gap = words[first.at[1] : second.at[0]]
     if "\n" not in gap or len(gap) > _LONGEST_GAP or _SUMMED_UP.search(gap):
         return False
-    if _is_marked(words, one) and _is_marked(words, other):
+    if _is_marked(words, first) and _is_marked(words, second):
         return gap.strip().count("\n\n") <= 1
-    (head, tail), (last_head, last_tail) = _line(words, one), _line(words, other)
+    (head, tail), (last_head, last_tail) = _split_line(words, first), _split_line(words, second)
     is_glossary = (
         not head.strip()
         and not last_head.strip()
         and bool(_GLOSS.match(tail) and _GLOSS.match(last_tail))
     )
-    return gap.count("\n") == 1 and (is_glossary or _shape(words, one) == _shape(words, other))
+    return gap.count("\n") == 1 and (
+        is_glossary or _line_shape(words, first) == _line_shape(words, second)
+    )
 
 
 def _is_marked(words: str, mention: Mention) -> bool:
-    return _ITEM.match(_line(words, mention)[0]) is not None
+    return _ITEM.match(_split_line(words, mention)[0]) is not None
 
 
 def _line_has_shape(words: str, mention: Mention) -> bool:
-    return any(_shape(words, mention))
+    return any(_line_shape(words, mention))
 
 
-def _line(words: str, mention: Mention) -> tuple[str, str]:
+def _split_line(words: str, mention: Mention) -> tuple[str, str]:
     start, end = mention.at
     line_start = max(words.rfind("\n", 0, start) + 1, start - _LONGEST_GAP)
     line_end = words.find("\n", end)
@@ -331,16 +335,18 @@ def _line(words: str, mention: Mention) -> tuple[str, str]:
     ]
 
 
-def _shape(words: str, mention: Mention) -> tuple[str, ...]:
+def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:
     """The words around a verdict in its line, without numbers and letters that tell options apart."""
-    return tuple(" ".join(_SHAPE.sub(" ", part).lower().split()) for part in _line(words, mention))
+    return tuple(
+        " ".join(_SHAPE.sub(" ", part).lower().split()) for part in _split_line(words, mention)
+    )
 
 
-def _runs_on(
+def _has_invented_task(
     words: str, start: int, others: Sequence[Mention], headings: re.Pattern[str] | None
 ) -> bool:
     """Whether a next task begins between another verdict of the full form and this one."""
-    first = next((each.at[1] for each in others if each.is_verdict), None)
+    first = next((mention.at[1] for mention in others if mention.is_verdict), None)
     boundaries = filter(None, (_BOUNDARY, headings))
     return first is not None and any(
         boundary.search(words, first, start) is not None for boundary in boundaries

@@ -49,11 +49,11 @@ class ParsedVerdict(Generic[T]):
     value: T
     at: Place | None = None
 
-    def but(self, value: OtherT) -> ParsedVerdict[OtherT]:
+    def with_value(self, value: OtherT) -> ParsedVerdict[OtherT]:
         """Another value that was read in the same place."""
         return ParsedVerdict(value, self.at)
 
-    def behind(self, offset: int) -> ParsedVerdict[T]:
+    def shifted(self, offset: int) -> ParsedVerdict[T]:
         """The same in a text that has so many more characters before it."""
         if self.at is None:
             return self
@@ -74,8 +74,8 @@ class VerdictParser(Generic[P, T]):
 
     def __call__(self, text: str, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """The verdict of a text; `None` if there is none."""
-        found = self.find(text, *args, **kwargs)
-        return None if found is None else found.value
+        parsed = self.find(text, *args, **kwargs)
+        return None if parsed is None else parsed.value
 
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
         """The verdict of a text with its place in it; `None` if there is none.
@@ -85,23 +85,23 @@ class VerdictParser(Generic[P, T]):
         either, and another one with the text after
         it, they are ambiguous: there is no verdict.
         """
-        own = own_part(text)
-        found = self._read(own.text, *args, **kwargs)
-        if found is None:
+        part = own_part(text)
+        parsed = self._read(part.text, *args, **kwargs)
+        if parsed is None:
             return None
-        if own.until_the_end is not own.text:
-            later = self._read(own.until_the_end, *args, **kwargs)
-            if later is None or later.value != found.value:
+        if part.until_the_end is not part.text:
+            later = self._read(part.until_the_end, *args, **kwargs)
+            if later is None or later.value != parsed.value:
                 return None
-        if own.mentioned is not None:
-            before = self._read(strip_trailing_tokens(own.text[: own.mentioned]), *args, **kwargs)
-            if before is not None and before.value != found.value:
+        if part.mentioned is not None:
+            before = self._read(strip_trailing_tokens(part.text[: part.mentioned]), *args, **kwargs)
+            if before is not None and before.value != parsed.value:
                 return None
-        return found.behind(own.parts.start) if own.parts.start else found
+        return parsed.shifted(part.parts.start) if part.parts.start else parsed
 
-    def given(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
         """The parser with these arguments, which takes the text alone."""
-        return VerdictParser(lambda own: self._read(own, *args, **kwargs))
+        return VerdictParser(lambda own_text: self._read(own_text, *args, **kwargs))
 
 
 verdict_parser = VerdictParser
@@ -172,7 +172,9 @@ def number(shown: str) -> VerdictField:
 
 def entries(fields: Mapping[str, VerdictField]) -> VerdictField:
     """A field with a list of objects."""
-    return VerdictField({"type": "array", "items": _schema(fields)}, f"[{_shown(fields)}, …]")
+    return VerdictField(
+        {"type": "array", "items": _object_schema(fields)}, f"[{_describe_fields(fields)}, …]"
+    )
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ class VerdictForm:
     @property
     def schema(self) -> Mapping[str, JSON]:
         """The JSON schema of the object."""
-        return _schema(self.fields)
+        return _object_schema(self.fields)
 
     @property
     def response_format(self) -> Mapping[str, JSON]:
@@ -207,30 +209,30 @@ class VerdictForm:
     @property
     def instructions(self) -> str:
         """The form in words, for the prompt."""
-        return BEGINNING + _shown(self.fields)
+        return BEGINNING + _describe_fields(self.fields)
 
     def critique_form(self) -> VerdictForm:
         """The form in which the judge critiques its earlier evaluation, then gives the revised verdict."""
-        said = "what was right and what was wrong in your previous evaluation"
-        return VerdictForm(f"revised_{self.name}", {CRITIQUE: text_field(said), **self.fields})
+        question = "what was right and what was wrong in your previous evaluation"
+        return VerdictForm(f"revised_{self.name}", {CRITIQUE: text_field(question), **self.fields})
 
-    def asked_in(self, messages: Sequence[Message]) -> list[Message]:
+    def add_instructions(self, messages: Sequence[Message]) -> list[Message]:
         """The conversation with the form in words at the end of its last message, which is the user's."""
         *before, last = messages
         return [*before, {**last, "content": f"{last['content']}\n\n{self.instructions}"}]
 
-    def written(self, values: Mapping[str, JSON]) -> str:
+    def dump(self, values: Mapping[str, JSON]) -> str:
         """An object of these values in the order of the form."""
         return wire.dumps({name: values[name] for name in self.fields}).decode()
 
 
 def strip_form(content: str) -> str:
     """A message without the form at its end, if it has one."""
-    before, found, _ = content.rpartition(f"\n\n{BEGINNING}")
-    return before if found else content
+    before, marker, _ = content.rpartition(f"\n\n{BEGINNING}")
+    return before if marker else content
 
 
-def _schema(fields: Mapping[str, VerdictField]) -> Mapping[str, JSON]:
+def _object_schema(fields: Mapping[str, VerdictField]) -> Mapping[str, JSON]:
     return {
         "type": "object",
         "properties": {name: field.schema for name, field in fields.items()},
@@ -239,5 +241,5 @@ def _schema(fields: Mapping[str, VerdictField]) -> Mapping[str, JSON]:
     }
 
 
-def _shown(fields: Mapping[str, VerdictField]) -> str:
+def _describe_fields(fields: Mapping[str, VerdictField]) -> str:
     return f"{{{', '.join(f'{wire.dumps(name).decode()}: {field.shown}' for name, field in fields.items())}}}"

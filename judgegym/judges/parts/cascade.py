@@ -34,12 +34,12 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
-    response_judgment,
-    shared_judgment,
+    make_response_judgment,
+    share_judgment,
 )
 from judgegym.judges.parts.part import (
     Members,
@@ -49,10 +49,10 @@ from judgegym.judges.parts.part import (
     PartsJudge,
     parse_members,
 )
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 
-DIGITS = 9
+CONFIDENCE_DIGITS = 9
 """Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
 CONFIDENCE, ESCALATED = "cascade.confidence", "cascade.escalated"
 """Components of a cascade's score: how sure the cheap judge is, and whether (0 or 1) the strong one decides."""
@@ -89,7 +89,7 @@ class CascadeSettings(JudgeSettings):
         return self
 
 
-def is_kept(settings: CascadeSettings, confidence: float, number: float) -> bool:
+def cheap_judge_decides(settings: CascadeSettings, confidence: float, number: float) -> bool:
     """Return whether the cheap judge decides a row of which it is so sure.
 
     Args:
@@ -97,20 +97,23 @@ def is_kept(settings: CascadeSettings, confidence: float, number: float) -> bool
         confidence: from 0 to 1; below 0 for a judge without a score, which never decides.
         number: the row's, from 0 to 1 (`row_number`); it decides at the threshold itself.
     """
-    confidence, threshold = round(confidence, DIGITS), round(settings.cascade_threshold, DIGITS)
+    confidence, threshold = (
+        round(confidence, CONFIDENCE_DIGITS),
+        round(settings.cascade_threshold, CONFIDENCE_DIGITS),
+    )
     return number < settings.cascade_share if confidence == threshold else confidence > threshold
 
 
 def row_number(seed: int, task: JudgeTask, purpose: str) -> float:
     """Return a number from 0 to 1 for all responses to a row, by seed, row and purpose."""
     row = repr((task.prompt, task.reference, task.rubric, task.baseline, task.context))
-    return derive(seed, row, purpose) / 2**64
+    return derive_seed(seed, row, purpose) / 2**64
 
 
 class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
     """Judges a response by the cheap judge, or by the strong one."""
 
-    word = "judge"
+    part_label = "judge"
 
     def __init__(
         self, settings: CascadeSettings, client: ChatClient, parts: Sequence[Part[PartOptions]]
@@ -127,20 +130,24 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         """Several responses are judged together, so that they have one judge."""
         return len(task.responses) > 1
 
-    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+    async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
         """Ask the cheap judge, and the strong one if that is not sure, or if the row is shown to both."""
-        found = await self.ask([self.cheap], case)
-        first, settings = found[self.cheap.name], self.settings
-        confidence = round(first.confidences.get(settings.cascade_confidence, 0.0), DIGITS)
-        number = row_number(settings.seed, case, "cascade")
-        is_escalated = first.score is None or not is_kept(settings, confidence, number)
-        if is_escalated or row_number(settings.seed, case, "recheck") < settings.cascade_recheck:
-            found |= await self.ask([self.strong], case)
+        judgments = await self.ask([self.cheap], task)
+        cheap_judgment, settings = judgments[self.cheap.name], self.settings
+        confidence = round(
+            cheap_judgment.confidences.get(settings.cascade_confidence, 0.0), CONFIDENCE_DIGITS
+        )
+        number = row_number(settings.seed, task, "cascade")
+        is_escalated = cheap_judgment.score is None or not cheap_judge_decides(
+            settings, confidence, number
+        )
+        if is_escalated or row_number(settings.seed, task, "recheck") < settings.cascade_recheck:
+            judgments |= await self.ask([self.strong], task)
         deciding = self.strong if is_escalated else self.cheap
-        value = self.unit_scores(found)[deciding.name]
+        value = self.unit_scores(judgments)[deciding.name]
         numbers = {CONFIDENCE: confidence, ESCALATED: float(is_escalated)}
-        return self.whole(
-            found,
+        return self.make_judgment(
+            judgments,
             value,
             contributions={} if value is None else {deciding.name: value},
             settled_by=deciding.name,
@@ -151,21 +158,21 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The scores of the responses, all by one judge; equal responses are judged once."""
         firsts = sorted({*task.firsts})
-        tasks = [task.only((place,)) for place in firsts]
-        judged = await all_results(map(self.judge, tasks))
-        levelled = await self.level(tasks, judged)
+        tasks = [task.select_responses((index,)) for index in firsts]
+        judgments = await gather_results(map(self.judge, tasks))
+        levelled = await self.escalate_group(tasks, judgments)
         scores = [
-            response_judgment(judgment, judgment.score, judgment.components)
+            make_response_judgment(judgment, judgment.score, judgment.components)
             for judgment in levelled
         ]
         results = dict(zip(firsts, scores, strict=True))
-        shared = {place: shared_judgment(score) for place, score in results.items()}
+        shared = {index: share_judgment(score) for index, score in results.items()}
         return [
-            (results if first == place else shared)[first]
-            for place, first in enumerate(task.firsts)
+            (results if first == index else shared)[first]
+            for index, first in enumerate(task.firsts)
         ]
 
-    async def level(
+    async def escalate_group(
         self, tasks: Sequence[JudgeTask], judgments: Sequence[Judgment[Any]]
     ) -> list[Judgment[Any]]:
         """Let the strong judge decide all responses of a group if it decides one.
@@ -179,29 +186,32 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         """
         decided = [judgment.components.get(ESCALATED) != 0.0 for judgment in judgments]
         if not any(
-            each.components.get(ESCALATED) == 1.0 or each.status.is_failure for each in judgments
+            judgment.components.get(ESCALATED) == 1.0 or judgment.status.is_failure
+            for judgment in judgments
         ):
             return list(judgments)
-        escalated = await all_results(
+        escalated = await gather_results(
             self._escalate(task, judgment)
             for task, judgment, is_decided in zip(tasks, judgments, decided, strict=True)
             if not is_decided
         )
-        others = iter(escalated)
+        escalated_judgments = iter(escalated)
         pairs = zip(judgments, decided, strict=True)
-        return [judgment if is_decided else next(others) for judgment, is_decided in pairs]
+        return [
+            judgment if is_decided else next(escalated_judgments) for judgment, is_decided in pairs
+        ]
 
     async def _escalate(self, task: JudgeTask, judgment: Judgment[Any]) -> Judgment[Any]:
         """The judgment by the strong judge of a response that the cheap one has decided."""
         name, numbers = self.strong.name, {**judgment.components, ESCALATED: 1.0}
         if name in judgment.components:  # the row was shown to both
             return replace(judgment, score=judgment.components[name], components=numbers)
-        asked = await self.ask([self.strong], task)
-        whole = self.whole(asked, self.unit_scores(asked)[name])
+        judgments = await self.ask([self.strong], task)
+        whole = self.make_judgment(judgments, self.unit_scores(judgments)[name])
         calls = (*judgment.calls, *whole.calls)
         if whole.score is None:
             return replace(whole, calls=calls, components={})
-        label, said = (
+        label, explanation = (
             f"{judgment.label} {whole.label}",
             f"{judgment.explanation}\n\n{whole.explanation}",
         )
@@ -210,7 +220,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
             judgment,
             score=whole.score,
             label=label,
-            explanation=said,
+            explanation=explanation,
             calls=calls,
             components=components,
         )

@@ -33,7 +33,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.seeding import current_group, derive
+from judgegym.judges.core.seeding import current_group, derive_seed
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import (
     Part,
@@ -44,19 +44,19 @@ from judgegym.judges.parts.part import (
     name_judge,
     read_text,
 )
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 
 Combination = Literal["weighted_sum", "product", "min", "first_that_says", "alternate"]
 PartRole = Literal["term", "gate", "penalty"]
 
 
-def _is_number(value: object) -> object:
+def _check_number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"expected a number, found {value!r}")
     return value
 
 
-_Number = Annotated[float, BeforeValidator(_is_number), Field(allow_inf_nan=False)]
+_Number = Annotated[float, BeforeValidator(_check_number), Field(allow_inf_nan=False)]
 _Positive = Annotated[_Number, Field(gt=0)]
 _Weight = Annotated[_Number, Field(ge=0)]
 
@@ -108,12 +108,12 @@ def parse_parts(value: object) -> object:
     Raises:
         ValueError: a weight is no number, a kind is named twice, or the text is not JSON.
     """
-    words = read_text(value)
-    if not isinstance(words, list):
-        return words
+    parsed = read_text(value)
+    if not isinstance(parsed, list):
+        return parsed
     parts: dict[str, dict[str, JsonValue]] = {}
-    for word in map(str, words):
-        kind, has_weight, weight = word.partition("=")
+    for entry in map(str, parsed):
+        kind, has_weight, weight = entry.partition("=")
         name = str(name_judge(kind))
         if name in parts:
             raise ValueError(
@@ -126,7 +126,7 @@ def parse_parts(value: object) -> object:
                 parts[name]["weight"] = float(weight)
             except ValueError:
                 raise ValueError(
-                    f"{word!r}: expected a number as weight, such as {kind}=0.5"
+                    f"{entry!r}: expected a number as weight, such as {kind}=0.5"
                 ) from None
     return parts
 
@@ -143,11 +143,11 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
         )
     terms = {name: options for name, options in parts.items() if options.role == "term"}
     if not any(options.weight for options in terms.values()):
-        found = "their weights are all 0" if terms else "all parts are gates or penalties"
-        raise ValueError(f"reward: expected a part that counts, but {found}")
-    weighed = [name for name, options in terms.items() if options.weight not in (0.0, 1.0)]
-    if combine != "weighted_sum" and weighed:
-        raise ValueError(f"reward.{weighed[0]}.weight: nothing reads it with combine={combine}")
+        problem = "their weights are all 0" if terms else "all parts are gates or penalties"
+        raise ValueError(f"reward: expected a part that counts, but {problem}")
+    weighted = [name for name, options in terms.items() if options.weight not in (0.0, 1.0)]
+    if combine != "weighted_sum" and weighted:
+        raise ValueError(f"reward.{weighted[0]}.weight: nothing reads it with combine={combine}")
 
 
 Parts = Annotated[
@@ -181,64 +181,72 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         """Term, gate or penalty."""
         return part.options.role
 
-    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+    async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
         """Ask the gates, then the other parts, and combine them; without a score if a part that counts has none."""
-        found = await self.ask([part for part in self.parts if part.options.role == "gate"], case)
-        if self._closed_gate(found) is None and not self._failures(found):
-            found |= await self._ask_terms(case)
-        return self._combined(found)
+        judgments = await self.ask(
+            [part for part in self.parts if part.options.role == "gate"], task
+        )
+        if self._find_closed_gate(judgments) is None and not self._find_failures(judgments):
+            judgments |= await self._ask_terms(task)
+        return self._combine(judgments)
 
     async def _ask_terms(self, task: JudgeTask) -> dict[str, Judgment[Any]]:
         """Ask all terms and penalties at once; of `first_that_says` one after the other, of `alternate` one."""
         terms = [part for part in self.parts if part.options.role == "term"]
-        others = [part for part in self.parts if part.options.role == "penalty"]
+        penalties = [part for part in self.parts if part.options.role == "penalty"]
         if self.settings.combine == "alternate":
-            chosen = self._chosen([part for part in terms if part.options.weight], task)
+            chosen = self._choose_term([part for part in terms if part.options.weight], task)
             terms = [part for part in terms if part is chosen or not part.options.weight]
         if self.settings.combine != "first_that_says":
-            return await self.ask([*terms, *others], task)
-        first, rest = await all_results((self._ask_in_order(terms, task), self.ask(others, task)))
-        return first | rest
+            return await self.ask([*terms, *penalties], task)
+        term_judgments, penalty_judgments = await gather_results(
+            (self._ask_in_order(terms, task), self.ask(penalties, task))
+        )
+        return term_judgments | penalty_judgments
 
-    def _chosen(self, terms: Sequence[Part[TermOptions]], task: JudgeTask) -> Part[TermOptions]:
+    def _choose_term(
+        self, terms: Sequence[Part[TermOptions]], task: JudgeTask
+    ) -> Part[TermOptions]:
         """Return the term that judges a row in this group."""
         row = repr((task.prompt, task.reference, task.rubric, task.context, current_group()))
-        return terms[derive(self.settings.seed, row, "alternate") % len(terms)]
+        return terms[derive_seed(self.settings.seed, row, "alternate") % len(terms)]
 
     async def _ask_in_order(
         self, terms: Sequence[Part[TermOptions]], task: JudgeTask
     ) -> dict[str, Judgment[Any]]:
         """Ask until a part that counts has a score, or a part has failed and is not left out."""
-        found: dict[str, Judgment[Any]] = {}
+        judgments: dict[str, Judgment[Any]] = {}
         for part in terms:
-            found |= await self.ask([part], task)
-            judgment = found[part.name]
-            leaves_it = self._abstains(part, judgment) or part.options.on_failure == "leave_out"
-            if part.options.weight if judgment.score is not None else not leaves_it:
+            judgments |= await self.ask([part], task)
+            judgment = judgments[part.name]
+            is_left_out = self._abstains(part, judgment) or part.options.on_failure == "leave_out"
+            if part.options.weight if judgment.score is not None else not is_left_out:
                 break
-        return found
+        return judgments
 
-    def _closed_gate(self, found: Mapping[str, Judgment[Any]]) -> Part[TermOptions] | None:
+    def _find_closed_gate(self, judgments: Mapping[str, Judgment[Any]]) -> Part[TermOptions] | None:
         """The first gate whose score is below its threshold; `None` if one before it has failed."""
         for part in self.parts:
-            if part.options.gate is None or part.name not in found:
+            if part.options.gate is None or part.name not in judgments:
                 continue
-            score = self.unit_scores(found)[part.name]
+            score = self.unit_scores(judgments)[part.name]
             if score is None and part.options.on_failure == "fail":
                 return None
             if score is not None and score < part.options.gate:
                 return part
         return None
 
-    def _failures(self, found: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
+    def _find_failures(self, judgments: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
         """The parts that were asked, have no score, and may not be left out."""
         failed = [
-            part for part in self.parts if part.name in found and found[part.name].score is None
+            part
+            for part in self.parts
+            if part.name in judgments and judgments[part.name].score is None
         ]
         return [
             part
             for part in failed
-            if part.options.on_failure == "fail" and not self._abstains(part, found[part.name])
+            if part.options.on_failure == "fail" and not self._abstains(part, judgments[part.name])
         ]
 
     def _abstains(self, part: Part[TermOptions], judgment: Judgment[Any]) -> bool:
@@ -248,26 +256,28 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         )
         return is_asked_in_order and part.may_abstain and judgment.status is Status.UNPARSABLE
 
-    def _combined(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
+    def _combine(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
         """The judgment of the reward from those of the parts that were asked."""
-        gate, failed = self._closed_gate(found), self._failures(found)
-        asked = [part for part in self.parts if part.name in found]
+        gate, failed = self._find_closed_gate(judgments), self._find_failures(judgments)
+        asked_parts = [part for part in self.parts if part.name in judgments]
         value, contributions, settled_by = None, dict[str, float](), None
         if gate is not None:
             value, settled_by = gate.options.otherwise, gate.name
             contributions[gate.name] = value
         elif not failed:
-            value, contributions, settled_by = self._value(self.unit_scores(found))
-        return self.whole(
-            found,
+            value, contributions, settled_by = self._compute_value(self.unit_scores(judgments))
+        return self.make_judgment(
+            judgments,
             value,
             contributions=contributions,
             settled_by=settled_by,
-            abstained=[part.name for part in asked if self._abstains(part, found[part.name])],
+            abstained=[
+                part.name for part in asked_parts if self._abstains(part, judgments[part.name])
+            ],
             fatal=[part.name for part in failed],
         )
 
-    def _value(
+    def _compute_value(
         self, scores: Mapping[str, float | None]
     ) -> tuple[float | None, dict[str, float], str | None]:
         """The reward from the parts' scores, what each part adds to it, and the part that settled it.
@@ -306,5 +316,5 @@ JUDGE = JudgeDefinition(
     CompositeJudgeSettings,
     "several parts, each a judge or a rule (--reward)",
     CompositeJudge,
-    parts=PartsDefinition("reward", "parts", TermOptions, parse_parts, usual=None),
+    parts=PartsDefinition("reward", "parts", TermOptions, parse_parts, default_kind=None),
 )

@@ -48,7 +48,7 @@ from judgegym.judges.parts.part import (
     read_text,
 )
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointOutage, let_go
+from judgegym.llm.errors import EndpointOutage, drop_traceback
 from judgegym.statistics.agreement import side
 
 logger = logging.getLogger(__name__)
@@ -57,19 +57,19 @@ JuryRule = Literal["mean", "median", "trimmed_mean", "majority", "unanimous"]
 JuryScale = Literal["own", "standardised", "rank"]
 
 
-def _from_text(value: object) -> object:
+def _parse_mapping(value: object) -> object:
     """An object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
 
     Raises:
         ValueError: the text is none of these.
     """
-    words = read_text(value)
-    if not isinstance(words, list):
-        return words
-    lacking = [word for word in words if "=" not in str(word)]
-    if lacking:
-        raise ValueError(f"{lacking[0]!r}: expected NAME=NUMBER, JSON, or @FILE")
-    return dict(word.rsplit("=", 1) for word in words)
+    parsed = read_text(value)
+    if not isinstance(parsed, list):
+        return parsed
+    invalid = [word for word in parsed if "=" not in str(word)]
+    if invalid:
+        raise ValueError(f"{invalid[0]!r}: expected NAME=NUMBER, JSON, or @FILE")
+    return dict(word.rsplit("=", 1) for word in parsed)
 
 
 _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -89,7 +89,9 @@ class JurySettings(JudgeSettings):
     majority: the score of the most members; unanimous: the mean, and no score unless all are on one
         side of 0.5, of
     which a tie is neither."""
-    jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_from_text)] = setting({})
+    jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_parse_mapping)] = (
+        setting({})
+    )
     """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and does not count. If
     unset, all members weigh the same. judgegym replay --labels learns weights."""
     jury_quorum: int | None = setting(None, ge=1)
@@ -99,7 +101,7 @@ class JurySettings(JudgeSettings):
     deviations on the rows of jury_sample. rank: the share of the sample's scores that are lower,
         and half of the equal
     ones."""
-    jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_from_text)] = (
+    jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_parse_mapping)] = (
         setting({})
     )
     """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym replay writes them."""
@@ -114,7 +116,7 @@ class JurySettings(JudgeSettings):
         """Whether the members judge."""
         return bool(self.judges)
 
-    def counting(self, names: Iterable[str]) -> list[str]:
+    def select_counting(self, names: Iterable[str]) -> list[str]:
         """Return those of the members that count."""
         return [
             name
@@ -124,7 +126,7 @@ class JurySettings(JudgeSettings):
 
     def quorum(self, names: Iterable[str]) -> int:
         """Return how many members that count must have a score."""
-        return self.jury_quorum or len(self.counting(names)) // 2 + 1
+        return self.jury_quorum or len(self.select_counting(names)) // 2 + 1
 
     @model_validator(mode="after")
     def _is_a_jury(self) -> Self:
@@ -147,7 +149,7 @@ class JurySettings(JudgeSettings):
                 f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but "
                 f"{', '.join(names)}"
             )
-        count = len(self.counting(names))
+        count = len(self.select_counting(names))
         if not count:
             raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
         if weights and self.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
@@ -159,14 +161,14 @@ class JurySettings(JudgeSettings):
                 f"jury_quorum: {self.jury_quorum} of {count} members that count can never be "
                 "reached"
             )
-        lacking = [name for name in names if len(self.jury_sample.get(name, ())) < 2]
+        without_scores = [name for name in names if len(self.jury_sample.get(name, ())) < 2]
         if self.jury_scale == "own" and self.jury_sample:
             raise ValueError(
                 "jury_sample: nothing reads it with jury_scale=own; standardised and rank do"
             )
-        if self.jury_scale != "own" and lacking:
+        if self.jury_scale != "own" and without_scores:
             raise ValueError(
-                f"jury_sample: jury_scale={self.jury_scale} needs scores of {', '.join(lacking)}"
+                f"jury_sample: jury_scale={self.jury_scale} needs scores of {', '.join(without_scores)}"
             )
         flat = [name for name, scores in self.jury_sample.items() if pstdev(scores) == 0.0]
         if flat and self.jury_scale == "standardised":
@@ -176,7 +178,7 @@ class JurySettings(JudgeSettings):
             )
 
 
-def jury_score(
+def compute_jury_score(
     scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]
 ) -> float | None:
     """Return one score of those of the members that have one.
@@ -202,8 +204,10 @@ def jury_score(
         by_score: dict[float, float] = {}
         for score, weight in counted:
             by_score[round(score, 9)] = by_score.get(round(score, 9), 0.0) + weight
-        most = max(by_score.values())
-        return fmean(score for score, weight in by_score.items() if math.isclose(weight, most))
+        highest_weight = max(by_score.values())
+        return fmean(
+            score for score, weight in by_score.items() if math.isclose(weight, highest_weight)
+        )
     if rule == "trimmed_mean" and len(counted) > 2:
         cut = max(1, len(counted) // 5)
         counted = counted[cut:-cut]
@@ -216,10 +220,10 @@ def jury_score(
 def _median(counted: Sequence[tuple[float, float]], total: float) -> float:
     """The weighted median of ascending scores; between two if exactly half of the weight is on either side."""
     below = 0.0
-    for place, (score, weight) in enumerate(counted):
+    for index, (score, weight) in enumerate(counted):
         below += weight
         if math.isclose(below, total / 2.0):
-            return (score + counted[place + 1][0]) / 2.0
+            return (score + counted[index + 1][0]) / 2.0
         if below > total / 2.0:
             return score
     return counted[-1][0]
@@ -245,7 +249,7 @@ class JuryScales:
         return min(1.0, max(0.0, standardised))
 
 
-def jury_scores(
+def compute_jury_scores(
     scores: Mapping[str, Sequence[float]], settings: JurySettings, *, quorum: int | None = None
 ) -> list[float]:
     """Return the score of a jury by row; NaN below its quorum, and where it abstains.
@@ -255,26 +259,26 @@ def jury_scores(
         settings: of the jury.
         quorum: another one than that of the settings.
     """
-    scales, found = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
-    counting, fewest = settings.counting(scores), quorum or settings.quorum(scores)
+    scales, results = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
+    counting, required = settings.select_counting(scores), quorum or settings.quorum(scores)
     for row in zip(*scores.values(), strict=True):
-        known = {
+        present = {
             name: score for name, score in zip(scores, row, strict=True) if not math.isnan(score)
         }
-        given = {name: scales.align(name, known[name]) for name in counting if name in known}
+        aligned = {name: scales.align(name, present[name]) for name in counting if name in present}
         score = (
-            jury_score(given, settings.jury_rule, settings.jury_weights)
-            if len(given) >= fewest
+            compute_jury_score(aligned, settings.jury_rule, settings.jury_weights)
+            if len(aligned) >= required
             else None
         )
-        found.append(math.nan if score is None else score)
-    return found
+        results.append(math.nan if score is None else score)
+    return results
 
 
 class JuryJudge(PartsJudge[JurySettings, PartOptions]):
     """Judges a response by all members."""
 
-    word = "member"
+    part_label = "member"
 
     def __init__(
         self, settings: JurySettings, client: ChatClient, parts: Sequence[Part[PartOptions]]
@@ -283,55 +287,58 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         super().__init__(settings, client, parts)
         self.scales = JuryScales(settings.jury_scale, settings.jury_sample)
         names = [part.name for part in parts]
-        self.counting, self.quorum = settings.counting(names), settings.quorum(names)
+        self.counting, self.quorum = settings.select_counting(names), settings.quorum(names)
         self._outages: dict[str, EndpointOutage] = {}
         for part in parts:
             part.judge.client.is_spare = self._reaches_quorum
 
-    def _aligned(self, scores: Mapping[str, float | None]) -> dict[str, float]:
+    def _align_scores(self, scores: Mapping[str, float | None]) -> dict[str, float]:
         """The scores, on the common scale, of those members that count and have one."""
         counted = ((name, scores.get(name)) for name in self.counting)
         return {
             name: self.scales.align(name, score) for name, score in counted if score is not None
         }
 
-    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+    async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
         """Ask all members at once; without a score below the quorum, or if members that must agree do not.
 
         Raises:
             EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be
                 reached.
         """
-        return self.verdict(await self.ask(self.parts, case))
+        return self.combine_judgments(await self.ask(self.parts, task))
 
-    def verdict(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
+    def combine_judgments(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
         """The jury's judgment from those of all members; raises as `judge`.
 
         Its confidence `members` is 1 − the distance between the highest and the lowest score of
         members that count.
         """
-        scores = self._aligned(self.unit_scores(found))
+        scores = self._align_scores(self.unit_scores(judgments))
         values = scores.values()
         agreement = {"members": round(1.0 - (max(values) - min(values)), 9)} if scores else {}
         if len(scores) < self.quorum:
             outages = [self._outages[name] for name in self.counting if name in self._outages]
-            left = len(self.counting) - len(outages)
-            if outages and left < self.quorum:
-                why = (
-                    f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum "
+            remaining = len(self.counting) - len(outages)
+            if outages and remaining < self.quorum:
+                reason = (
+                    f"{outages[0]} (a jury of {len(self.parts)}: {remaining} are left, and the quorum "
                     f"is {self.quorum})"
                 )
-                raise EndpointOutage(why, outages[0].exit_code)
-            why = f"{len(scores)} members have a score, and the quorum is {self.quorum}"
-            return self.whole(found, None, why=why, confidences=agreement)
-        value = jury_score(scores, self.settings.jury_rule, self.settings.jury_weights)
+                raise EndpointOutage(reason, outages[0].exit_code)
+            reason = f"{len(scores)} members have a score, and the quorum is {self.quorum}"
+            return self.make_judgment(judgments, None, reason=reason, confidences=agreement)
+        value = compute_jury_score(scores, self.settings.jury_rule, self.settings.jury_weights)
         if value is None:
-            said = ", ".join(f"{name} {score:.3g}" for name, score in scores.items())
-            return self.whole(
-                found, None, why=f"the members disagree ({said})", confidences=agreement
+            score_list = ", ".join(f"{name} {score:.3g}" for name, score in scores.items())
+            return self.make_judgment(
+                judgments,
+                None,
+                reason=f"the members disagree ({score_list})",
+                confidences=agreement,
             )
-        return self.whole(
-            found, value, contributions=self._contributions(scores), confidences=agreement
+        return self.make_judgment(
+            judgments, value, contributions=self._contributions(scores), confidences=agreement
         )
 
     async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
@@ -344,7 +351,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
                     "the member %s gives no judgments, and is left out: %s", part.name, outage
                 )
             self._outages[part.name] = outage
-            let_go(outage)
+            drop_traceback(outage)
             run = CallRun(attempts=outage.attempts, usage=outage.usage)
             call = JudgeCall[object](
                 f"{part.name}/outage", "", None, None, str(outage), run, failed=True
@@ -356,12 +363,12 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
 
     def _reaches_quorum(self) -> bool:
         """Whether the members whose endpoints have not been given up are enough."""
-        there = [
+        available = [
             part.name
             for part in self.parts
             if part.may_abstain or not part.judge.client.is_given_up
         ]
-        return len({*there} & {*self.counting}) >= self.quorum
+        return len({*available} & {*self.counting}) >= self.quorum
 
     def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
         """What each member adds to the score, if that is their mean."""

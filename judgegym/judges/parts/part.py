@@ -16,7 +16,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue
 from pydantic_settings import NoDecode
 
-from judgegym.judges.config.explaining import comma_separated, is_prompt_file, text_or_file
+from judgegym.judges.config.explaining import is_prompt_file, read_text_or_file, split_commas
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.judge import SingleJudge
@@ -24,7 +24,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm import wire
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import component
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
@@ -46,15 +46,15 @@ def read_text(value: object) -> object:
         ValueError: the file cannot be read, or is neither JSON nor YAML; or a text begins like
             JSON, and is none.
     """
-    text = text_or_file(value)
+    text = read_text_or_file(value)
     if text is value or not isinstance(text, str):
-        return comma_separated(text)
+        return split_commas(text)
     try:
         return wire.loads(text)
     except ValueError:
         pass  # it may be YAML
     try:
-        return comma_separated(load_yaml(text))
+        return split_commas(load_yaml(text))
     except ValueError as error:
         raise ValueError(f"expected JSON or YAML in the file: {error}") from None
 
@@ -70,26 +70,26 @@ def parse_members(value: object) -> object:
     value = read_text(value)
     for name, member in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(member, Mapping):
-            found = f"found a {type(member).__name__}; --config reads a file of settings"
-            raise ValueError(f"{name}: expected the settings of a judge, {found}")
+            problem = f"found a {type(member).__name__}; --config reads a file of settings"
+            raise ValueError(f"{name}: expected the settings of a judge, {problem}")
     if not isinstance(value, list):
         return value
     members: dict[str, object] = {}
-    for given in value:
+    for entry in value:
         member = (
-            {"judge" if is_prompt_file(given) else "judge_model_name": given}
-            if isinstance(given, str)
-            else given
+            {"judge" if is_prompt_file(entry) else "judge_model_name": entry}
+            if isinstance(entry, str)
+            else entry
         )
         if not isinstance(member, Mapping):
             raise ValueError(
-                f"expected the settings of a judge or the name of a model, found {given!r}"
+                f"expected the settings of a judge or the name of a model, found {entry!r}"
             )
         model = str(member.get("judge_model_name") or "").rstrip("/").rpartition("/")[2]
         name = str(member.get("name") or model or name_judge(member.get("judge")) or "judge")
-        numbered = chain([name], (f"{name}_{number}" for number in count(2)))
-        free = next(each for each in numbered if each not in members)
-        members[free] = {key: field for key, field in member.items() if key != "name"}
+        candidates = chain([name], (f"{name}_{number}" for number in count(2)))
+        unique_name = next(candidate for candidate in candidates if candidate not in members)
+        members[unique_name] = {key: field for key, field in member.items() if key != "name"}
     return members
 
 
@@ -110,14 +110,16 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
             raise ValueError(
                 f'{name!r}: expected a name without /; another one is given in this way: "name": …'
             )
-    names = [slug(name) for name in parts]
-    same = [
+    slugs = [slug(name) for name in parts]
+    duplicates = [
         name
-        for name, other in zip(parts, names, strict=True)
-        if names.count(other) > 1 or not other
+        for name, name_slug in zip(parts, slugs, strict=True)
+        if slugs.count(name_slug) > 1 or not name_slug
     ]
-    if same:
-        raise ValueError(f"these parts have the same name, or none: {', '.join(map(repr, same))}")
+    if duplicates:
+        raise ValueError(
+            f"these parts have the same name, or none: {', '.join(map(repr, duplicates))}"
+        )
     return parts
 
 
@@ -130,30 +132,30 @@ Members = Annotated[
 """Judges that judge the same response, by their names."""
 
 
-def check_fields(place: str, fields: PartFields) -> None:
-    """Check that a part, which `config.yaml` keeps, holds no secret; `place` is what the message begins with.
+def check_fields(prefix: str, fields: PartFields) -> None:
+    """Check that a part, which `config.yaml` keeps, holds no secret; `prefix` is what the message begins with.
 
     Raises:
         ValueError: it does.
     """
     url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
-    found = [
+    secrets = [
         name
         for name in ("judge_api_key", "judge_extra_headers")
         if fields.get(name, "none") != "none"
     ]
     if isinstance(url, str) and any(
-        secret for one in split_urls(url) for secret in secrets_in_url(one)
+        secret for single_url in split_urls(url) for secret in secrets_in_url(single_url)
     ):
-        found.append("judge_base_url")
+        secrets.append("judge_base_url")
     if isinstance(body, dict) and any(secrets_in_fields(body)):
-        found.append("judge_extra_body")
+        secrets.append("judge_extra_body")
     for name in ("judge_cache", "judged_thinking"):
         if name in fields:
-            raise ValueError(f"{place}{name}: nothing reads it in a part; set that of the whole")
-    if found:
+            raise ValueError(f"{prefix}{name}: nothing reads it in a part; set that of the whole")
+    if secrets:
         raise ValueError(
-            f"{place}{found[0]}: a secret would be kept in files; name its variable: "
+            f"{prefix}{secrets[0]}: a secret would be kept in files; name its variable: "
             "judge_api_key_env"
         )
 
@@ -232,8 +234,8 @@ class PartsDetail:
 class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, OptionsT]):
     """Judges a response by its parts; the label names each with its score."""
 
-    is_shown_texts = False
-    word = "part"
+    truncates_inputs = False
+    part_label = "part"
     """What a part is called in messages."""
 
     def __init__(
@@ -245,24 +247,24 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
 
     def check(self, task: JudgeTask) -> None:
         """Check that every part can judge the task, each response by itself."""
-        alone = task.only((0,)) if task.responses else task
+        single = task.select_responses((0,)) if task.responses else task
         for part in self.parts:
             try:
                 part.judge.check(task)
-                if part.judge.compares(alone):
+                if part.judge.compares(single):
                     raise TaskError("expected a baseline: it sees each response by itself here")
             except TaskError as error:
-                raise TaskError(f"{self.word} {part.name}: {error}") from error
+                raise TaskError(f"{self.part_label} {part.name}: {error}") from error
 
     def role(self, part: Part[OptionsT]) -> str:
         """What a part does, as `PartResult` names it."""
-        return self.word
+        return self.part_label
 
     async def ask(self, parts: Iterable[Part[OptionsT]], task: Any) -> dict[str, Judgment[Any]]:
         """Ask parts at once; return their judgments by name, the calls named with the part."""
-        asked = list(parts)
-        judged = await all_results(self.judge_part(part, task) for part in asked)
-        return {part.name: judgment for part, judgment in zip(asked, judged, strict=True)}
+        part_list = list(parts)
+        judgments = await gather_results(self.judge_part(part, task) for part in part_list)
+        return {part.name: judgment for part, judgment in zip(part_list, judgments, strict=True)}
 
     async def judge_part(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
         """A part's judgment, whose calls have its name."""
@@ -271,17 +273,17 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
         calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
         return replace(judgment, calls=calls)
 
-    def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
+    def unit_scores(self, judgments: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
-        asked = {part.name: found.get(part.name) for part in self.parts}
+        by_name = {part.name: judgments.get(part.name) for part in self.parts}
         return {
             name: None if judgment is None else judgment.unit_score
-            for name, judgment in asked.items()
+            for name, judgment in by_name.items()
         }
 
-    def whole(
+    def make_judgment(
         self,
-        found: Mapping[str, Judgment[Any]],
+        judgments: Mapping[str, Judgment[Any]],
         value: float | None,
         *,
         contributions: Mapping[str, float] = {},
@@ -289,47 +291,49 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
         abstained: Iterable[str] = (),
         numbers: Mapping[str, float] = {},
         confidences: Mapping[str, float] = {},
-        why: str = "",
+        reason: str = "",
         fatal: Iterable[str] = (),
     ) -> Judgment[PartsDetail]:
         """The judgment of the whole from those of the parts that were asked.
 
         Args:
-            found: the judgments of the parts that were asked.
+            judgments: the judgments of the parts that were asked.
             value: the score of the whole; `None` if there is none.
             contributions: what each part adds to it.
             settled_by: the part whose score it is.
             abstained: parts without a score that have not failed.
             numbers: further numbers of the whole.
             confidences: how sure the whole is beside its margin.
-            why: why there is no score, before what each failed part says.
+            reason: why there is no score, before what each failed part says.
             fatal: the failed parts for which there is none; by default all that have no score.
         """
         parts = tuple(
-            self._result(part, found.get(part.name), contributions.get(part.name))
+            self._make_result(part, judgments.get(part.name), contributions.get(part.name))
             for part in self.parts
         )
-        missing = [part.name for part in parts if part.name in found and part.score is None]
+        missing = [part.name for part in parts if part.name in judgments and part.score is None]
         left_out = (
             () if value is None else tuple(name for name in missing if name not in {*abstained})
         )
         detail = PartsDetail(parts, settled_by, left_out, numbers)
-        calls = tuple(call for judgment in found.values() for call in judgment.calls)
-        suspects = max((judgment.suspects for judgment in found.values()), default=0)
-        cut = max((judgment.left_out for judgment in found.values()), default=0)
+        calls = tuple(call for judgment in judgments.values() for call in judgment.calls)
+        suspects = max((judgment.suspects for judgment in judgments.values()), default=0)
+        omitted = max((judgment.left_out for judgment in judgments.values()), default=0)
         if value is None:
-            reasons = "; ".join(f"{name}: {found[name].explanation}" for name in missing)
-            why = ": ".join(filter(None, (why, reasons)))
-            statuses = {found[name].status for name in [*fatal] or missing}
+            reasons = "; ".join(f"{name}: {judgments[name].explanation}" for name in missing)
+            reason = ": ".join(filter(None, (reason, reasons)))
+            statuses = {judgments[name].status for name in [*fatal] or missing}
             status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
             failed = Judgment(
-                None, status, explanation=why, calls=calls, detail=detail, suspects=suspects
+                None, status, explanation=reason, calls=calls, detail=detail, suspects=suspects
             )
             return replace(failed, components=detail.components, confidences=confidences)
-        said = [part for part in parts if part.score is not None]
-        label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
-        texts = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
-        texts += [f"{name}, which has no score: {found[name].explanation}" for name in missing]
+        scored_parts = [part for part in parts if part.score is not None]
+        label = " ".join(f"{part.name}={part.score:.3g}" for part in scored_parts)
+        texts = [
+            f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in scored_parts
+        ]
+        texts += [f"{name}, which has no score: {judgments[name].explanation}" for name in missing]
         return Judgment(
             value,
             Status.OK,
@@ -338,7 +342,7 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             calls,
             detail,
             suspects=suspects,
-            left_out=cut,
+            left_out=omitted,
             components=detail.components,
             confidences=confidences,
             contributions={
@@ -346,12 +350,16 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             },
         )
 
-    def _result(
+    def _make_result(
         self, part: Part[OptionsT], judgment: Judgment[Any] | None, contribution: float | None
     ) -> PartResult:
         if judgment is None:
             return PartResult(part.name, self.role(part), None, "not_asked")
-        score, status, said = judgment.unit_score, judgment.status.value, judgment.explanation
+        score, status, explanation = (
+            judgment.unit_score,
+            judgment.status.value,
+            judgment.explanation,
+        )
         components = {} if score is None else judgment.components
         return PartResult(
             part.name,
@@ -360,6 +368,6 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             status,
             contribution,
             judgment.label,
-            said,
+            explanation,
             components,
         )

@@ -22,12 +22,17 @@ from pydantic_settings import NoDecode
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.conversations.turns import append_turns, list_images, text_turn, transcript
+from judgegym.judges.conversations.turns import (
+    append_turns,
+    list_images,
+    render_transcript,
+    text_turn,
+)
 from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, read_text
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 
 STEP = "step"
 """The name of the judge of all steps among the parts; a step's own has its index behind it."""
@@ -37,19 +42,19 @@ _COMBINATIONS: Mapping[str, Callable[[list[float]], float]]
 _COMBINATIONS = {"mean": fmean, "min": min, "last": lambda scores: scores[-1], "product": math.prod}
 
 
-def _only_judge(value: object) -> object:
+def _parse_judge(value: object) -> object:
     """The settings of one judge, the name of a model, or a list of one of these, under the name of the part."""
     value = read_text(value)
-    given = value[0] if isinstance(value, list) and len(value) == 1 else value
-    given = {"judge_model_name": given} if isinstance(given, str) else given
-    return given if isinstance(given, Mapping) and set(given) == {STEP} else {STEP: given}
+    judge = value[0] if isinstance(value, list) and len(value) == 1 else value
+    judge = {"judge_model_name": judge} if isinstance(judge, str) else judge
+    return judge if isinstance(judge, Mapping) and set(judge) == {STEP} else {STEP: judge}
 
 
 class StepsSettings(JudgeSettings):
     """The judge of the steps, and how their scores make one."""
 
     steps_judge: Annotated[
-        dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_only_judge)
+        dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_parse_judge)
     ] = setting({STEP: {}}, common=True)
     """With the judge steps: judge each step of an agent's trace by this judge, such as {"judge": "aspect", "aspects":
     "harmfulness"}; or the name of a model. Settings that it leaves out are the command's. If unset, by a rubric."""
@@ -62,54 +67,56 @@ class StepsSettings(JudgeSettings):
 class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
     """Judges the steps of a response, each by the only part."""
 
-    word = "judge"
+    part_label = "judge"
 
     def role(self, part: Part[PartOptions]) -> str:
         """A step."""
         return STEP
 
-    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+    async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
         """Judge all steps at once; without a score if one of them has none."""
-        turns = case.trace or (text_turn("assistant", case.response),)
+        turns = task.trace or (text_turn("assistant", task.response),)
         steps = [index for index, turn in enumerate(turns) if turn.is_step]
-        most = min(len(steps), self.settings.steps_most or len(steps))
-        kept = [steps[place * (len(steps) - 1) // max(1, most - 1)] for place in range(most)]
+        count = min(len(steps), self.settings.steps_most or len(steps))
+        selected = [
+            steps[position * (len(steps) - 1) // max(1, count - 1)] for position in range(count)
+        ]
         tasks = {
             f"{STEP}_{index}": replace(
-                case,
-                prompt=append_turns(case.prompt, turns[:index], is_marked=bool(case.images)),
-                responses=(transcript(turns[index : index + 1]),),
+                task,
+                prompt=append_turns(task.prompt, turns[:index], is_marked=bool(task.images)),
+                responses=(render_transcript(turns[index : index + 1]),),
                 traces=(turns[index : index + 1],),
-                images=(*case.images, *list_images(turns[:index])),
-            ).numbered()
-            for index in kept
+                images=(*task.images, *list_images(turns[:index])),
+            ).number_images()
+            for index in selected
         }
         parts = [replace(self.parts[0], name=name) for name in tasks]
         judge = StepsJudge(self.settings, self.client, parts)
-        judged = await all_results(judge.judge_part(part, tasks[part.name]) for part in parts)
-        found = dict(zip(tasks, judged, strict=True))
-        scores = [score for score in judge.unit_scores(found).values() if score is not None]
+        results = await gather_results(judge.judge_part(part, tasks[part.name]) for part in parts)
+        judgments = dict(zip(tasks, results, strict=True))
+        scores = [score for score in judge.unit_scores(judgments).values() if score is not None]
         value = (
             _COMBINATIONS[self.settings.steps_combine](scores)
             if scores and len(scores) == len(tasks)
             else None
         )
-        left_out = [f"{STEP}_{index}" for index in steps if index not in kept]
-        whole = judge.whole(
-            found,
+        left_out = [f"{STEP}_{index}" for index in steps if index not in selected]
+        judgment = judge.make_judgment(
+            judgments,
             value,
             numbers={LEFT_OUT: len(left_out)} if left_out else {},
-            why=""
+            reason=""
             if steps
             else "the response has no turn of the policy with a text or a tool call",
         )
-        said = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
-        return replace(whole, explanation=whole.explanation + said)
+        note = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
+        return replace(judgment, explanation=judgment.explanation + note)
 
 
 JUDGE = JudgeDefinition(
     StepsSettings,
     "each step of an agent's trace (--steps_judge)",
     StepsJudge,
-    parts=PartsDefinition("steps_judge", "step", PartOptions, _only_judge),
+    parts=PartsDefinition("steps_judge", "step", PartOptions, _parse_judge),
 )

@@ -31,15 +31,15 @@ from typing_extensions import Self
 
 from judgegym.judges.config.presets import YamlError, load_yaml, parse_nodes
 from judgegym.judges.core import judgment
-from judgegym.judges.parsing.candidates import folded
-from judgegym.judges.prompt_files.lines import PlaceholderName, TemplateError, placeholder_in
+from judgegym.judges.parsing.candidates import fold_characters
+from judgegym.judges.prompt_files.lines import PlaceholderName, TemplateError, find_placeholder
 from judgegym.judges.prompt_files.template import PromptTemplate, parse_template
 from judgegym.judges.prompt_files.verdicts import VerdictLabels, VerdictRule, check_rule
 
-_MOST_BYTES = 1_000_000
-_MOST_LEVELS = 1001
-_MOST_LABELS = 100
-_LONGEST_LABEL = 60
+_MAX_BYTES = 1_000_000
+_MAX_LEVELS = 1001
+_MAX_LABELS = 100
+_MAX_LABEL_LENGTH = 60
 _Level = Annotated[int, Strict()]
 _Unit = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
 Scale: TypeAlias = tuple[_Level, _Level] | dict[str, _Unit] | Literal["yes/no"]
@@ -93,9 +93,9 @@ class PromptFile(BaseModel):
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
         _check_scale(self.scale)
-        if (written := placeholder_in(self.system or "")) is not None:
+        if (placeholder := find_placeholder(self.system or "")) is not None:
             raise ValueError(
-                f"system: {written} in a system message is not delimited; move it into the prompt"
+                f"system: {placeholder} in a system message is not delimited; move it into the prompt"
             )
         try:
             template = self.template
@@ -134,9 +134,9 @@ def _check_scale(scale: Scale) -> None:
         low, high = scale
         if low >= high:
             raise ValueError(f"scale: expected a lowest and a higher score, found {low} and {high}")
-        if high - low >= _MOST_LEVELS:
+        if high - low >= _MAX_LEVELS:
             raise ValueError(
-                f"scale: expected at most {_MOST_LEVELS} levels, found {high - low + 1}"
+                f"scale: expected at most {_MAX_LEVELS} levels, found {high - low + 1}"
             )
     elif isinstance(scale, Mapping):
         _check_labels(scale)
@@ -145,24 +145,26 @@ def _check_scale(scale: Scale) -> None:
 def _check_labels(scores: Mapping[str, float]) -> None:
     seen: dict[str, str] = {}
     for label in scores:
-        if not label.strip() or not label.isprintable() or len(label) > _LONGEST_LABEL:
-            shown = repr(label[:_LONGEST_LABEL])
+        if not label.strip() or not label.isprintable() or len(label) > _MAX_LABEL_LENGTH:
+            excerpt = repr(label[:_MAX_LABEL_LENGTH])
             raise ValueError(
-                f"scale: {shown} is no label; expected a word or several, of {_LONGEST_LABEL} "
+                f"scale: {excerpt} is no label; expected a word or several, of {_MAX_LABEL_LENGTH} "
                 "signs at most"
             )
-        other = seen.setdefault(folded(unicodedata.normalize("NFKC", label)).casefold(), label)
-        if other != label:
+        earlier = seen.setdefault(
+            fold_characters(unicodedata.normalize("NFKC", label)).casefold(), label
+        )
+        if earlier != label:
             raise ValueError(
-                f"scale: the labels {other!r} and {label!r} differ in upper and lower case or in "
+                f"scale: the labels {earlier!r} and {label!r} differ in upper and lower case or in "
                 "looks alone"
             )
     if len({*scores.values()}) < 2:
         raise ValueError(
             f"scale: expected labels with at least two different scores, found {dict(scores)}"
         )
-    if len(scores) > _MOST_LABELS:
-        raise ValueError(f"scale: expected at most {_MOST_LABELS} labels, found {len(scores)}")
+    if len(scores) > _MAX_LABELS:
+        raise ValueError(f"scale: expected at most {_MAX_LABELS} labels, found {len(scores)}")
 
 
 def load_prompt_file(path: Path) -> PromptFile:
@@ -178,33 +180,33 @@ def load_prompt_file(path: Path) -> PromptFile:
         raise ValueError(f"{path}:{error.line or 1}: expected YAML: {error.problem}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path}:1: expected YAML with prompt, scale and verdict")
-    places = _locate_fields(data)
+    locations = _locate_fields(data)
     try:
         prompt = values.get("prompt")
         if isinstance(prompt, str):
-            parse_template(prompt, **places.of_prompt)
+            parse_template(prompt, **locations.prompt_arguments)
         return PromptFile.model_validate(values)
     except TemplateError as error:
-        raise ValueError(f"{path}:{error.line}: {error}{places.hint}") from None
+        raise ValueError(f"{path}:{error.line}: {error}{locations.hint}") from None
     except ValidationError as error:
-        raise ValueError(_explained(path, error, places.lines)) from None
+        raise ValueError(_explain_error(path, error, locations.lines)) from None
 
 
 def _read_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: of a path with a NUL
         problem = error.strerror if isinstance(error, OSError) else error
         raise ValueError(
             f"{' '.join(str(path).split())}: the prompt file cannot be read: {problem}"
         ) from None
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"{path}: a prompt file has at most {_MOST_BYTES:,} bytes")
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"{path}: a prompt file has at most {_MAX_BYTES:,} bytes")
     return data
 
 
-class _Places(NamedTuple):
+class _FieldLocations(NamedTuple):
     """Where things stand in a file, in lines from 1.
 
     Attributes:
@@ -214,11 +216,11 @@ class _Places(NamedTuple):
     """
 
     lines: Mapping[str, int]
-    of_prompt: Mapping[str, Any]
+    prompt_arguments: Mapping[str, Any]
     hint: str = ""
 
 
-def _locate_fields(data: bytes) -> _Places:
+def _locate_fields(data: bytes) -> _FieldLocations:
     node = parse_nodes(data)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     lines = {
@@ -226,23 +228,23 @@ def _locate_fields(data: bytes) -> _Places:
     }
     prompt = next((value for key, value in pairs if key.value == "prompt"), None)
     if not isinstance(prompt, yaml.ScalarNode):
-        return _Places(lines, {})
+        return _FieldLocations(lines, {})
     line = prompt.start_mark.line + 1
     if prompt.style == "|":
-        return _Places(lines, {"first_line": line + 1})
+        return _FieldLocations(lines, {"first_line": line + 1})
     is_joined = prompt.end_mark.line > prompt.start_mark.line
     hint = (
         "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines"
         if is_joined
         else ""
     )
-    return _Places(lines, {"first_line": line, "is_block": False}, hint)
+    return _FieldLocations(lines, {"first_line": line, "is_block": False}, hint)
 
 
-def _explained(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
+def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
     """The first error of a file, with its line."""
     first = error.errors(include_input=False)[0]
-    place = [
+    location = [
         str(part)
         for part in first["loc"]
         if part in PromptFile.model_fields or part in VerdictRule.model_fields
@@ -250,10 +252,10 @@ def _explained(path: Path, error: ValidationError, lines: Mapping[str, int]) -> 
     message = first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0]) if first["loc"] else message.partition(":")[0]
     if first["type"] == "extra_forbidden":
-        known = VerdictRule.model_fields if len(first["loc"]) > 1 else PromptFile.model_fields
-        message = f"unknown; expected {', '.join(known)}"
-        place = [str(part) for part in first["loc"]]
+        expected = VerdictRule.model_fields if len(first["loc"]) > 1 else PromptFile.model_fields
+        message = f"unknown; expected {', '.join(expected)}"
+        location = [str(part) for part in first["loc"]]
     elif first["loc"] and first["type"] != "value_error":
         message = _EXPECTED.get(name, message)
-    shown = f"{'.'.join(place)}: " if place else ""
-    return f"{path}:{lines.get(name, 1)}: {shown}{message}"
+    prefix = f"{'.'.join(location)}: " if location else ""
+    return f"{path}:{lines.get(name, 1)}: {prefix}{message}"

@@ -21,10 +21,10 @@ from judgegym.judges.core.judge import (
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status, margin
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.judges.parsing.json_objects import critique_before, explained
+from judgegym.judges.parsing.json_objects import extract_critique, split_explanation
 from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, text_field
-from judgegym.judges.prompt_files.lines import PLACEHOLDERS, unescaped
+from judgegym.judges.prompt_files.lines import PLACEHOLDERS, unescape
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.prompt_files.verdicts import EXPLANATION, reply_parser
 from judgegym.judges.rubrics.prompt import REQUEST, Rubric, mean_score, score_probabilities
@@ -93,46 +93,48 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     def check(self, task: JudgeTask) -> None:
         """Check that the task has what the prompt shows, and describes scores of the scale alone."""
         super().check(task)
-        lack = self._lack(task)
-        if lack is not None:
-            raise TaskError(lack)
+        problem = self._find_missing_field(task)
+        if problem is not None:
+            raise TaskError(problem)
         levels = () if self._labels.scale is None else self._labels.scale.levels
-        beyond = next((level for level, _ in task.levels if level not in levels), None)
-        if beyond is not None and "rubric" in self._template.names:
+        unknown_level = next((level for level, _ in task.levels if level not in levels), None)
+        if unknown_level is not None and "rubric" in self._template.names:
             raise TaskError(
-                f"rubric: a description of score {beyond}, which the prompt's scale does not have"
+                f"rubric: a description of score {unknown_level}, which the prompt's scale does not have"
             )
 
     async def judge(self, task: JudgeTask) -> Judgment[PromptDetail]:
         """Judge a task; one that lacks what the prompt shows, and that nobody has checked, has no score."""
-        lack = self._lack(task)
+        problem = self._find_missing_field(task)
         return (
             await super().judge(task)
-            if lack is None
-            else Judgment(None, Status.JUDGE_FAILED, explanation=lack)
+            if problem is None
+            else Judgment(None, Status.JUDGE_FAILED, explanation=problem)
         )
 
-    def _lack(self, task: JudgeTask) -> str | None:
+    def _find_missing_field(self, task: JudgeTask) -> str | None:
         """What the prompt shows and the task does not have."""
         texts = self._texts(task)
-        needed = [
+        required = [
             name
             for name in self._template.names
             if name != "response" and name not in self.file.optional
         ]
-        lacking = next((name for name in needed if name not in texts), None)
-        if lacking is None:
+        missing = next((name for name in required if name not in texts), None)
+        if missing is None:
             return None
         return (
-            f"{lacking}: the prompt shows it, and there is none; if rows may lack it, name it "
+            f"{missing}: the prompt shows it, and there is none; if rows may lack it, name it "
             "under optional"
         )
 
     def questions(self, task: JudgeTask) -> Sequence[Question[PromptVerdict]]:
         """Ask for the verdict, in as many independent judgments as the settings say."""
         settings = self.settings
-        own = unescaped(self.file.system) if self.file.system else None
-        system = own if settings.judge_system_prompt is None else settings.judge_system_prompt
+        file_system = unescape(self.file.system) if self.file.system else None
+        system = (
+            file_system if settings.judge_system_prompt is None else settings.judge_system_prompt
+        )
         question = Question(
             "verdict",
             self._template.fill(self._texts(task), system=system),
@@ -149,8 +151,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         """Pool the scores of the labels."""
         (replies,) = answers
         settings, scale = self.settings, self._labels.scale
-        calls = [replies.revised(call.name, call) for call in replies.calls]
-        votes = tuple(self._vote(call) for call in calls)
+        calls = [replies.latest_revision(call.name, call) for call in replies.calls]
+        votes = tuple(self._make_vote(call) for call in calls)
         labels = [vote.label for vote in votes if vote.label is not None]
         scores = [vote.score for vote in votes if vote.score is not None]
         confidences = self._confidences(labels, replies)
@@ -185,11 +187,11 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     ) -> list[CritiqueRequest]:
         """One request for each vote with a verdict; each is reconsidered separately."""
         messages = answers.question.prompt.messages
-        calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
+        calls = [(call.name, answers.latest_revision(call.name, call)) for call in answers.calls]
         return [
             CritiqueRequest(
                 name,
-                self._shown(call.value),
+                self._show_verdict(call.value),
                 self._reasons(call.text),
                 critique_messages(messages, cut_thinking(call.text)),
             )
@@ -199,8 +201,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def revision(self, call: JudgeCall[PromptVerdict], verdict: PromptVerdict) -> Revision:
         """The revised verdict, its reasons, and what stands before it."""
-        critique = critique_before(cut_thinking(call.text), self.file.verdict.field_name.lower())
-        return Revision(self._shown(verdict), self._reasons(call.text), critique)
+        critique = extract_critique(cut_thinking(call.text), self.file.verdict.field_name.lower())
+        return Revision(self._show_verdict(verdict), self._reasons(call.text), critique)
 
     def _texts(self, task: JudgeTask) -> Mapping[str, str]:
         """What the task has for each placeholder."""
@@ -222,7 +224,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         if label is None:
             return None
         if self.settings.weighting != "logprobs" or scale is None:
-            return label.but(PromptVerdict(label.value))
+            return label.with_value(PromptVerdict(label.value))
         rule = self.file.verdict
         is_object = label.at is not None and choice.text.startswith("{", label.at[0])
         tag = rule.after if rule.after is not None else "[["
@@ -233,7 +235,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         probability = probabilities.get(int(label.value), 0.0)
         return ParsedVerdict(PromptVerdict(label.value, mean_score(probabilities), probability))
 
-    def _vote(self, call: JudgeCall[PromptVerdict]) -> PromptVote:
+    def _make_vote(self, call: JudgeCall[PromptVerdict]) -> PromptVote:
         if call.value is None:
             return PromptVote(None, None, call.text, call.error)
         label, expected, _ = call.value
@@ -243,7 +245,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             )
         return PromptVote(label, expected, call.text)
 
-    def _shown(self, verdict: PromptVerdict) -> ShownVerdict:
+    def _show_verdict(self, verdict: PromptVerdict) -> ShownVerdict:
         """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
         if self._labels.scale is None:
             return verdict.label
@@ -251,7 +253,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def _reasons(self, text: str) -> str:
         """The reasons of a verdict: the explanation of an object, or the whole text."""
-        return explained(cut_thinking(text).strip(), self.file.verdict.field_name.lower())[1]
+        return split_explanation(cut_thinking(text).strip(), self.file.verdict.field_name.lower())[
+            1
+        ]
 
     @staticmethod
     def _confidences(labels: Sequence[str], replies: Answers[PromptVerdict]) -> dict[str, float]:

@@ -23,7 +23,7 @@ _LABELLED = re.compile(
     rf"\s*(#{{1,6}} "
     rf")?\**(?P<label>[^\s{{}}:*#][^{{}}:\n*]{{0,59}}?)\**:\**\s*\{{(?P<name>{_NAME})\}}\s*"
 )
-_NAMED = re.compile(rf"(?<!\{{)\{{({_NAME})\}}(?!\}})")
+_PLACEHOLDER = re.compile(rf"(?<!\{{)\{{({_NAME})\}}(?!\}})")
 _ESCAPED = re.compile(rf"\{{(\{{{_NAME}\}})\}}")
 _MISWRITTEN = re.compile(
     rf"\{{\s*({'|'.join(PLACEHOLDERS)})\s*(?:[.!\[][^\s{{}}]*|:[<>^=+\d][^\s{{}}]*|\|[^{{}}\n]*)?\}}",
@@ -76,28 +76,28 @@ class TemplateLine:
         return not self.text.strip()
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """A text of a template with `{name}` in place of `{{name}}`."""
     return _ESCAPED.sub(r"\1", text)
 
 
-def placeholder_in(text: str) -> str | None:
+def find_placeholder(text: str) -> str | None:
     """What a text has of placeholders: the first one as it is written."""
-    found = _NAMED.search(text) or _MISWRITTEN.search(_ESCAPED.sub("", text))
-    return None if found is None else found[0]
+    match = _PLACEHOLDER.search(text) or _MISWRITTEN.search(_ESCAPED.sub("", text))
+    return None if match is None else match[0]
 
 
-def labels_apart(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:
+def separate_labels(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:
     """The lines, with `Label: {name}` as a marker and a placeholder; and a note on each of these."""
-    apart, notes = list[TemplateLine](), list[str]()
+    separated, notes = list[TemplateLine](), list[str]()
     for line in lines:
         match = _LABELLED.fullmatch(line.text)
         if match is None:
-            apart.append(line)
+            separated.append(line)
             continue
         label = match["label"].strip()
         marker = f"### {label}" if match[1] else f"{label}:"
-        apart += [
+        separated += [
             TemplateLine(marker, line.number),
             TemplateLine(f"{{{match['name']}}}", line.number),
         ]
@@ -105,7 +105,7 @@ def labels_apart(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], lis
             f"line {line.number}: {{{match['name']}}} has become a section of its own, titled "
             f"{label!r}"
         )
-    return apart, notes
+    return separated, notes
 
 
 def check_placeholders(lines: Sequence[TemplateLine]) -> None:
@@ -116,13 +116,13 @@ def check_placeholders(lines: Sequence[TemplateLine]) -> None:
     """
     seen: dict[str, int] = {}
     for line in lines:
-        for name in _NAMED.findall(line.text):
+        for name in _PLACEHOLDER.findall(line.text):
             _check_placeholder(line, name, seen)
-        written = _MISWRITTEN.search(_NAMED.sub("", _ESCAPED.sub("", line.text)))
-        if written is not None:
+        miswritten = _MISWRITTEN.search(_PLACEHOLDER.sub("", _ESCAPED.sub("", line.text)))
+        if miswritten is not None:
             raise TemplateError(
                 line.number,
-                f"{written[0]}: expected {{{written[1].lower()}}}, without anything else",
+                f"{miswritten[0]}: expected {{{miswritten[1].lower()}}}, without anything else",
             )
     if "response" not in seen:
         raise TemplateError(
@@ -132,10 +132,10 @@ def check_placeholders(lines: Sequence[TemplateLine]) -> None:
 
 def _check_placeholder(line: TemplateLine, name: str, seen: dict[str, int]) -> None:
     if name not in PLACEHOLDERS:
-        known = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
+        expected = ", ".join(f"{{{placeholder}}}" for placeholder in PLACEHOLDERS)
         raise TemplateError(
             line.number,
-            f"{{{name}}}: unknown placeholder; expected {known}, or {{{{{name}}}}} for the text "
+            f"{{{name}}}: unknown placeholder; expected {expected}, or {{{{{name}}}}} for the text "
             f"{{{name}}}",
         )
     if line.placeholder is None:

@@ -10,13 +10,13 @@ from typing_extensions import Self
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.core.calls import MAX_VOTES
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.lines import PlaceholderName, placeholder_in
+from judgegym.judges.prompt_files.lines import PlaceholderName, find_placeholder
 from judgegym.llm.errors import SettingsError
 
 
-def _from_path(value: object) -> object:
+def _load_from_path(value: object) -> object:
     """The prompt file at a path; any other value as it is."""
     if not isinstance(value, str | Path):
         return value
@@ -31,12 +31,12 @@ def parse_path(name: str | Path) -> Path:
 class PromptJudgeSettings(JudgeSettings):
     """How a response is judged by a prompt file."""
 
-    judge_prompt: Annotated[PromptFile | None, BeforeValidator(_from_path)] = setting(
+    judge_prompt: Annotated[PromptFile | None, BeforeValidator(_load_from_path)] = setting(
         None, common=True
     )
     """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML file, as
     --judge=FILE.yaml does."""
-    samples_per_item: int = setting(1, ge=1, le=MOST_VOTES)
+    samples_per_item: int = setting(1, ge=1, le=MAX_VOTES)
     """Ask for this many independent judgments of each response, one call each."""
     samples_pooling: Literal["mean", "median"] = setting("mean")
     """Pool the judgments of one response into their mean or their median."""
@@ -64,10 +64,10 @@ class PromptJudgeSettings(JudgeSettings):
 
     @model_validator(mode="after")
     def _has_plain_system_prompt(self) -> Self:
-        written = placeholder_in(self.judge_system_prompt or "")
-        if self.judge_prompt is not None and written is not None:
+        placeholder = find_placeholder(self.judge_system_prompt or "")
+        if self.judge_prompt is not None and placeholder is not None:
             raise ValueError(
-                f"judge_system_prompt: {written} in a system message is not delimited; the prompt "
+                f"judge_system_prompt: {placeholder} in a system message is not delimited; the prompt "
                 "shows texts"
             )
         return self
@@ -87,5 +87,5 @@ class PromptJudgeSettings(JudgeSettings):
 
     def built_in_prompt(self) -> str:
         """The prompt file's system message and prompt."""
-        found = self.judge_prompt
-        return "" if found is None else "\n\n".join(filter(None, (found.system, found.prompt)))
+        file = self.judge_prompt
+        return "" if file is None else "\n\n".join(filter(None, (file.system, file.prompt)))

@@ -8,32 +8,35 @@ from collections.abc import Mapping
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.prompt_files.template import TemplateSection
-from judgegym.judges.prompt_files.verdicts import ordered
+from judgegym.judges.prompt_files.verdicts import sort_labels
 from judgegym.llm.wire import JSON
 
 _REASONS = "By the words that the response shares with the rest of the prompt."
 
 
-def prompt_format(prompt_file: PromptFile) -> PromptFormat:
+def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
     """The sections of its prompt, and a plausible reply in its own form."""
     sections = {section.name: section for section in prompt_file.template.sections}
     optional = [sections[name] for name in prompt_file.optional]
     required = [section for section in sections.values() if section not in optional]
-    labels, rule = ordered(prompt_file.labels.scores), prompt_file.verdict
+    labels, rule = sort_labels(prompt_file.labels.scores), prompt_file.verdict
     is_number = prompt_file.labels.scale is not None
 
-    def label(shown: ShownPrompt) -> str:
-        return labels[min(len(labels) - 1, int(len(labels) * shown.merit))]
+    def label(prompt: ShownPrompt) -> str:
+        return labels[min(len(labels) - 1, int(len(labels) * prompt.merit))]
 
     def reply(shown: ShownPrompt) -> str:
-        written = rule.written(label(shown), is_number=is_number)
+        written = rule.format_verdict(label(shown), is_number=is_number)
         return f"{_REASONS}\n\n{written}"
 
-    def fields(said: str) -> Mapping[str, JSON]:
-        end = said.rpartition("\n\n")[2]
-        by_reply = {rule.written(each, is_number=is_number): each for each in labels}
-        found = by_reply[end]
-        return {"explanation": _REASONS, rule.field_name: json.loads(found) if is_number else found}
+    def fields(text: str) -> Mapping[str, JSON]:
+        end = text.rpartition("\n\n")[2]
+        by_reply = {rule.format_verdict(name, is_number=is_number): name for name in labels}
+        chosen = by_reply[end]
+        return {
+            "explanation": _REASONS,
+            rule.field_name: json.loads(chosen) if is_number else chosen,
+        }
 
     return PromptFormat(
         sections=tuple(title for section in required for title in _titles(section)),

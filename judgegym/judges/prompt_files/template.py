@@ -24,8 +24,8 @@ from judgegym.judges.prompt_files.lines import (
     TemplateError,
     TemplateLine,
     check_placeholders,
-    labels_apart,
-    unescaped,
+    separate_labels,
+    unescape,
 )
 
 _OPENINGS: Mapping[MarkerStyle, str] = {"<|{}|>": "<|", "[{}]": "[", "### {}": "#", "{}:": ""}
@@ -101,12 +101,12 @@ class PromptTemplate:
         shared: dict[str, str | None] = {
             name: texts.get(name) for name in self.names if name != "response"
         }
-        template = MessageTemplate((self._joined(texts),), self.lookalikes)
+        template = MessageTemplate((self._join_parts(texts),), self.lookalikes)
         return template.fill(
-            shared, {"response": texts["response"]}, words={"brace": "{"}, system=system
+            shared, {"response": texts["response"]}, wording={"brace": "{"}, system=system
         )
 
-    def _joined(self, names: Collection[str]) -> str:
+    def _join_parts(self, names: Collection[str]) -> str:
         """The text with the sections of these placeholders; `{brace}` stands for a brace of the file's own."""
         lines: list[str] = []
         is_behind_gap = False
@@ -115,7 +115,7 @@ class PromptTemplate:
                 is_behind_gap = part.name not in names
                 if not is_behind_gap:
                     has_ending = part.has_ending or not self._begins_section(position + 1, names)
-                    lines.append(self._section(part, has_ending=has_ending))
+                    lines.append(self._format_section(part, has_ending=has_ending))
             elif not is_behind_gap or (lines and not f"\n{lines[-1]}".endswith("\n")):
                 lines.append(part.replace("{", "{brace}"))
             elif part:  # of the blank lines around a section that is left out, one is enough
@@ -124,15 +124,15 @@ class PromptTemplate:
 
     def _begins_section(self, position: int, names: Collection[str]) -> bool:
         """Whether what is shown from a part on begins with a section."""
-        shown = (
+        visible = (
             part for part in self.parts[position:] if isinstance(part, str) or part.name in names
         )
         return isinstance(
-            next((part for part in shown if not isinstance(part, str) or part.strip()), ""),
+            next((part for part in visible if not isinstance(part, str) or part.strip()), ""),
             TemplateSection,
         )
 
-    def _section(self, section: TemplateSection, *, has_ending: bool) -> str:
+    def _format_section(self, section: TemplateSection, *, has_ending: bool) -> str:
         text = f"{self.style.format(section.title + '{tag}')}{section.gap}{{{section.name}}}"
         return (
             f"{text}{section.end_gap}{self.style.format(section.ending + '{tag}')}"
@@ -156,42 +156,40 @@ def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> 
             or two sections of one title.
     """
     texts = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
-    numbered = [
-        TemplateLine(each, first_line + (number if is_block else 0))
-        for number, each in enumerate(texts)
+    template_lines = [
+        TemplateLine(line_text, first_line + (number if is_block else 0))
+        for number, line_text in enumerate(texts)
     ]
-    lines, notes = labels_apart(numbered)
+    lines, notes = separate_labels(template_lines)
     check_placeholders(lines)
-    style = _first_style(lines)
+    style = _find_first_style(lines)
     parts: list[str | TemplateSection] = []
     position = 0
     while position < len(lines):
-        end = _section_end(lines, position)
+        end = _find_section_end(lines, position)
         if end is None:
-            parts.append(unescaped(lines[position].text))
+            parts.append(unescape(lines[position].text))
             position += 1
             continue
-        section, notes_of_section = _section_at(lines, position, end)
+        section, section_notes = _parse_section(lines, position, end)
         parts.append(section)
-        notes += notes_of_section
+        notes += section_notes
         position = end
     _check_titles([part for part in parts if isinstance(part, TemplateSection)])
-    return PromptTemplate(
-        tuple(_joined_texts(parts)), style, _lookalikes(parts, style), tuple(notes)
-    )
+    return PromptTemplate(tuple(_join_texts(parts)), style, _lookalikes(parts, style), tuple(notes))
 
 
-def _first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
+def _find_first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
     """The style of the first marker above a placeholder; brackets without one."""
     for position, line in enumerate(lines):
         if line.placeholder is not None:
-            above = _marker_above(lines, position)
+            above = _find_marker_above(lines, position)
             if above is not None and lines[above].marker is not None:
                 return lines[above].marker[0]  # type: ignore[index]  # it has one
     return "[{}]"
 
 
-def _marker_above(lines: Sequence[TemplateLine], position: int) -> int | None:
+def _find_marker_above(lines: Sequence[TemplateLine], position: int) -> int | None:
     """The number of the marker line above a placeholder, which blank lines may part; not of words before a colon."""
     above = position - 1
     while above >= 0 and lines[above].is_blank:
@@ -201,7 +199,7 @@ def _marker_above(lines: Sequence[TemplateLine], position: int) -> int | None:
     return above if marker is not None and is_near else None
 
 
-def _section_end(lines: Sequence[TemplateLine], position: int) -> int | None:
+def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | None:
     """Where the section ends that begins at a line, marker or placeholder; `None` if none begins there."""
     if lines[position].placeholder is not None:
         placeholder = position
@@ -211,7 +209,7 @@ def _section_end(lines: Sequence[TemplateLine], position: int) -> int | None:
             placeholder += 1
         if placeholder >= len(lines) or lines[placeholder].placeholder is None:
             return None
-        if _marker_above(lines, placeholder) != position:
+        if _find_marker_above(lines, placeholder) != position:
             return None
     below = placeholder + 1
     while below < len(lines) and lines[below].is_blank:
@@ -224,18 +222,20 @@ def _section_end(lines: Sequence[TemplateLine], position: int) -> int | None:
 def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:
     """Whether the line behind a placeholder ends the section of a title: it says so, and begins no section."""
     marker = lines[position].marker
-    if marker is None or _section_end(lines, position) is not None:
+    if marker is None or _find_section_end(lines, position) is not None:
         return False
-    written = marker[1].casefold()
-    return _ENDS.match(written) is not None or (marker[0] != "{}:" and title.casefold() in written)
+    marker_title = marker[1].casefold()
+    return _ENDS.match(marker_title) is not None or (
+        marker[0] != "{}:" and title.casefold() in marker_title
+    )
 
 
-def _section_at(
+def _parse_section(
     lines: Sequence[TemplateLine], position: int, end: int
 ) -> tuple[TemplateSection, list[str]]:
     """The section of these lines, with notes on markers that it lacks."""
-    places = range(position, end)
-    placeholder = next(place for place in places if lines[place].placeholder is not None)
+    positions = range(position, end)
+    placeholder = next(index for index in positions if lines[index].placeholder is not None)
     name = lines[placeholder].placeholder
     notes: list[str] = []
     if placeholder == position:
@@ -279,7 +279,7 @@ def _check_titles(sections: Sequence[TemplateSection]) -> None:
             seen[lowered] = section.line
 
 
-def _joined_texts(parts: Sequence[str | TemplateSection]) -> Iterator[str | TemplateSection]:
+def _join_texts(parts: Sequence[str | TemplateSection]) -> Iterator[str | TemplateSection]:
     """The parts with neighbouring lines of text as one."""
     lines: list[str] = []
     for part in parts:
@@ -299,24 +299,24 @@ def _lookalikes(parts: Sequence[str | TemplateSection], style: MarkerStyle) -> L
     forms: dict[str, None] = {}
     for part in parts:
         if isinstance(part, str):
-            forms |= dict.fromkeys(_own_forms(part))
+            forms |= dict.fromkeys(_find_forms(part))
             continue
-        forms |= dict.fromkeys(_form(style, title) for title in (part.title, part.ending))
+        forms |= dict.fromkeys(_marker_form(style, title) for title in (part.title, part.ending))
     if style == "<|{}|>":
         forms["<|"] = None
     return Lookalikes(*forms)
 
 
-def _own_forms(text: str) -> Iterator[str]:
+def _find_forms(text: str) -> Iterator[str]:
     """Of a line of the template's own text."""
     yield from (f"<{name.lower()}" for name in _TAG.findall(text))
     heading, marker = _HEADING.fullmatch(text), TemplateLine(text, 0).marker
     if heading is not None:
-        yield _form("### {}", heading["title"].strip())
+        yield _marker_form("### {}", heading["title"].strip())
     elif marker is not None:
-        yield _form(*marker)
+        yield _marker_form(*marker)
 
 
-def _form(style: MarkerStyle, title: str) -> str:
+def _marker_form(style: MarkerStyle, title: str) -> str:
     """What a text needs to look like a marker."""
     return f"{_OPENINGS[style]}{title.lower()}{':' if style == '{}:' else ''}"

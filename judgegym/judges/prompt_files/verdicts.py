@@ -23,12 +23,12 @@ from judgegym.judges.parsing.candidates import (
     NamedValues,
     VerdictCandidate,
     VerdictKind,
-    folded,
+    fold_characters,
     last_candidate,
 )
 from judgegym.judges.parsing.json_objects import USUAL_SIGNS, ObjectSigns
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.parsing.scores import score_in_words, whole_score
+from judgegym.judges.parsing.scores import parse_stated_score, parse_whole_score
 from judgegym.judges.parsing.verdict_parser import (
     CRITIQUE,
     ParsedVerdict,
@@ -42,14 +42,14 @@ from judgegym.llm.wire import JSON
 
 EXPLANATION = "explanation"
 """The field of the reasons in an object that replaces the rule's own form."""
-USUAL_FIELD = "verdict"
+DEFAULT_FIELD = "verdict"
 """The field of the verdict in an object, if the rule names none."""
-_LONGEST_LINE = 200
-_REST = re.compile(rf"[^\r\n]{{0,{_LONGEST_LINE}}}")
-_NEXT_LINE = re.compile(rf"\s{{0,20}}[^\r\n]{{0,{_LONGEST_LINE}}}")
+_MAX_LINE_LENGTH = 200
+_REST_OF_LINE = re.compile(rf"[^\r\n]{{0,{_MAX_LINE_LENGTH}}}")
+_NEXT_LINE = re.compile(rf"\s{{0,20}}[^\r\n]{{0,{_MAX_LINE_LENGTH}}}")
 _DECORATION = " \t*_`\"'“”"
-_OF_LABELS = "judge?ment|decision|label|answers?"
-_ELSEWHERE = folded(
+_LABEL_WORDS = "judge?ment|decision|label|answers?"
+_FOREIGN_VERDICT_WORDS = fold_characters(
     "вердикт|оценка|urteil|bewertung|veredicto|calificación|puntuación|评分|评级|结论|判定|評価|判断|판정|평가"
 )
 """What a verdict is called in other languages, in folded words."""
@@ -91,7 +91,7 @@ class VerdictRule(BaseModel):
     @property
     def field_name(self) -> str:
         """The field of the verdict in an object."""
-        return self.field or USUAL_FIELD
+        return self.field or DEFAULT_FIELD
 
     @property
     def closing(self) -> str:
@@ -103,7 +103,7 @@ class VerdictRule(BaseModel):
             else {"{": "}", "[": "]", "(": ")"}.get(word[-1], "")
         )
 
-    def written(self, label: str, *, is_number: bool) -> str:
+    def format_verdict(self, label: str, *, is_number: bool) -> str:
         """A verdict as the rule asks for it."""
         if self.within is not None:
             return f"[[{label}]]"
@@ -138,7 +138,7 @@ class VerdictLabels(BaseModel):
     def from_value(self, value: JSON) -> str | None:
         """The label of a JSON value."""
         if self.scale is not None:
-            level = whole_score(value, self.scale)
+            level = parse_whole_score(value, self.scale)
             return None if level is None else str(level)
         if self.is_yes_no and not isinstance(value, str):
             return yes_no_label(value)
@@ -150,7 +150,7 @@ class VerdictLabels(BaseModel):
         bare = " ".join(words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).split())
         if self.scale is not None:
             number = bare.strip("()[] ").replace("−", "-")
-            level = score_in_words(
+            level = parse_stated_score(
                 number.removeprefix("+") if self.scale.low < 0 else number, self.scale
             )
             return None if level is None else str(level)
@@ -158,12 +158,14 @@ class VerdictLabels(BaseModel):
             bare.strip("()[] ").casefold()
         )
 
-    def stated_in(self, words: str) -> str | None:
+    def find_stated(self, words: str) -> str | None:
         """The label that folded words state: the label itself, or one that looks like it."""
         if self.scale is not None:
             return self.from_words(words)
         bare = words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).casefold()
-        return next((label for label in self.scores if folded(label).casefold() == bare), None)
+        return next(
+            (label for label in self.scores if fold_characters(label).casefold() == bare), None
+        )
 
     @property
     def labels_by_name(self) -> Mapping[str, str]:
@@ -175,7 +177,7 @@ class VerdictLabels(BaseModel):
         """What could be a label in folded words."""
         if self.scale is not None:
             return NUMBERS
-        names = sorted(map(folded, self.scores), key=len, reverse=True)
+        names = sorted(map(fold_characters, self.scores), key=len, reverse=True)
         return "|".join(rf"{re.escape(name)}(?!\w)" for name in names)
 
 
@@ -189,57 +191,62 @@ def reply_parser(
         labels: what it may be.
         titles: of the prompt's sections, with which an invented next task may begin.
     """
-    kind = _kind(rule.model_dump_json(), labels.model_dump_json(), tuple(titles))
-    return VerdictParser(lambda own: last_candidate(own, kind))
+    kind = _make_kind(rule.model_dump_json(), labels.model_dump_json(), tuple(titles))
+    return VerdictParser(lambda text: last_candidate(text, kind))
 
 
 @lru_cache(maxsize=64)
-def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictKind[str]:
+def _make_kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictKind[str]:
     rule, labels = (
         VerdictRule.model_validate_json(rule_json),
         VerdictLabels.model_validate_json(labels_json),
     )
     name = rule.field_name.lower()
-    usual = (
-        f"{SCORE}|{_ELSEWHERE}"
+    usual_names = (
+        f"{SCORE}|{_FOREIGN_VERDICT_WORDS}"
         if labels.scale is not None
-        else f"{SCORE}|{_ELSEWHERE}|{_OF_LABELS}"
+        else f"{SCORE}|{_FOREIGN_VERDICT_WORDS}|{_LABEL_WORDS}"
     )
     names = "|".join(
-        [usual, *map(re.escape, _bare(folded(rule.after or rule.field or USUAL_FIELD)))]
+        [
+            usual_names,
+            *map(
+                re.escape, _bare_words(fold_characters(rule.after or rule.field or DEFAULT_FIELD))
+            ),
+        ]
     )
-    named = NamedValues(names, labels.pattern, re.escape(folded(rule.field_name)))
+    named_values = NamedValues(names, labels.pattern, re.escape(fold_characters(rule.field_name)))
     tagged = re.compile(
         rf"[\[(<{{][\s\\]?(?:{names})[\s\\]?[\])>}}]\W{{0,6}}(?P<value>{labels.pattern})",
         re.IGNORECASE,
     )
 
-    def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
-        plain = folded(words)
+    def find_candidates(words: str) -> Iterator[VerdictCandidate[str]]:
+        plain = fold_characters(words)
         if rule.after is not None:
-            yield from _behind(rule.after.strip(), rule.closing, words, plain, labels)
+            yield from _find_behind(rule.after.strip(), rule.closing, words, plain, labels)
         elif rule.within is not None:
-            yield from _in_brackets(words, plain, labels)
+            yield from _find_bracketed(words, plain, labels)
         for match in tagged.finditer(plain):
-            label = labels.stated_in(match["value"])
-            yield VerdictCandidate(match.span(), label, stated=label is not None)
+            label = labels.find_stated(match["value"])
+            yield VerdictCandidate(match.span(), label, is_statement=label is not None)
         if rule.field is not None:
-            yield from named.add_lists(words, labels.stated_in)
+            yield from named_values.find_with_lists(words, labels.find_stated)
         else:
-            yield from named.in_words(plain, labels.stated_in)
+            yield from named_values.find_in_words(plain, labels.find_stated)
 
     return VerdictKind(
         name,
         lambda fields: labels.from_value(fields[name]),
-        in_words,
-        in_text_too=rule.field is None,
+        find_candidates,
+        has_text_form=rule.field is None,
         options=[*labels.scores],
         signs=USUAL_SIGNS if rule.field is None else ObjectSigns.from_name(rule.field),
-        headings=_headings(titles) if titles else None,
+        headings=_heading_pattern(titles) if titles else None,
     )
 
 
-def _headings(titles: Sequence[str]) -> re.Pattern[str]:
+def _heading_pattern(titles: Sequence[str]) -> re.Pattern[str]:
     """Markers with one of these titles, in any style, perhaps with a tag."""
     title = rf"(?:{'|'.join(map(re.escape, titles))})(?:[ \t][0-9a-f]{{12}})?"
     return re.compile(
@@ -249,46 +256,52 @@ def _headings(titles: Sequence[str]) -> re.Pattern[str]:
     )
 
 
-def _bare(word: str) -> Sequence[str]:
+def _bare_words(word: str) -> Sequence[str]:
     """A word or tag without its signs, as a sentence may name it, and the last one of several words."""
     words = re.findall(r"\w+", word)
     return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 
 
-def _behind(
+def _find_behind(
     word: str, closing: str, words: str, plain: str, labels: VerdictLabels
 ) -> Iterator[VerdictCandidate[str]]:
     """What stands behind each occurrence of the word: the rest of its line, or the next one if that is empty."""
     beginning = re.compile(
         rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE
     )
-    before = (
+    boundary = (
         r"(?<!\w)" if word[0].lower() != word[0].upper() else ""
     )  # a word of Chinese may follow another one
-    for match in re.finditer(before + re.escape(folded(word)), plain, re.IGNORECASE):
-        rest = cast("re.Match[str]", _REST.match(words, match.end()))[0]
-        if not rest.strip(f"{_DECORATION}:"):
-            rest += cast("re.Match[str]", _NEXT_LINE.match(words, match.end() + len(rest)))[0]
-        value, closed = _before(closing, rest) if closing else (rest, "")
+    for match in re.finditer(boundary + re.escape(fold_characters(word)), plain, re.IGNORECASE):
+        line_rest = cast("re.Match[str]", _REST_OF_LINE.match(words, match.end()))[0]
+        if not line_rest.strip(f"{_DECORATION}:"):
+            line_rest += cast(
+                "re.Match[str]", _NEXT_LINE.match(words, match.end() + len(line_rest))
+            )[0]
+        value, closed = _split_at_closing(closing, line_rest) if closing else (line_rest, "")
         label = labels.from_words(value.strip().removeprefix(":"))
-        is_taken = label is not None and _plainly(words[slice(*match.span())]) == _plainly(word)
-        begun = beginning.match(plain, match.end())
-        end = match.end() if begun is None else begun.end()
+        is_taken = label is not None and _normalize(words[slice(*match.span())]) == _normalize(word)
+        opening_match = beginning.match(plain, match.end())
+        end = match.end() if opening_match is None else opening_match.end()
         if is_taken:
             written = f"{value}{closed}" if closed else value.rstrip(f"{_DECORATION}{_PERIOD}\r\n")
             end = match.end() + len(written)
         yield VerdictCandidate(
-            (match.start(), end), label, taken=is_taken, stated=label is not None, is_full=True
+            (match.start(), end),
+            label,
+            is_exact=is_taken,
+            is_statement=label is not None,
+            is_full=True,
         )
 
 
-def _before(closing: str, rest: str) -> tuple[str, str]:
+def _split_at_closing(closing: str, text: str) -> tuple[str, str]:
     """What stands before what closes it, and that as it is written."""
-    match = re.search(re.escape(closing), rest, re.IGNORECASE)
-    return (rest, "") if match is None else (rest[: match.start()], match[0])
+    match = re.search(re.escape(closing), text, re.IGNORECASE)
+    return (text, "") if match is None else (text[: match.start()], match[0])
 
 
-def _plainly(word: str) -> str:
+def _normalize(word: str) -> str:
     """A word as it counts: without case, and with either colon."""
     return word.casefold().replace("：", ":")
 
@@ -296,7 +309,9 @@ def _plainly(word: str) -> str:
 _BRACKETED = re.compile(rf"{DOUBLE_BRACKETED}|\\?\[\s?[^\[\]\n]{{1,60}}\s?\]")
 
 
-def _in_brackets(words: str, plain: str, labels: VerdictLabels) -> Iterator[VerdictCandidate[str]]:
+def _find_bracketed(
+    words: str, plain: str, labels: VerdictLabels
+) -> Iterator[VerdictCandidate[str]]:
     for match in _BRACKETED.finditer(plain):
         written = words[slice(*match.span())]
         inner = written.strip("\\[] \n\t*_`")
@@ -305,7 +320,9 @@ def _in_brackets(words: str, plain: str, labels: VerdictLabels) -> Iterator[Verd
         if label is None and not is_double:
             continue  # single brackets hold anything
         is_taken = is_double and label is not None
-        yield VerdictCandidate(match.span(), label, taken=is_taken, stated=label is not None)
+        yield VerdictCandidate(
+            match.span(), label, is_exact=is_taken, is_statement=label is not None
+        )
 
 
 def check_rule(rule: VerdictRule, labels: VerdictLabels) -> None:
@@ -316,13 +333,13 @@ def check_rule(rule: VerdictRule, labels: VerdictLabels) -> None:
     """
     parser = reply_parser(rule, labels)
     for label in labels.scores:
-        written = rule.written(label, is_number=labels.scale is not None)
-        if parser.find(f"So.\n\n{written}") != ParsedVerdict(label, (5, 5 + len(written))):
+        verdict = rule.format_verdict(label, is_number=labels.scale is not None)
+        if parser.find(f"So.\n\n{verdict}") != ParsedVerdict(label, (5, 5 + len(verdict))):
             raise ValueError(
-                f"verdict: the label {label!r} cannot be read in a reply that ends {written!r}"
+                f"verdict: the label {label!r} cannot be read in a reply that ends {verdict!r}"
             )
 
 
-def ordered(scores: Mapping[str, float]) -> Sequence[str]:
+def sort_labels(scores: Mapping[str, float]) -> Sequence[str]:
     """Labels from the worst to the best."""
     return sorted(scores, key=lambda label: scores[label])

@@ -35,6 +35,6 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
-def placeholders(template: str) -> set[str]:
+def find_placeholders(template: str) -> set[str]:
     """The names of a template's placeholders."""
     return {*_PLACEHOLDER.findall(template)}

@@ -33,11 +33,11 @@ class RewardBatches:
     ) -> None:
         """Send through `client`, at most `size` responses in a request, which has the further `fields`."""
         self._client, self._protocol, self._size, self._fields = client, protocol, size, fields
-        self._open: list[_Member] = []
+        self._waiting: list[_Member] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def send(self, shown: RewardInput, record: RequestRecord) -> ChatResponse:
+    async def send(self, reward_input: RewardInput, record: RequestRecord) -> ChatResponse:
         """Send one call, alone or with others.
 
         Raises:
@@ -45,21 +45,21 @@ class RewardBatches:
             RunStop: no attempt may be made any more.
         """
         if self._size == 1:
-            return await self._request([shown], record)
-        member = _Member(shown, record)
-        self._open.append(member)
-        if len(self._open) == self._size:
-            self._leave()
+            return await self._request([reward_input], record)
+        member = _Member(reward_input, record)
+        self._waiting.append(member)
+        if len(self._waiting) == self._size:
+            self._send_batch()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._leave)
+            self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._send_batch)
         return await member.response
 
-    def _leave(self) -> None:
+    def _send_batch(self) -> None:
         """Send what is there in one request."""
         if self._timer is not None:
             self._timer.cancel()
-        members, self._open, self._timer = (
-            [each for each in self._open if not each.response.done()],
+        members, self._waiting, self._timer = (
+            [member for member in self._waiting if not member.response.done()],
             [],
             None,
         )
@@ -67,22 +67,24 @@ class RewardBatches:
             task = asyncio.get_running_loop().create_task(self._send_together(members))
             self._sending.add(task)  # the loop holds tasks weakly
             task.add_done_callback(self._sending.discard)
-            for each in members:
-                each.response.add_done_callback(partial(_cancel_if_all_left, task, members))
+            for pending in members:
+                pending.response.add_done_callback(partial(_cancel_if_all_left, task, members))
 
     async def _send_together(self, members: Sequence[_Member]) -> None:
         first, *others = members
         record = RequestRecord(first.record.part, first.record.row)
         try:
-            answer = await self._request([each.shown for each in members], record)
+            answer = await self._request([member.shown for member in members], record)
         except Exception as error:  # noqa: BLE001  # any error is that of all its calls
             first.fail(error)
-            for each in others:
-                each.fail(error.make_shared_error() if isinstance(error, EndpointError) else error)
+            for failed_member in others:
+                failed_member.fail(
+                    error.make_shared_error() if isinstance(error, EndpointError) else error
+                )
         else:
             parts = [replace(answer, choices=(choice,)) for choice in answer.choices]
-            for each, part in zip(others, parts[1:], strict=True):
-                each.finish(replace(part, usage=Usage(), attempts=0))
+            for failed_member, part in zip(others, parts[1:], strict=True):
+                failed_member.finish(replace(part, usage=Usage(), attempts=0))
             first.finish(parts[0])
         # The calls go on in the order in which they were told, so the first one records its answer
         # last.
@@ -95,7 +97,7 @@ class RewardBatches:
     async def _request(self, inputs: Sequence[RewardInput], record: RequestRecord) -> ChatResponse:
         protocol = self._protocol
         record.path, record.read = protocol.path, partial(protocol.read, len(inputs))
-        messages = [message for each in inputs for message in each.messages]
+        messages = [message for reward_input in inputs for message in reward_input.messages]
         return await self._client.request(
             messages, {**protocol.body(inputs), **self._fields}, record
         )
@@ -104,8 +106,8 @@ class RewardBatches:
 class _Member:
     """A call that waits for its item."""
 
-    def __init__(self, shown: RewardInput, record: RequestRecord) -> None:
-        self.shown, self.record = shown, record
+    def __init__(self, reward_input: RewardInput, record: RequestRecord) -> None:
+        self.shown, self.record = reward_input, record
         self.response: asyncio.Future[ChatResponse] = asyncio.get_running_loop().create_future()
 
     def finish(self, answer: ChatResponse) -> None:
@@ -119,5 +121,5 @@ class _Member:
 
 def _cancel_if_all_left(task: asyncio.Task[None], members: Sequence[_Member], _: object) -> None:
     """End a request for which nobody waits any more."""
-    if all(each.response.cancelled() for each in members):
+    if all(member.response.cancelled() for member in members):
         task.cancel()

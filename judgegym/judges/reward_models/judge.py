@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import report_missing_extra
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import split_messages
@@ -37,11 +37,11 @@ from judgegym.judges.reward_models.protocols import (
     RewardProtocol,
     read_number,
 )
-from judgegym.llm.at_once import holding
-from judgegym.llm.cache import IS_ASKED_ANEW
+from judgegym.llm.at_once import bind_context
+from judgegym.llm.cache import BYPASS_CACHE
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError, SettingsError, let_go
-from judgegym.llm.template_tokens import broken_up
+from judgegym.llm.errors import EndpointError, SettingsError, drop_traceback
+from judgegym.llm.template_tokens import break_up_tokens
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON, Choice, Message
 
@@ -73,7 +73,7 @@ class RewardModelSettings(JudgeSettings):
     """Send at most this many responses in one request."""
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_reward_settings(self) -> Self:
         protocol, sample = (
             PROTOCOLS[self.reward_protocol],
             (self.reward_mean, self.reward_deviation),
@@ -82,13 +82,13 @@ class RewardModelSettings(JudgeSettings):
             protocol.takes == "messages" and self.reward_batch > 1
         )
         if takes_text and self.reward_tokenizer is None:
-            what = (
+            inputs = (
                 "texts"
                 if protocol.takes == "text"
                 else "one conversation a request, or with reward_batch > 1 texts"
             )
             raise ValueError(
-                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {what}; expected "
+                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {inputs}; expected "
                 "the tokenizer whose "
                 f"chat template makes them, or {PLAIN_TEXT}"
             )
@@ -113,7 +113,7 @@ class RewardModelSettings(JudgeSettings):
             )
         return self
 
-    def scaled(self, raw: float) -> float:
+    def scale_number(self, raw: float) -> float:
         """The score of the model's number."""
         if self.reward_scale == "raw":
             return raw
@@ -149,8 +149,8 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         fields: dict[str, JSON] = {**switch, **client.settings.extra_body}
         self._batches = RewardBatches(client, protocol, settings.reward_batch, fields)
         self._parameters: dict[str, JSON] = {"path": protocol.path, **fields}
-        self._text = _text_maker(settings.reward_tokenizer, adds_bos=protocol.adds_bos)
-        client.own_probe = self._probe
+        self._text = _make_text_builder(settings.reward_tokenizer, adds_bos=protocol.adds_bos)
+        client.custom_probe = self._probe
 
     def check(self, task: JudgeTask) -> None:
         """Check that there are no images, which the model is not shown."""
@@ -163,12 +163,12 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         Raises:
             SettingsError: the model returns several classes, and the settings choose none of them.
         """
-        prompt, response = broken_up(task.prompt), broken_up(task.response)
+        prompt, response = break_up_tokens(task.prompt), break_up_tokens(task.response)
         suspects = prompt.tokens + response.tokens
-        shown = self._input(prompt.text, response.text)
+        reward_input = self._make_input(prompt.text, response.text)
         if self._text is not None:
             try:
-                shown = replace(shown, text=self._text(shown.messages))
+                reward_input = replace(reward_input, text=self._text(reward_input.messages))
             except Exception as error:  # noqa: BLE001  # a chat template refuses what it does not know, such as a system message
                 why = (
                     f"the chat template of {self.settings.reward_tokenizer} refuses the "
@@ -176,11 +176,11 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
                 )
                 return Judgment(None, Status.JUDGE_FAILED, explanation=why, suspects=suspects)
         call = await ask(
-            self.client, (), self._read, name="reward", chat=partial(self._chat, shown)
+            self.client, (), self._read, name="reward", chat=partial(self._chat, reward_input)
         )
         if call.value is None:
             return replace(failed_judgment([call]), suspects=suspects)
-        unit = self.settings.scaled(call.value)
+        unit = self.settings.scale_number(call.value)
         return Judgment(
             call.value,
             Status.OK,
@@ -192,29 +192,33 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
             components={"raw": call.value},
         )
 
-    def _input(self, prompt: str, response: str) -> RewardInput:
+    def _make_input(self, prompt: str, response: str) -> RewardInput:
         messages = (*split_messages(prompt), Message(role="assistant", content=response))
         return RewardInput(prompt, response, messages)
 
     async def _probe(self) -> ChatResponse | EndpointError:
         """Ask for the number of a short text, to see whether the model answers; return the error otherwise."""
-        shown = self._input("Hello.", "Hello.")
+        reward_input = self._make_input("Hello.", "Hello.")
         if self._text is not None:
-            shown = replace(shown, text=self._text(shown.messages))
+            reward_input = replace(reward_input, text=self._text(reward_input.messages))
         try:
-            with holding(IS_ASKED_ANEW, True):
-                return await self._chat(shown, keep=lambda choice: False, name="probe")
+            with bind_context(BYPASS_CACHE, True):
+                return await self._chat(reward_input, keep=lambda choice: False, name="probe")
         except EndpointError as error:
-            let_go(error)
+            drop_traceback(error)
             return error
 
     async def _chat(
-        self, shown: RewardInput, *, keep: Callable[[Choice], bool], name: str, **_: object
+        self, reward_input: RewardInput, *, keep: Callable[[Choice], bool], name: str, **_: object
     ) -> ChatResponse:
         """Send a call; votes and seeds are those of models that sample."""
-        read = [Message(role="user", content=shown.text)] if shown.text else shown.messages
-        send = partial(self._batches.send, shown)
-        return await self.client.call_beside(send, read, self._parameters, keep=keep, name=name)
+        read = (
+            [Message(role="user", content=reward_input.text)]
+            if reward_input.text
+            else reward_input.messages
+        )
+        send = partial(self._batches.send, reward_input)
+        return await self.client.call_other_api(send, read, self._parameters, keep=keep, name=name)
 
     def _read(self, choice: Choice) -> ParsedVerdict[float] | NoVerdict:
         try:
@@ -223,7 +227,9 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
             raise SettingsError(f"--{self.client.settings.section}reward_label: {error}") from error
 
 
-def _text_maker(name: str | None, *, adds_bos: bool) -> Callable[[Sequence[Message]], str] | None:
+def _make_text_builder(
+    name: str | None, *, adds_bos: bool
+) -> Callable[[Sequence[Message]], str] | None:
     """What makes one text of a conversation; `None` if it is sent as it is.
 
     Raises:
@@ -233,7 +239,7 @@ def _text_maker(name: str | None, *, adds_bos: bool) -> Callable[[Sequence[Messa
         return None
     if name == PLAIN_TEXT:
         return lambda messages: "\n".join(message["content"] for message in messages)
-    with needs("training"):
+    with report_missing_extra("training"):
         from transformers import AutoTokenizer  # late: few judges need it
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name)

@@ -82,18 +82,18 @@ class Protocol:
 
 
 def _require_list(body: JSON, name: str) -> Sequence[JSON]:
-    found = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(found, list):
+    entries = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(entries, list):
         raise NotACompletion(f"the answer has no list {name!r}")
-    return found
+    return entries
 
 
-def _entries(found: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
+def _entries(entries: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
     """The entries of a list, each with a field of this name."""
-    for place, entry in enumerate(found):
+    for index, entry in enumerate(entries):
         if not isinstance(entry, dict) or name not in entry:
-            raise NotACompletion(f"the entry {place} of the answer has no {name!r}")
-    return cast("list[dict[str, JSON]]", found)
+            raise NotACompletion(f"the entry {index} of the answer has no {name!r}")
+    return cast("list[dict[str, JSON]]", entries)
 
 
 def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
@@ -108,7 +108,7 @@ def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
         )
     if by_index.keys() != {*range(len(entries))}:
         raise NotACompletion(f"the entries of 'data' have the indices {[*by_index]}, not one each")
-    return [by_index[place] for place in range(len(entries))], cast("dict[str, JSON]", body).get(
+    return [by_index[index] for index in range(len(entries))], cast("dict[str, JSON]", body).get(
         "usage"
     )
 
@@ -122,7 +122,7 @@ def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
 
 def _vllm(path: str, name: str) -> Protocol:
     def body(inputs: Sequence[RewardInput]) -> Mapping[str, JSON]:
-        texts = [each.text for each in inputs]
+        texts = [reward_input.text for reward_input in inputs]
         return (
             {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
         )
@@ -137,8 +137,8 @@ PROTOCOLS: Mapping[RewardProtocol, Protocol] = {
     "vllm_score": Protocol(
         "/score",
         lambda inputs: {
-            "text_1": [each.prompt for each in inputs],
-            "text_2": [each.response for each in inputs],
+            "text_1": [reward_input.prompt for reward_input in inputs],
+            "text_2": [item.response for item in inputs],
         },
         lambda answer: _vllm_items(answer, "score"),
         "pair",
@@ -146,13 +146,16 @@ PROTOCOLS: Mapping[RewardProtocol, Protocol] = {
     ),
     "vllm_pooling": _vllm("/pooling", "data"),
     "sglang_classify": Protocol(
-        "/classify", lambda inputs: {"text": [each.text for each in inputs]}, _sglang_items, "text"
+        "/classify",
+        lambda inputs: {"text": [reward_input.text for reward_input in inputs]},
+        _sglang_items,
+        "text",
     ),
     "openrlhf": Protocol(
         "/get_reward",
         lambda inputs: {
-            "query": [each.text for each in inputs],
-            "prompts": [each.prompt for each in inputs],
+            "query": [reward_input.text for reward_input in inputs],
+            "prompts": [item.prompt for item in inputs],
         },
         lambda answer: (_require_list(answer, "rewards"), None),
         "text",
@@ -177,10 +180,10 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
         AmbiguousLabel: there are several numbers and no label, or fewer than it says.
     """
     item = wire.loads(choice.text)
-    likeliest, found = (
+    likeliest, content = (
         (item.get("label"), item.get("probs")) if isinstance(item, dict) else (None, item)
     )
-    numbers = found if isinstance(found, list) else [found]
+    numbers = content if isinstance(content, list) else [content]
     finite = [float(value) for value in numbers if _is_finite(value)]
     if not numbers or len(finite) < len(numbers):
         return NoVerdict(
@@ -192,7 +195,7 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
         classes = (
             "1 class" if len(numbers) == 1 else f"{len(numbers)} classes, 0 to {len(numbers) - 1}"
         )
-        best = max(range(len(numbers)), key=lambda place: finite[place])
+        best = max(range(len(numbers)), key=lambda index: finite[index])
         words = f" (here the highest is {best}{'' if likeliest is None else f', {likeliest!r}'})"
         raise AmbiguousLabel(
             f"the model returns {classes}{words}; expected the index of the one whose number counts"

@@ -46,7 +46,7 @@ class RubricVerdict(NamedTuple):
     probability: float | None = None
 
     @property
-    def shown(self) -> int | float:
+    def comparable_value(self) -> int | float:
         """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
         return self.score if self.expected is None else round(self.expected, 1)
 
@@ -109,8 +109,8 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         settings = self.settings
         question = Question(
             "judgment",
-            rubric_prompt(self._rubric(task), task, settings),
-            self._read,
+            rubric_prompt(self._task_rubric(task), task, settings),
+            self._parse_choice,
             rubric_form(settings.scale),
             votes=settings.samples_per_item,
             extra=REQUEST if settings.weighting == "logprobs" else {},
@@ -123,7 +123,9 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         """Pool the scores."""
         (replies,) = answers
         settings, scale = self.settings, self.settings.scale
-        scores = tuple(self._score(replies.revised(call.name, call)) for call in replies.calls)
+        scores = tuple(
+            self._score_call(replies.latest_revision(call.name, call)) for call in replies.calls
+        )
         values = [score.value for score in scores if score.value is not None]
         detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
         confidences = self._confidences(scores, replies)
@@ -154,11 +156,11 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
     ) -> list[CritiqueRequest]:
         """One request for each judgment with a score; each is reconsidered separately."""
         messages = answers.question.prompt.messages
-        calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
+        calls = [(call.name, answers.latest_revision(call.name, call)) for call in answers.calls]
         return [
             CritiqueRequest(
                 name,
-                call.value.shown,
+                call.value.comparable_value,
                 feedback_text(call.text) or call.text,
                 critique_messages(messages, cut_thinking(call.text)),
             )
@@ -168,15 +170,17 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
 
     def revision(self, call: JudgeCall[RubricVerdict], verdict: RubricVerdict) -> Revision:
         """The revised score and its feedback."""
-        return Revision(verdict.shown, feedback_text(call.text) or "", cut_feedback(call.text))
+        return Revision(
+            verdict.comparable_value, feedback_text(call.text) or "", cut_feedback(call.text)
+        )
 
-    def _rubric(self, task: JudgeTask) -> Rubric:
+    def _task_rubric(self, task: JudgeTask) -> Rubric:
         """The rubric of the task or the general one."""
         return Rubric(
             task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale
         )
 
-    def _read(self, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
+    def _parse_choice(self, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
         """Read the score, and the probabilities of all scores if they count.
 
         Raises:
@@ -187,7 +191,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         if score is None:
             return None
         if self.settings.weighting != "logprobs":
-            return score.but(RubricVerdict(score.value))
+            return score.with_value(RubricVerdict(score.value))
         # An object begins with a brace, and a tag with a bracket.
         is_object = score.at is not None and choice.text.startswith("{", score.at[0])
         tag = SCORE_FIELD if is_object else TAGS[output_format][1]
@@ -199,7 +203,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         )
         return ParsedVerdict(verdict)  # of all probabilities, not of a place in the text
 
-    def _score(self, call: JudgeCall[RubricVerdict]) -> RubricScore:
+    def _score_call(self, call: JudgeCall[RubricVerdict]) -> RubricScore:
         score, expected, _ = call.value or (None, None, None)
         settings = self.settings
         # An endpoint that refuses the object is asked for the other format.

@@ -33,7 +33,7 @@ from pydantic import ValidationInfo, field_validator
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
-from judgegym.judges.core.calls import MOST_VOTES, NoVerdict
+from judgegym.judges.core.calls import MAX_VOTES, NoVerdict
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
@@ -86,7 +86,7 @@ def score_probabilities(
             "weighting=logprobs: the judge's endpoint returns no top_logprobs; take another "
             "endpoint, or weighting=none"
         )
-    token = _behind(tag, choice.tokens)
+    token = _find_score_token(tag, choice.tokens)
     if token is None:
         return NoVerdict("no token of its own holds the score")
     mass: dict[int, float] = {}
@@ -115,7 +115,7 @@ def check_scale(scale: Scale) -> None:
         )
 
 
-def _behind(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | None:
+def _find_score_token(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | None:
     """The first token with a digit after the last tag; `None` if that token begins within the tag."""
     text = "".join(token.text for token in tokens)
     pattern = re.compile(re.escape(tag), re.IGNORECASE) if isinstance(tag, str) else tag
@@ -195,7 +195,7 @@ class Rubric:
         return "\n".join([self.criteria, *lines])
 
     @property
-    def explained(self) -> str:
+    def text_with_scale(self) -> str:
         """The rubric for a judge that gives no score of the scale: with the meaning of its descriptions' scores."""
         if not self.levels:
             return self.criteria
@@ -280,7 +280,7 @@ class RubricJudgeSettings(PromptLayoutSettings):
     """Use this as the lowest score of the scale."""
     scale_max: int = setting(5, validate_default=True)
     """Use this as the highest score of the scale; above scale_min."""
-    samples_per_item: int = setting(1, ge=1, le=MOST_VOTES)
+    samples_per_item: int = setting(1, ge=1, le=MAX_VOTES)
     """Ask for this many independent judgments of each response, one call each."""
     samples_pooling: Pooling = setting("mean")
     """Pool the judgments of one response into their mean or their median."""
@@ -327,7 +327,7 @@ _USUAL_SCALE = (1, 5)
 _SCORE = re.compile(r"-?[0-9]+\Z")
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: ShownPrompt) -> str:
     match = _SCALE.search(shown.instructions)
     low, high = (int(match[1]), int(match[2])) if match else _USUAL_SCALE
     if low >= high:
@@ -343,7 +343,7 @@ def _reply(shown: ShownPrompt) -> str:
     return f"[FEEDBACK] {feedback}\n[SCORE] {score}"
 
 
-def _fields(reply: str) -> Mapping[str, JSON]:
+def _parse_reply(reply: str) -> Mapping[str, JSON]:
     score = _SCORE.search(reply)
     return {"feedback": feedback_text(reply), "score": None if score is None else int(score[0])}
 
@@ -355,6 +355,6 @@ RUBRIC_PROMPT = PromptFormat(
     question="Instruction",
     references=("Reference Response",),
     ending=f"{_REQUEST} above.",
-    reply=_reply,
-    fields=_fields,
+    reply=_draft_reply,
+    fields=_parse_reply,
 )

@@ -15,7 +15,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from judgegym.judges.parsing.json_objects import TextObject, last_first
+from judgegym.judges.parsing.json_objects import TextObject, find_objects
 from judgegym.judges.rules.finding import Comparison, RuleFinding, cannot_say
 
 _IN_MATHS = re.compile(r"\$|\\\(|\\\[|\\boxed|####")
@@ -26,12 +26,12 @@ _GOES_BEFORE = re.compile(r"""(?:[\[{]|"\s*:|(?:[\]}]|\b(?:true|false|null))\s*,
 _COMES_AFTER = re.compile(r"""\s*(?:[\]}]|,\s*["\[{])""")
 
 
-def _is_part(found: TextObject) -> bool:
+def _is_part(json_object: TextObject) -> bool:
     """Whether an object is one of an array, or of a larger object that is broken."""
-    start, end = found.at
+    start, end = json_object.at
     return bool(
-        _GOES_BEFORE.search(found.source[max(0, start - 100) : start])
-        or _COMES_AFTER.match(found.source, end)
+        _GOES_BEFORE.search(json_object.source[max(0, start - 100) : start])
+        or _COMES_AFTER.match(json_object.source, end)
     )
 
 
@@ -59,11 +59,11 @@ def expression() -> Comparison:
             return cannot_say(
                 "the expected value is no expression", expected=expected, is_unusable=True
             )
-        given = parse(text, parsing_timeout=None)
-        if not given:
+        parsed = parse(text, parsing_timeout=None)
+        if not parsed:
             return cannot_say("the text has no expression", expected=str(gold[-1]))
-        holds = verify(gold, given, timeout_seconds=None, raise_on_error=True)
-        return RuleFinding.from_outcome(holds=holds, found=str(given[-1]), expected=str(gold[-1]))
+        holds = verify(gold, parsed, timeout_seconds=None, raise_on_error=True)
+        return RuleFinding.from_outcome(holds=holds, actual=str(parsed[-1]), expected=str(gold[-1]))
 
     return compare
 
@@ -86,7 +86,7 @@ def regex() -> Comparison:
             )
         match = pattern.search(text)
         return RuleFinding.from_outcome(
-            holds=match is not None, found=None if match is None else match[0], expected=expected
+            holds=match is not None, actual=None if match is None else match[0], expected=expected
         )
 
     return compare
@@ -116,22 +116,22 @@ def json_schema() -> Comparison:
             message = getattr(error, "message", str(error))
             return cannot_say(f"no JSON schema: {message}", expected=expected, is_unusable=True)
         objects = (
-            found.written
-            for found in last_first(text, max(1, len(text)))[:1]
-            if not _is_part(found)
+            json_object.written
+            for json_object in find_objects(text, max(1, len(text)))[:1]
+            if not _is_part(json_object)
         )
-        for each in (text, *_FENCED.findall(text)[-1:], *objects):
+        for source in (text, *_FENCED.findall(text)[-1:], *objects):
             try:
-                value = json.loads(each, parse_constant=_refuse)
+                value = json.loads(source, parse_constant=_refuse)
             except (ValueError, RecursionError):
                 continue
             wrong = best_match(checks.iter_errors(value))
-            said = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
+            why = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
             return RuleFinding.from_outcome(
-                holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said
+                holds=wrong is None, actual=source.strip(), expected="JSON of the schema", why=why
             )
         return RuleFinding.from_outcome(
-            holds=False, found=None, expected="JSON of the schema", why="the text has no JSON"
+            holds=False, actual=None, expected="JSON of the schema", why="the text has no JSON"
         )
 
     return compare

@@ -17,31 +17,31 @@ class RuleFinding(NamedTuple):
 
     Attributes:
         score: from 0 to 1; `None` if the rule cannot say.
-        found: what was compared, cut after 200 characters; `None` if there is nothing to compare.
+        actual: what was compared, cut after 200 characters; `None` if there is nothing to compare.
         expected: what it was compared with, cut likewise.
         why: why the rule cannot say, or more about the score.
         is_unusable: the rule cannot say of any text, because of the expected value.
     """
 
     score: float | None
-    found: str | None = None
+    actual: str | None = None
     expected: str | None = None
     why: str = ""
     is_unusable: bool = False
 
     @classmethod
     def from_outcome(
-        cls, *, holds: bool, found: str | None, expected: str | None, why: str = ""
+        cls, *, holds: bool, actual: str | None, expected: str | None, why: str = ""
     ) -> RuleFinding:
         """The finding of a rule that holds or does not: 1.0 or 0.0."""
-        return cls(float(holds), found, expected, why).shortened()
+        return cls(float(holds), actual, expected, why).shortened()
 
     def shortened(self) -> RuleFinding:
         """The finding with its texts cut."""
-        found, expected = (
-            None if text is None else shorten(text) for text in (self.found, self.expected)
+        actual, expected = (
+            None if text is None else shorten(text) for text in (self.actual, self.expected)
         )
-        return self._replace(found=found, expected=expected, why=shorten(self.why))
+        return self._replace(actual=actual, expected=expected, why=shorten(self.why))
 
 
 Comparison: TypeAlias = Callable[[str, str], RuleFinding]

@@ -24,7 +24,7 @@ from judgegym.judges.rules.expressions import expression, json_schema, regex
 from judgegym.judges.rules.finding import RuleFinding, cannot_say
 from judgegym.judges.rules.match import contains, exact, multiple_choice, normalised, number
 from judgegym.judges.rules.measure import language, length, repetition, thinking_format
-from judgegym.judges.rules.own_function import RuleTask, own_function
+from judgegym.judges.rules.own_function import RuleTask, load_function
 from judgegym.judges.rules.settings import READS, RuleSettings
 from judgegym.judges.rules.worker import Job, JobFailure, apply_in_worker, apply_now
 from judgegym.llm.client import ChatClient
@@ -59,7 +59,7 @@ _COMPARISONS = (
     traces.tool_called,
     traces.tool_order,
 )
-_MATCHES: Mapping[str, _Match] = {each.__name__: each for each in _COMPARISONS}
+_MATCHES: Mapping[str, _Match] = {comparison.__name__: comparison for comparison in _COMPARISONS}
 """The rules that compare the answer, or tool calls, with an expected text, in time that is linear in both."""
 _LIBRARIES = {
     "expression": expression,
@@ -72,14 +72,14 @@ _IN_WORKERS: Mapping[str, Callable[[], _Match]] = {
     "tool_not_called": traces.tool_not_called,
 }
 """The rules that a worker applies, each by what loads it."""
-_OF_TOOLS = frozenset(("tool_called", "tool_order", "tool_not_called"))
-_OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
+_TOOL_RULES = frozenset(("tool_called", "tool_order", "tool_not_called"))
+_TRACE_RULES = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
 
 
 class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
     """Scores each response by a rule, from 0 to 1."""
 
-    is_shown_texts = False
+    truncates_inputs = False
 
     def __init__(
         self, settings: RuleSettings, client: ChatClient, rubric: str | None = None
@@ -99,31 +99,31 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
         self._match: _Match | None = _MATCHES.get(self.rule)
         if self.rule == "number":
             self._match = partial(number, tolerance=settings.rule_tolerance)
-        found: RuleFinding | JobFailure | None = None
+        outcome: RuleFinding | JobFailure | None = None
         if self.rule not in READS:
-            found = apply_now(
-                Job(own_function, (self.rule, settings.rule_digest or ""), None),
+            outcome = apply_now(
+                Job(load_function, (self.rule, settings.rule_digest or ""), None),
                 settings.rule_timeout,
             )
         elif expected is not None and self._match is not None:
-            found = self._match("", expected)
+            outcome = self._match("", expected)
         elif expected is not None:
-            found = apply_now(self._job("", expected), settings.rule_timeout)
-        if isinstance(found, JobFailure):
-            raise SettingsError(f"rule: {self.rule}: {found}")
-        if found is not None and found.is_unusable:
-            raise SettingsError(f"rule_expected: {found.why}, found {found.expected!r}")
+            outcome = apply_now(self._make_job("", expected), settings.rule_timeout)
+        if isinstance(outcome, JobFailure):
+            raise SettingsError(f"rule: {self.rule}: {outcome}")
+        if outcome is not None and outcome.is_unusable:
+            raise SettingsError(f"rule_expected: {outcome.why}, found {outcome.expected!r}")
 
     async def judge(self, task: JudgeTask) -> Judgment[RuleDetail]:
         """Apply the rule to one response; never raises."""
-        finding = await self._finding(task)
+        finding = await self._apply_rule(task)
         if isinstance(finding, JobFailure):
             return Judgment(None, Status.JUDGE_FAILED, explanation=f"{self.rule}: {finding}")
         if finding.score == 0 and self.settings.rule_mismatch == "cannot_say":
             finding = finding._replace(
-                score=None, why=f"found {finding.found!r}, expected {finding.expected!r}"
+                score=None, why=f"found {finding.actual!r}, expected {finding.expected!r}"
             )
-        detail = RuleDetail(self.rule, finding.score is not None, finding.found, finding.expected)
+        detail = RuleDetail(self.rule, finding.score is not None, finding.actual, finding.expected)
         if finding.score is None:
             return Judgment(
                 None,
@@ -131,7 +131,7 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
                 explanation=f"the rule cannot say: {finding.why}",
                 detail=detail,
             )
-        explanation = finding.why or f"found {finding.found!r}, expected {finding.expected!r}"
+        explanation = finding.why or f"found {finding.actual!r}, expected {finding.expected!r}"
         return Judgment(
             finding.score,
             Status.OK,
@@ -141,13 +141,13 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             components={"raw": finding.score},
         )
 
-    async def _finding(self, task: JudgeTask) -> RuleFinding | JobFailure:
+    async def _apply_rule(self, task: JudgeTask) -> RuleFinding | JobFailure:
         settings, limit_s = self.settings, self.settings.rule_timeout
         response, trace, written = task.response, task.trace, "".join(task.written)
         if self.rule not in READS:
             shown = RuleTask(task.prompt, response, task.reference, task.context, trace, written)
             return await apply_in_worker(
-                Job(own_function, (self.rule, settings.rule_digest or ""), (shown,)), limit_s
+                Job(load_function, (self.rule, settings.rule_digest or ""), (shown,)), limit_s
             )
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
@@ -163,25 +163,27 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             return thinking_format(
                 written or response, opened_by_template=settings.rule_opened_by_template
             )
-        if not trace and self.rule in _OF_TOOLS | _OF_TRACE.keys():
+        if not trace and self.rule in _TOOL_RULES | _TRACE_RULES.keys():
             return cannot_say(traces.NO_TRACE)
-        if self.rule in _OF_TRACE:
-            return _OF_TRACE[self.rule](trace)
+        if self.rule in _TRACE_RULES:
+            return _TRACE_RULES[self.rule](trace)
         expected, text = settings.rule_expected, cut_thinking(response)
         if expected is None:
             expected = f"={task.prompt}" if self.rule == "language" else task.reference
         if expected is None:
             return cannot_say("the row has no reference, and rule_expected is not set")
-        given = (
-            tuple(call for turn in trace for call in turn.calls) if self.rule in _OF_TOOLS else text
+        answer = (
+            tuple(call for turn in trace for call in turn.calls)
+            if self.rule in _TOOL_RULES
+            else text
         )
         if self._match is not None:
-            return self._match(given, expected)
-        found = await apply_in_worker(self._job(given, expected), limit_s)
-        return cannot_say(found) if isinstance(found, JobFailure) else found
+            return self._match(answer, expected)
+        finding = await apply_in_worker(self._make_job(answer, expected), limit_s)
+        return cannot_say(finding) if isinstance(finding, JobFailure) else finding
 
-    def _job(self, given: str | tuple[ToolCall, ...], expected: str) -> Job:
-        return Job(_IN_WORKERS[self.rule], (), (given, expected))
+    def _make_job(self, answer: str | tuple[ToolCall, ...], expected: str) -> Job:
+        return Job(_IN_WORKERS[self.rule], (), (answer, expected))
 
 
 _ABOUT = "score from 0 to 1 by a rule (--rule), without a model"

@@ -34,7 +34,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _BOXED = "\\boxed{"
 
 
-def boxed(text: str) -> str | None:
+def find_boxed(text: str) -> str | None:
     r"""The content of the last `\boxed{…}` of a text with balanced braces; `None` without one."""
     start = text.rfind(_BOXED)
     if start < 0:
@@ -48,7 +48,7 @@ def boxed(text: str) -> str | None:
     return None
 
 
-def last_number(text: str) -> tuple[Decimal, str] | None:
+def find_last_number(text: str) -> tuple[Decimal, str] | None:
     r"""The last number of a text, with its words; `None` without one.
 
     Commas between groups of three digits (in LaTeX also `{,}` and small spaces), an exponent, a
@@ -61,13 +61,13 @@ def last_number(text: str) -> tuple[Decimal, str] | None:
     plain = _CURRENCY_BEHIND_SIGN.sub(
         "", _THOUSANDS.sub(",", _FRACTION.sub(_flatten_fraction, text))
     )
-    found = [*_NUMBER.finditer(plain)][-2:]
-    if not found:
+    matches = [*_NUMBER.finditer(plain)][-2:]
+    if not matches:
         return None
-    last, before = found[-1], found[0]
-    value = _decimal(last[0])
-    if len(found) > 1 and plain[before.end() : last.start()] == "/":
-        quotient = _CONTEXT.divide(_decimal(before[0]), value)
+    last, before = matches[-1], matches[0]
+    value = _parse_decimal(last[0])
+    if len(matches) > 1 and plain[before.end() : last.start()] == "/":
+        quotient = _CONTEXT.divide(_parse_decimal(before[0]), value)
         return (quotient, plain[before.start() : last.end()]) if quotient.is_finite() else None
     # A sign right behind a word or a number is a dash or a subtraction.
     is_dash = last[0][0] in "-−" and plain[last.start() - 1 : last.start()].isalnum()
@@ -82,7 +82,7 @@ def _flatten_fraction(fraction: re.Match[str]) -> str:
     return f" {sign}{over}/{under} "
 
 
-def _decimal(written: str) -> Decimal:
+def _parse_decimal(written: str) -> Decimal:
     return Decimal(written.replace(",", "").replace("−", "-"))
 
 
@@ -98,16 +98,16 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
         tolerance: the largest difference as a share of the expected number, of 1 where that is 0; 0
             for exact equality.
     """
-    wanted = last_number(boxed(expected) or expected)
+    wanted = find_last_number(find_boxed(expected) or expected)
     if wanted is None:
         return cannot_say("the expected value has no number", expected=expected, is_unusable=True)
-    given = last_number(boxed(text) or text)
-    if given is None:
+    answer = find_last_number(find_boxed(text) or text)
+    if answer is None:
         return cannot_say("the text has no number", expected=wanted[1])
-    difference = _CONTEXT.abs(_CONTEXT.subtract(given[0], wanted[0]))
+    difference = _CONTEXT.abs(_CONTEXT.subtract(answer[0], wanted[0]))
     most = _CONTEXT.multiply(Decimal(tolerance), wanted[0].copy_abs() or Decimal(1))
-    holds = given[0] == wanted[0] or (tolerance > 0 and difference <= most)
-    return RuleFinding.from_outcome(holds=holds, found=given[1], expected=wanted[1])
+    holds = answer[0] == wanted[0] or (tolerance > 0 and difference <= most)
+    return RuleFinding.from_outcome(holds=holds, actual=answer[1], expected=wanted[1])
 
 
 def exact(text: str, expected: str) -> RuleFinding:
@@ -115,11 +115,11 @@ def exact(text: str, expected: str) -> RuleFinding:
     if not expected.strip():
         return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
     return RuleFinding.from_outcome(
-        holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip()
+        holds=text.strip() == expected.strip(), actual=text.strip(), expected=expected.strip()
     )
 
 
-def normalised_text(text: str) -> str:
+def normalise_text(text: str) -> str:
     """A text without case, punctuation, English articles and repeated white space.
 
     >>> normalised_text("The  Eiffel-Tower!")
@@ -134,12 +134,12 @@ def normalised(text: str, expected: str) -> RuleFinding:
 
     This is the normalisation of SQuAD. Cannot say: nothing is left of the reference.
     """
-    wanted, given = normalised_text(expected), normalised_text(text)
+    wanted, answer = normalise_text(expected), normalise_text(text)
     if not wanted:
         return cannot_say(
             "nothing is left of the expected value, normalised", expected=expected, is_unusable=True
         )
-    return RuleFinding.from_outcome(holds=given == wanted, found=given, expected=wanted)
+    return RuleFinding.from_outcome(holds=answer == wanted, actual=answer, expected=wanted)
 
 
 def contains(text: str, expected: str) -> RuleFinding:
@@ -147,16 +147,16 @@ def contains(text: str, expected: str) -> RuleFinding:
 
     Cannot say: nothing is left of the reference.
     """
-    wanted, given = normalised_text(expected), normalised_text(text)
+    wanted, answer = normalise_text(expected), normalise_text(text)
     if not wanted:
         return cannot_say(
             "nothing is left of the expected value, normalised", expected=expected, is_unusable=True
         )
     before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
     after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
-    at = re.search(f"{before}{re.escape(wanted)}{after}", given) if wanted in given else None
+    at = re.search(f"{before}{re.escape(wanted)}{after}", answer) if wanted in answer else None
     return RuleFinding.from_outcome(
-        holds=at is not None, found=None if at is None else at[0], expected=wanted
+        holds=at is not None, actual=None if at is None else at[0], expected=wanted
     )
 
 
@@ -174,7 +174,7 @@ _SAID = re.compile(
 _ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].*)", re.DOTALL)
 
 
-def choice_in(text: str) -> str | None:
+def find_choice(text: str) -> str | None:
     """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
 
     What is said of an option is no choice of it, and a bare letter on the last line comes after all
@@ -187,15 +187,15 @@ def choice_in(text: str) -> str | None:
     ... )
     ('B', 'C', None)
     """
-    inside, said = boxed(text), list[str]()
+    inside, letters = find_boxed(text), list[str]()
     if inside is not None:
         text = re.sub(r"\\text\w{0,4}\{([^{}]*)\}", r"\1", inside)
     else:
-        said = [match["letter"] for match in _SAID.finditer(text) if match["letter"].isupper()]
+        letters = [match["letter"] for match in _SAID.finditer(text) if match["letter"].isupper()]
     lines = [line for line in text.splitlines() if line.strip()]
     alone = _ALONE.fullmatch(lines[-1]) if lines else None
-    if said and (alone is None or alone["bare"] is None):
-        return said[-1]
+    if letters and (alone is None or alone["bare"] is None):
+        return letters[-1]
     return None if alone is None else alone[1]
 
 
@@ -204,11 +204,11 @@ def multiple_choice(text: str, expected: str) -> RuleFinding:
 
     A line such as `B) Paris` chooses B. Cannot say: there is no letter, or several.
     """
-    wanted, given = choice_in(expected), choice_in(text)
+    wanted, answer = find_choice(expected), find_choice(text)
     if wanted is None:
         return cannot_say(
             "the expected value is no letter of a choice", expected=expected, is_unusable=True
         )
-    if given is None:
+    if answer is None:
         return cannot_say("the text chooses no letter", expected=wanted)
-    return RuleFinding.from_outcome(holds=given == wanted, found=given, expected=wanted)
+    return RuleFinding.from_outcome(holds=answer == wanted, actual=answer, expected=wanted)

@@ -15,7 +15,7 @@ from judgegym.judges.rules.finding import Comparison, RuleFinding, cannot_say
 from judgegym.llm.usage import count_tokens
 
 LengthUnit = Literal["words", "characters", "tokens"]
-_LOOKED_AT = 4000
+_CHARACTERS_READ = 4000
 """Characters of a text whose language is told."""
 _LEAST_PROBABILITY = 0.5
 
@@ -73,7 +73,7 @@ def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
     """
     thinking = split(text, opened_by_template=opened_by_template)
     return RuleFinding.from_outcome(
-        holds=thinking.valid, found=thinking.reason or "valid", expected="valid"
+        holds=thinking.valid, actual=thinking.reason or "valid", expected="valid"
     )
 
 
@@ -89,24 +89,24 @@ def language() -> Comparison:
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
-    def told(text: str) -> str | None:
+    def detect(text: str) -> str | None:
         code, probability = identifier.classify(
-            text[:_LOOKED_AT].encode("utf-8", "replace").decode()
+            text[:_CHARACTERS_READ].encode("utf-8", "replace").decode()
         )
         return str(code) if probability >= _LEAST_PROBABILITY else None
 
     def compare(text: str, expected: str) -> RuleFinding:
-        wanted = told(expected[1:]) if expected.startswith("=") else expected.strip().lower()
+        wanted = detect(expected[1:]) if expected.startswith("=") else expected.strip().lower()
         if wanted is None:
             return cannot_say("the language of the prompt cannot be told")
         if wanted not in identifier.labels:
-            known = ", ".join(sorted(code for code in identifier.labels if len(code) == 2))
+            codes = ", ".join(sorted(code for code in identifier.labels if len(code) == 2))
             return cannot_say(
-                f"no code of a language; expected one of {known}", expected=wanted, is_unusable=True
+                f"no code of a language; expected one of {codes}", expected=wanted, is_unusable=True
             )
-        given = told(text)
-        if given is None:
+        detected = detect(text)
+        if detected is None:
             return cannot_say("the language of the text cannot be told", expected=wanted)
-        return RuleFinding.from_outcome(holds=given == wanted, found=given, expected=wanted)
+        return RuleFinding.from_outcome(holds=detected == wanted, actual=detected, expected=wanted)
 
     return compare

@@ -48,7 +48,7 @@ class RuleTask:
 
 
 @lru_cache
-def own_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFinding]:
+def load_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFinding]:
     """What applies the function that a place names.
 
     Args:
@@ -74,12 +74,12 @@ def own_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFindi
 
     def apply(task: RuleTask) -> RuleFinding:
         value: Any = function(task.response, task) if takes_task else function(task.response)
-        return _finding(asyncio.run(value) if inspect.iscoroutine(value) else value)
+        return _to_finding(asyncio.run(value) if inspect.iscoroutine(value) else value)
 
     return apply
 
 
-def _finding(value: Any) -> RuleFinding:
+def _to_finding(value: Any) -> RuleFinding:
     """The finding of a value that the function has returned.
 
     Raises:

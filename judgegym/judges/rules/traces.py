@@ -43,7 +43,7 @@ class _Tool(NamedTuple):
         return [self.arguments] if isinstance(self.arguments, str) else [*self.arguments.values()]
 
 
-def _tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
+def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
     """The tools of an expected value: names between commas, or JSON: a name, an object, or a list of these.
 
     Args:
@@ -53,14 +53,14 @@ def _tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
     Raises:
         ValueError: it names no tool, or has arguments of another form.
     """
-    listed = (
+    entries = (
         wire.loads(expected)
         if expected.lstrip()[:1] in ("[", "{")
         else [*map(str.strip, expected.split(","))]
     )
-    found = list[_Tool]()
-    for each in (listed if isinstance(listed, list) else [listed]) or [""]:
-        fields = {"name": each} if isinstance(each, str) else each
+    tools = list[_Tool]()
+    for entry in (entries if isinstance(entries, list) else [entries]) or [""]:
+        fields = {"name": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, Mapping) or fields.keys() - {"name", "arguments"}:
             raise ValueError("expected names of tools, or objects with name and arguments")
         name, arguments = fields.get("name"), fields.get("arguments", {})
@@ -77,11 +77,11 @@ def _tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
                     f"the arguments of {name}: expected regular expressions, not {pattern!r:.80}"
                 )
             re.compile(pattern)
-        found.append(tool)
-    return found
+        tools.append(tool)
+    return tools
 
 
-def _object(text: str) -> Mapping[str, JSON] | None:
+def _parse_object(text: str) -> Mapping[str, JSON] | None:
     try:
         value = wire.loads(text)
     except ValueError:
@@ -89,26 +89,32 @@ def _object(text: str) -> Mapping[str, JSON] | None:
     return cast("Mapping[str, JSON]", value) if isinstance(value, dict) else None
 
 
-def _equal(one: object, other: object) -> bool:
+def _equals_as_json(first: object, second: object) -> bool:
     """Whether two values are equal as JSON."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _equal(value, other[name]) for name, value in one.items()
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(
+            _equals_as_json(value, second[name]) for name, value in first.items()
         )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return one == other and isinstance(one, bool) is isinstance(other, bool)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_equals_as_json, first, second))
+    return first == second and isinstance(first, bool) is isinstance(second, bool)
 
 
 def _matches_call(tool: _Tool, call: ToolCall) -> bool:
     """Whether a call is of this tool, with these arguments among its own."""
     if not fnmatchcase(call.name, tool.name):
         return False
-    given, wanted = _object(call.arguments) or {}, cast("Mapping[str, JSON]", tool.arguments)
-    return all(name in given and _equal(value, given[name]) for name, value in wanted.items())
+    arguments, wanted = (
+        _parse_object(call.arguments) or {},
+        cast("Mapping[str, JSON]", tool.arguments),
+    )
+    return all(
+        name in arguments and _equals_as_json(value, arguments[name])
+        for name, value in wanted.items()
+    )
 
 
-def _bounded(compare: ToolComparison) -> ToolComparison:
+def _never_raise(compare: ToolComparison) -> ToolComparison:
     """The comparison as one that never raises: an expected value that names no tools is unusable."""
 
     @wraps(compare)
@@ -125,32 +131,32 @@ def _bounded(compare: ToolComparison) -> ToolComparison:
     return compared
 
 
-def _finding(
+def _make_finding(
     *, holds: bool, calls: Sequence[ToolCall], expected: str, why: str = ""
 ) -> RuleFinding:
     names = ", ".join(call.name for call in calls) or "no tool call"
-    return RuleFinding.from_outcome(holds=holds, found=names, expected=expected, why=why)
+    return RuleFinding.from_outcome(holds=holds, actual=names, expected=expected, why=why)
 
 
-@_bounded
+@_never_raise
 def tool_called(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
     """Check that each expected tool was called, with the expected arguments among those of one call.
 
     Cannot say: a call has no name.
     """
-    holds = all(any(_matches_call(tool, call) for call in calls) for tool in _tools(expected))
-    return _finding(holds=holds, calls=calls, expected=expected)
+    holds = all(any(_matches_call(tool, call) for call in calls) for tool in _parse_tools(expected))
+    return _make_finding(holds=holds, calls=calls, expected=expected)
 
 
-@_bounded
+@_never_raise
 def tool_order(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
     """Check that the tools were called in this order; others may stand between them.
 
     Cannot say: a call has no name.
     """
     left = iter(calls)  # each search goes on behind the last one
-    holds = all(any(_matches_call(tool, call) for call in left) for tool in _tools(expected))
-    return _finding(holds=holds, calls=calls, expected=expected)
+    holds = all(any(_matches_call(tool, call) for call in left) for tool in _parse_tools(expected))
+    return _make_finding(holds=holds, calls=calls, expected=expected)
 
 
 @lru_cache
@@ -164,33 +170,37 @@ def tool_not_called() -> ToolComparison:
     """
 
     def matches(tool: _Tool, call: ToolCall) -> bool:
-        given = _object(call.arguments)
+        arguments = _parse_object(call.arguments)
         if isinstance(tool.arguments, str):  # as written, and without JSON's escapes
-            return any(re.search(tool.arguments, text) for text in (call.arguments, _text(given)))
+            return any(
+                re.search(tool.arguments, text)
+                for text in (call.arguments, _argument_text(arguments))
+            )
         texts = [
-            call.arguments if given is None else _text(given.get(name)) for name in tool.arguments
+            call.arguments if arguments is None else _argument_text(arguments.get(name))
+            for name in tool.arguments
         ]
         return all(
-            re.search(cast(str, each), text)
-            for each, text in zip(tool.patterns, texts, strict=True)
+            re.search(cast(str, pattern), text)
+            for pattern, text in zip(tool.patterns, texts, strict=True)
         )
 
-    @_bounded
+    @_never_raise
     def compare(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
-        tools = _tools(expected, as_text=True)
+        tools = _parse_tools(expected, as_text=True)
         of_tools = (
             (call, tool) for call in calls for tool in tools if fnmatchcase(call.name, tool.name)
         )
-        found = next((call for call, tool in of_tools if matches(tool, call)), None)
-        why = "" if found is None else f"called {found.name}({found.arguments})"
-        return _finding(
-            holds=found is None, calls=calls, expected=f"no call of {expected}", why=why
+        forbidden = next((call for call, tool in of_tools if matches(tool, call)), None)
+        why = "" if forbidden is None else f"called {forbidden.name}({forbidden.arguments})"
+        return _make_finding(
+            holds=forbidden is None, calls=calls, expected=f"no call of {expected}", why=why
         )
 
     return compare
 
 
-def _text(value: JSON) -> str:
+def _argument_text(value: JSON) -> str:
     """An argument as a regular expression sees it: a text, or JSON; nothing where there is none."""
     return value if isinstance(value, str) else "" if value is None else wire.dumps(value).decode()
 
@@ -207,15 +217,15 @@ def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
     still_open = [*last.calls, *(call for call in earlier if call.id not in answered)]
     if not last.is_policy_turn:
         return RuleFinding.from_outcome(
-            holds=False, found=f"a turn of the {last.role}", expected="an answer"
+            holds=False, actual=f"a turn of the {last.role}", expected="an answer"
         )
     if still_open:
         return RuleFinding.from_outcome(
-            holds=False, found=f"an open call of {still_open[0].name}", expected="an answer"
+            holds=False, actual=f"an open call of {still_open[0].name}", expected="an answer"
         )
     text = cut_thinking(last.text).strip()
     return RuleFinding.from_outcome(
-        holds=bool(text), found=text or "a turn without a text", expected="an answer"
+        holds=bool(text), actual=text or "a turn without a text", expected="an answer"
     )
 
 
@@ -241,7 +251,7 @@ def _is_error(result: Turn) -> bool | None:
     """Whether a tool's result is an error; `None` if nothing says so."""
     if result.is_error is not None:
         return result.is_error
-    value = _object(result.shown)
+    value = _parse_object(result.shown)
     return (
         None
         if value is None

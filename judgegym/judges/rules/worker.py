@@ -67,14 +67,14 @@ class JobFailure(str):
 
 async def apply_in_worker(job: Job, limit_s: float) -> RuleFinding | JobFailure:
     """Apply a rule in a worker. Never raises because of the job."""
-    return await asyncio.get_running_loop().run_in_executor(_threads(), apply_now, job, limit_s)
+    return await asyncio.get_running_loop().run_in_executor(_thread_pool(), apply_now, job, limit_s)
 
 
 def apply_now(job: Job, limit_s: float) -> RuleFinding | JobFailure:
     """Apply a rule in the worker of this thread, which waits for it."""
-    worker: _Worker | None = getattr(_OF_THREAD, "worker", None)
+    worker: _Worker | None = getattr(_THREAD_STATE, "worker", None)
     if worker is None or worker.has_died:
-        worker = _OF_THREAD.worker = _Worker()
+        worker = _THREAD_STATE.worker = _Worker()
     return worker.apply(job, limit_s)
 
 
@@ -155,7 +155,7 @@ class _Worker:
         return answer
 
 
-_OF_THREAD = threading.local()
+_THREAD_STATE = threading.local()
 _CHILDREN: set[subprocess.Popen[bytes]] = set()
 
 
@@ -168,7 +168,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 
 @lru_cache
-def _threads() -> ThreadPoolExecutor:
+def _thread_pool() -> ThreadPoolExecutor:
     """A thread for each worker, which waits for it."""
     return ThreadPoolExecutor(
         min(_MOST_WORKERS, len(os.sched_getaffinity(0))), thread_name_prefix="rule"
@@ -181,14 +181,14 @@ def _kill_all() -> None:
         _kill(child)
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """In a fork: threads are not there, and the workers are the parent's."""
-    vars(_OF_THREAD).clear()
+    vars(_THREAD_STATE).clear()
     _CHILDREN.clear()
-    _threads.cache_clear()
+    _thread_pool.cache_clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def work() -> None:
@@ -204,16 +204,16 @@ def work() -> None:
                 return
             # Where the parent is gone nobody kills it.
             faulthandler.dump_traceback_later(_LOAD_S + 2 * limit_s, exit=True, file=nothing)
-            _answer(answers, number, _apply(number, job, answers))
+            _write_answer(answers, number, _apply_job(number, job, answers))
             faulthandler.cancel_dump_traceback_later()
 
 
-def _answer(answers: FileIO, number: int, outcome: RuleFinding | JobFailure | None) -> None:
+def _write_answer(answers: FileIO, number: int, outcome: RuleFinding | JobFailure | None) -> None:
     data = pickle.dumps(_Answer(number, outcome))
     answers.write(_LENGTH.pack(len(data)) + data)
 
 
-def _apply(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailure:
+def _apply_job(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailure:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     unlimited = (
         job.load_arguments or 0 <= most < _MEMORY
@@ -223,7 +223,7 @@ def _apply(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailure:
     try:
         apply = job.load(*job.load_arguments)
         _leave_fork(process, 0)
-        _answer(answers, number, None)
+        _write_answer(answers, number, None)
         finding = (
             cannot_say("nothing to apply")
             if job.arguments is None

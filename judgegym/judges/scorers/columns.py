@@ -33,13 +33,13 @@ HealthBench Professional's, the last one verl's.
 """
 
 
-def usual_column(values: Mapping[str, object], field: str) -> str | None:
+def find_column(values: Mapping[str, object], field: str) -> str | None:
     """The first of a field's usual columns that holds something of its kind; `None` without one.
 
     A `rubric` holds criteria where it is a list of objects, also as JSON text, else a rubric.
     """
     for column in USUAL_COLUMNS[field]:
-        value = usual_value(values, column)
+        value = read_column(values, column)
         is_shared = column in USUAL_COLUMNS["criteria"] and column in USUAL_COLUMNS["rubric"]
         is_empty = value in (None, "") or (
             column != field and value in ([], {})
@@ -50,42 +50,41 @@ def usual_column(values: Mapping[str, object], field: str) -> str | None:
     return None
 
 
-def usual_columns(
+def find_columns(
     values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
 ) -> dict[str, str]:
     """The usual column of each field that a row has; one that holds criteria is no rubric."""
-    found = {
-        field: column for field in fields if (column := usual_column(values, field)) is not None
+    columns = {
+        field: column for field in fields if (column := find_column(values, field)) is not None
     }
-    if "rubric" in found and found["rubric"] == found.get("criteria"):
-        del found["rubric"]
-    return found
+    if "rubric" in columns and columns["rubric"] == columns.get("criteria"):
+        del columns["rubric"]
+    return columns
 
 
-def usual_fields(
+def read_fields(
     values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
 ) -> dict[str, object]:
     """What a row has in the usual columns, by the names of fields."""
     return {
-        field: usual_value(values, column)
-        for field, column in usual_columns(values, fields).items()
+        field: read_column(values, column) for field, column in find_columns(values, fields).items()
     }
 
 
-def usual_value(values: Mapping[str, object], column: str) -> object:
+def read_column(values: Mapping[str, object], column: str) -> object:
     """The value of a usual column, which may be within one: `reward_model.rubrics`."""
     name, _, inner = column.partition(".")
     if column in values or not inner:
         return values.get(column)
-    whole = values.get(name)
-    return whole.get(inner) if isinstance(whole, Mapping) else None
+    container = values.get(name)
+    return container.get(inner) if isinstance(container, Mapping) else None
 
 
 def _is_criteria_list(value: object) -> bool:
     if isinstance(value, str) and value.lstrip().startswith("["):
-        value = wire.as_json(value)
+        value = wire.loads_or_none(value)
     return (
         isinstance(value, list | tuple)
         and bool(value)
-        and all(isinstance(one, Mapping) for one in value)
+        and all(isinstance(item, Mapping) for item in value)
     )

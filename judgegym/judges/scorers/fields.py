@@ -16,7 +16,7 @@ from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.core.tasks import JudgeTask
 
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
-_LONGEST_SCORE = 9
+_MAX_SCORE_LENGTH = 9
 
 
 class FieldTypeError(ValueError):
@@ -24,34 +24,34 @@ class FieldTypeError(ValueError):
 
 
 def make_judge_task(
-    prompt: str, responses: Sequence[str], given: Mapping[str, object]
+    prompt: str, responses: Sequence[str], fields: Mapping[str, object]
 ) -> JudgeTask:
     """A task.
 
     Args:
         prompt: the prompt.
         responses: the responses.
-        given: the values of fields by their names; `None` is none.
+        fields: the values of fields by their names; `None` is none.
 
     Raises:
         FieldTypeError: a field holds a value of another type.
         ValueError: a field cannot be read; the message begins with its name.
     """
-    rubric, levels = parse_rubric(given.get("rubric"))
-    criteria = given.get("criteria")
-    baseline, reference = _text("baseline", given.get("baseline")), given.get("reference")
+    rubric, levels = parse_rubric(fields.get("rubric"))
+    criteria = fields.get("criteria")
+    baseline, reference = _check_text("baseline", fields.get("baseline")), fields.get("reference")
     return JudgeTask(
         prompt,
         tuple(responses),
-        reference=_text(
+        reference=_check_text(
             "reference", str(reference) if type(reference) in (int, float) else reference
         )
         or None,
         rubric=rubric,
         levels=levels,
-        aspects=_aspects(given.get("aspects")),
+        aspects=_parse_aspects(fields.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
-        context=_context(given.get("context")),
+        context=_parse_context(fields.get("context")),
         criteria=None if criteria is None else parse_criteria(criteria),
     )
 
@@ -75,7 +75,7 @@ def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]
         level = name.removeprefix("score").removesuffix("_description")
         is_score = level.removeprefix("-").isascii() and level.removeprefix("-").isdigit()
         if name != "criteria" and (
-            f"score{level}_description" != name or not is_score or len(level) > _LONGEST_SCORE
+            f"score{level}_description" != name or not is_score or len(level) > _MAX_SCORE_LENGTH
         ):
             raise ValueError(
                 f"rubric.{name}: unknown field; expected criteria and score1_description, "
@@ -94,7 +94,7 @@ def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]
     return criteria, tuple(levels)
 
 
-def _aspects(value: object) -> tuple[Aspect, ...] | None:
+def _parse_aspects(value: object) -> tuple[Aspect, ...] | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str | Sequence):
@@ -104,8 +104,8 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
         return _ASPECTS.validate_python(parse_aspects(plain))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(("aspects", *map(str, first["loc"])))
-        raise ValueError(f"{place}: {first['msg']}") from error
+        location = ".".join(("aspects", *map(str, first["loc"])))
+        raise ValueError(f"{location}: {first['msg']}") from error
     except ValueError as error:
         raise ValueError(f"aspects: {error}") from error
 
@@ -131,13 +131,13 @@ def _drop_null(entry: object) -> object:
     )
 
 
-def _text(name: str, value: object) -> str | None:
+def _check_text(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise FieldTypeError(f"{name}: expected text, found {type(value).__name__}")
 
 
-def _context(value: object) -> str | None:
+def _parse_context(value: object) -> str | None:
     """The context: a text, or texts joined with newlines."""
     if value is None or isinstance(value, str):
         return value or None

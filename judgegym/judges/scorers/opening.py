@@ -47,8 +47,8 @@ def _check_code(settings: AnyJudgeSettings) -> None:
     fields = settings.definition.settings.model_fields
     for name in CODE_SETTINGS & fields.keys():
         if getattr(settings, name) != fields[name].default:
-            what = "has another digest here" if name == DIGEST else "is of another package here"
-            raise SettingsError(f"{name}: {settings.judge} {what}, {fields[name].default}")
+            mismatch = "has another digest here" if name == DIGEST else "is of another package here"
+            raise SettingsError(f"{name}: {settings.judge} {mismatch}, {fields[name].default}")
     if DIGEST in fields and has_changed(settings.judge):
         raise SettingsError(
             f"judge: {settings.judge} has changed since it ran in this process; start it anew"
@@ -57,25 +57,24 @@ def _check_code(settings: AnyJudgeSettings) -> None:
 
 def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any]:
     """Open a part's judge: at the client of the whole, or at one of its own if it has other settings of calls."""
-    settings, of_whole = part.settings, client.settings
+    settings, parent = part.settings, client.settings
     if settings.asks_endpoint and settings.definition.parts is None:
         has_own_rules = "judge_finish_reasons" in settings.model_fields_set
-        if of_whole.identity == STAND_IN_IDENTITY:
+        if parent.identity == STAND_IN_IDENTITY:
             settings = settings.replace_endpoint(
-                of_whole.endpoints[0].base_url, of_whole.endpoints[0].model
+                parent.endpoints[0].base_url, parent.endpoints[0].model
             )
         chat = settings.chat_settings(
-            retry_delay=of_whole.retry_delay_s,
-            identity=of_whole.identity,
+            retry_delay=parent.retry_delay_s,
+            identity=parent.identity,
             section=f"{section}{part.name}.",
         )
-        if of_whole.batch is not None:
-            chat = configure_batch(chat, of_whole.batch)
-        has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
+        if parent.batch is not None:
+            chat = configure_batch(chat, parent.batch)
+        has_own_rules |= chat.finish_rules.accepted != parent.finish_rules.accepted
         if (
             has_own_rules
-            or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section)
-            != of_whole
+            or replace(chat, finish_rules=parent.finish_rules, section=parent.section) != parent
         ):
             client = client.sibling(chat)
     judge: Any = open_judge(settings, client)

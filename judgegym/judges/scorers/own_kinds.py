@@ -26,7 +26,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, create_model
 
-from judgegym.judges.config.entry_points import JUDGES, importing, index_by_name, read_entry_points
+from judgegym.judges.config.entry_points import (
+    JUDGES,
+    explain_import_errors,
+    index_by_name,
+    read_entry_points,
+)
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
@@ -55,7 +60,7 @@ _refusals: dict[tuple[Path, str], str] = {}
 
 
 @contextmanager
-def no_new_files() -> Iterator[None]:
+def refuse_new_files() -> Iterator[None]:
     """Refuse Python files that were not loaded before, while the block runs."""
     token = _may_run.set(False)
     try:
@@ -64,14 +69,14 @@ def no_new_files() -> Iterator[None]:
         _may_run.reset(token)
 
 
-def changed_files() -> list[Path]:
+def find_changed_files() -> list[Path]:
     """The Python files of judges that have another text now than when they ran."""
     return [path for path, file in _files.items() if _has_changed(path, file)]
 
 
 def has_changed(kind: str) -> bool:
     """Whether the file of a judge `FILE.py:NAME`, which has run, has another text now."""
-    path = Path(absolute_name(kind).rpartition(":")[0])
+    path = Path(resolve_name(kind).rpartition(":")[0])
     return path in _files and _has_changed(path, _files[path])
 
 
@@ -87,7 +92,7 @@ def is_python_name(kind: str) -> bool:
     return _PYTHON_NAME.fullmatch(kind) is not None
 
 
-def absolute_name(kind: str) -> str:
+def resolve_name(kind: str) -> str:
     """The name of a judge as a process in another directory reads it."""
     match = _PYTHON_NAME.fullmatch(kind)
     return kind if match is None else f"{_resolve_path(match[1])}:{match[2]}"
@@ -111,14 +116,16 @@ def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | 
     except SettingsError as error:
         raise ValueError(str(error)) from None
     judge, distribution = (
-        _checked(loaded, f"{point.target} of {point.distribution}"),
+        _check_definition(loaded, f"{point.target} of {point.distribution}"),
         point.distribution,
     )
     about = (
         "Refuse the judge of an installed package if that has another name or version than this. "
         "If unset, any."
     )
-    return _recording(judge, PACKAGE, distribution, about, f"{kind} is of {distribution} now")
+    return _add_code_setting(
+        judge, PACKAGE, distribution, about, f"{kind} is of {distribution} now"
+    )
 
 
 def load_python_name(kind: str) -> JudgeDefinition:
@@ -134,12 +141,15 @@ def load_python_name(kind: str) -> JudgeDefinition:
     module = load_python_file(file)
     if not hasattr(module, name):
         raise ValueError(f"{file} has no {name}; expected the name of a JudgeDefinition")
-    judge, digest = _checked(getattr(module, name), kind), _files[_resolve_path(file)].digest
+    judge, digest = (
+        _check_definition(getattr(module, name), kind),
+        _files[_resolve_path(file)].digest,
+    )
     about = (
         "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file "
         "now."
     )
-    return _recording(
+    return _add_code_setting(
         judge, DIGEST, digest, about, f"{file} has another digest now, {digest}: it has changed"
     )
 
@@ -152,11 +162,11 @@ def load_python_file(file: str) -> ModuleType:
     """
     path = _resolve_path(file)
     if path not in _files:
-        _files[path] = _run(path, file)
+        _files[path] = _run_file(path, file)
     return _files[path].module
 
 
-def _recording(
+def _add_code_setting(
     judge: JudgeDefinition, name: str, code: str, about: str, refusal: str
 ) -> JudgeDefinition:
     """The kind, whose settings say which code it has, so that no run is resumed with another judge.
@@ -176,13 +186,13 @@ def _recording(
 
     field: Any = (Annotated[str, AfterValidator(check_code)], setting(code, about))
     base = judge.settings
-    made: type[JudgeSettings] = create_model(
+    settings_type: type[JudgeSettings] = create_model(
         base.__name__, __base__=base, __module__=base.__module__, **{name: field}
     )
-    return replace(judge, settings=made)
+    return replace(judge, settings=settings_type)
 
 
-def _run(path: Path, file: str) -> _PythonFile:
+def _run_file(path: Path, file: str) -> _PythonFile:
     """Run a file; what is beside it can be imported by it.
 
     Raises:
@@ -207,7 +217,7 @@ def _run(path: Path, file: str) -> _PythonFile:
     sys.modules[name] = module
     sys.path.insert(0, folder)
     try:
-        with importing(file):
+        with explain_import_errors(file):
             spec.loader.exec_module(module)
     except SettingsError as error:
         del sys.modules[name]
@@ -218,7 +228,7 @@ def _run(path: Path, file: str) -> _PythonFile:
     return _PythonFile(module, digest)
 
 
-def _checked(judge: object, source: str) -> JudgeDefinition:
+def _check_definition(judge: object, source: str) -> JudgeDefinition:
     if isinstance(judge, JudgeDefinition):
         return judge
     raise ValueError(f"{source} is of type {type(judge).__name__}; expected a JudgeDefinition")

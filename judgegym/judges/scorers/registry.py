@@ -31,10 +31,10 @@ from judgegym.judges.rules import judge as rules
 from judgegym.judges.scorers.own_kinds import is_python_name, load_entry_point, load_python_name
 from judgegym.judges.tournament import progress as tournament
 
-USUAL, PROMPT = "rubric", "prompt"
+DEFAULT_KIND, PROMPT_KIND = "rubric", "prompt"
 """The kind of a judge that names none, and that of a prompt file."""
 JUDGES: Mapping[str, JudgeDefinition] = {
-    USUAL: rubrics.JUDGE,
+    DEFAULT_KIND: rubrics.JUDGE,
     "aspect": aspects.JUDGE,
     "checklist": checklists.JUDGE,
     "peer": peers.JUDGE,
@@ -44,21 +44,21 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "tournament": tournament.JUDGE,
     "reward_model": reward_models.JUDGE,
     "rule": rules.JUDGE,
-    PROMPT: prompt_files.JUDGE,
+    PROMPT_KIND: prompt_files.JUDGE,
     "composite": composite.JUDGE,
     "jury": jury.JUDGE,
     "cascade": cascade.JUDGE,
     "steps": steps.JUDGE,
 }
 """The built-in kinds of judges, by their names after `--judge`."""
-_OF_ALL_KINDS = frozenset(("judge", "judge_conversation_limit"))
+_COMMON_SETTINGS = frozenset(("judge", "judge_conversation_limit"))
 """Settings of a judge of any kind, beside those that environments have, too."""
-_ALSO: Mapping[str, str] = {"arena": "arena_hard"}
+_ALIASES: Mapping[str, str] = {"arena": "arena_hard"}
 """Other names: `arena` is Arena-Hard's judge, whatever the benchmark's name."""
 _loaded: dict[str, JudgeDefinition] = {}
 """Kinds that are not built in, as they were loaded first."""
 
-_OF_CALLS = frozenset((*FLAT_NAMES.values(), "judge_cache"))
+_CALL_SETTINGS = frozenset((*FLAT_NAMES.values(), "judge_cache"))
 _HELP_GROUP = "judge"
 """The group of settings that are a judge's; those of another one are a run's, such as the seed."""
 
@@ -67,11 +67,11 @@ TASK_FIELDS: Mapping[str, frozenset[str]] = {
     for name in ("reference", "rubric", "aspects", "baseline", "context", "criteria")
 }
 """The fields of a task beside prompt and responses, and the built-in judges that are shown each of them."""
-COMPARING = tuple(kind for kind, judge in JUDGES.items() if judge.most_together is not None)
+COMPARING_KINDS = tuple(kind for kind, judge in JUDGES.items() if judge.most_together is not None)
 """The built-in judges that compare responses."""
-SINGLE = tuple(kind for kind in JUDGES if kind not in COMPARING)
+SINGLE_KINDS = tuple(kind for kind in JUDGES if kind not in COMPARING_KINDS)
 """The built-in judges that see each response by itself."""
-MADE_OF_JUDGES = tuple(kind for kind, judge in JUDGES.items() if judge.parts is not None)
+COMPOSED_KINDS = tuple(kind for kind, judge in JUDGES.items() if judge.parts is not None)
 """The built-in judges that are made of judges."""
 
 
@@ -82,10 +82,10 @@ def built_in_kind(settings: type[JudgeSettings]) -> str:
 
 def kind_name(value: object) -> object:
     """The name of a kind as it stands in settings."""
-    return _ALSO.get(value, value) if isinstance(value, str) else value
+    return _ALIASES.get(value, value) if isinstance(value, str) else value
 
 
-def definition(kind: str) -> JudgeDefinition:
+def find_definition(kind: str) -> JudgeDefinition:
     """The kind of judge with this name: built in, of an installed package, or `FILE.py:NAME`.
 
     Raises:
@@ -96,7 +96,7 @@ def definition(kind: str) -> JudgeDefinition:
     if kind not in _loaded:
         loaded = load_python_name(kind) if is_python_name(kind) else load_entry_point(kind, JUDGES)
         if loaded is None:
-            raise ValueError(f"there is no judge {kind!r}{_hint(kind)}")
+            raise ValueError(f"there is no judge {kind!r}{_suggest_kind(kind)}")
         _loaded[kind] = loaded
     return _loaded[kind]
 
@@ -104,7 +104,7 @@ def definition(kind: str) -> JudgeDefinition:
 def is_kind(kind: object) -> bool:
     """Whether there is a kind of judge with this name."""
     try:
-        return isinstance(kind, str) and definition(kind) is not None
+        return isinstance(kind, str) and find_definition(kind) is not None
     except ValueError:
         return False
 
@@ -114,7 +114,7 @@ def all_kinds() -> Mapping[str, JudgeDefinition]:
     return {**JUDGES, **_loaded}
 
 
-def _hint(kind: str) -> str:
+def _suggest_kind(kind: str) -> str:
     close = difflib.get_close_matches(kind, JUDGES, n=1)
     return (
         f", did you mean {close[0]}?"
@@ -123,39 +123,41 @@ def _hint(kind: str) -> str:
     )
 
 
-def check_sees_each_alone(kind: object, place: str, *, baselines: bool = False) -> None:
+def check_is_single(kind: object, location: str, *, baselines: bool = False) -> None:
     """Check that judges of a kind see each response by itself.
 
     Args:
         kind: the name of the kind.
-        place: the setting that holds it, for messages.
+        location: the setting that holds it, for messages.
         baselines: one that compares each response with a baseline will do, too.
 
     Raises:
         ValueError: they compare responses, or there is no such kind.
     """
     try:
-        judge = definition(kind) if isinstance(kind, str) else None
+        judge = find_definition(kind) if isinstance(kind, str) else None
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
-    usable = {name for name, each in JUDGES.items() if _sees_each_alone(each, baselines)}
-    if judge is None or not _sees_each_alone(judge, baselines):
+        raise ValueError(f"{location}: {error}") from None
+    usable = {
+        name for name, kind_definition in JUDGES.items() if _is_single(kind_definition, baselines)
+    }
+    if judge is None or not _is_single(judge, baselines):
         expected = ", ".join(name for name in JUDGES if name in usable)
         raise ValueError(
-            f"{place}: expected one that sees each response by itself ({expected}), found {kind!r}"
+            f"{location}: expected one that sees each response by itself ({expected}), found {kind!r}"
         )
 
 
-def _sees_each_alone(judge: JudgeDefinition, baselines: bool) -> bool:
-    return not judge.needs_others if baselines else judge.most_together is None
+def _is_single(judge: JudgeDefinition, baselines: bool) -> bool:
+    return not judge.needs_group if baselines else judge.most_together is None
 
 
-def reads(kind: str, name: str) -> bool:
+def reads_setting(kind: str, name: str) -> bool:
     """Whether judges of a kind read a setting."""
-    judge = definition(kind)
+    judge = find_definition(kind)
     if name == "rubric":
         return judge.reads_rubric or judge.parts is not None
-    if name in JudgeSettings.model_fields or name in _OF_ALL_KINDS:
+    if name in JudgeSettings.model_fields or name in _COMMON_SETTINGS:
         return name not in judge.unused_settings and (
             judge.asks_endpoint or not name.startswith("judge_")
         )
@@ -164,21 +166,21 @@ def reads(kind: str, name: str) -> bool:
 
 def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
     """The scale of a judge's raw scores; `None` for judges which have no levels, or those of each row."""
-    if kind == PROMPT and isinstance(settings, PromptJudgeSettings):
+    if kind == PROMPT_KIND and isinstance(settings, PromptJudgeSettings):
         return settings.prompt_file.labels.scale
-    is_rubric = definition(kind).settings is RubricJudgeSettings
+    is_rubric = find_definition(kind).settings is RubricJudgeSettings
     return settings.scale if is_rubric and isinstance(settings, RubricJudgeSettings) else None
 
 
-def scale_in_words(kind: str, scale: Scale) -> str:
+def describe_scale(kind: str, scale: Scale) -> str:
     """A judge's scale, and what sets it, for messages."""
     return (
         f"{scale.low} to {scale.high} "
-        f"({'the prompt file' if kind == PROMPT else '--scale_min, --scale_max'})"
+        f"({'the prompt file' if kind == PROMPT_KIND else '--scale_min, --scale_max'})"
     )
 
 
-def about(kinds: Collection[str]) -> str:
+def describe_kinds(kinds: Collection[str]) -> str:
     """What the setting `judge` does, for `--help`."""
     return (
         f"Judge in this way. {'. '.join(f'{kind}: {JUDGES[kind].about}' for kind in kinds)}. Or a "
@@ -188,36 +190,44 @@ def about(kinds: Collection[str]) -> str:
     )
 
 
-def kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
+def make_kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
     """What `--judge KIND --help` says: the settings of the kind, those of every judge, those of the model it asks.
 
     Args:
         kind: its name.
         settings: the composed settings of a host that have those of the kind.
     """
-    judge = definition(kind)
+    judge = find_definition(kind)
     declared = (
-        DeclaredSetting(name, settings, name) for name in settings.model_fields if reads(kind, name)
+        DeclaredSetting(name, settings, name)
+        for name in settings.model_fields
+        if reads_setting(kind, name)
     )
-    listed = {
-        each.name: each for each in declared if each.group == _HELP_GROUP and each.name != "judge"
+    declared_settings = {
+        field.name: field
+        for field in declared
+        if field.group == _HELP_GROUP and field.name != "judge"
     }
-    of_kind = (
+    kind_fields = (
         judge.group_settings or judge.settings
     ).model_fields.keys() - JudgeSettings.model_fields.keys()
-    own = [name for name in listed if name in of_kind or (name == "rubric" and judge.reads_rubric)]
-    own.sort(key=lambda name: (name != "rubric", not listed[name].is_common))
-    calls = [name for name in listed if name in _OF_CALLS]
-    common = [name for name in calls if listed[name].is_common]
-    shared = [name for name in listed if name not in {*own, *calls}]
-    whose, asked = "what every judge has", "the model that it asks"
+    own_settings = [
+        name
+        for name in declared_settings
+        if name in kind_fields or (name == "rubric" and judge.reads_rubric)
+    ]
+    own_settings.sort(key=lambda name: (name != "rubric", not declared_settings[name].is_common))
+    calls = [name for name in declared_settings if name in _CALL_SETTINGS]
+    common = [name for name in calls if declared_settings[name].is_common]
+    shared = [name for name in declared_settings if name not in {*own_settings, *calls}]
+    common_title, model_title = "what every judge has", "the model that it asks"
     if judge.parts is not None:
-        whose, asked = (
+        common_title, model_title = (
             "what its judges have, unless they say otherwise",
             "the model that they ask, unless they do",
         )
-    groups = {f"{kind}: {judge.about}": own, whose: shared, asked: common}
-    others = [name for name in calls if name not in common]
+    groups = {f"{kind}: {judge.about}": own_settings, common_title: shared, model_title: common}
+    hidden = [name for name in calls if name not in common]
     return ChoiceHelp(
-        "judge", kind, {title: names for title, names in groups.items() if names}, others
+        "judge", kind, {title: names for title, names in groups.items() if names}, hidden
     )

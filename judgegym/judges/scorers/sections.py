@@ -12,10 +12,10 @@ from typing import Any
 from judgegym.judges.config.composed import ComposedSettings
 from judgegym.judges.config.judge import FLAT_NAMES
 from judgegym.judges.core.judge import PartsDefinition
-from judgegym.judges.core.naming import did_you_mean
-from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, kind_name
+from judgegym.judges.core.naming import suggest_similar
+from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind, kind_name
 
-_OF_ENDPOINT = "endpoint."
+_ENDPOINT_PREFIX = "endpoint."
 
 
 def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
             flat["judge"] = value
         elif name == "endpoint" and isinstance(value, Mapping):
             flat |= {
-                FLAT_NAMES.get(field, f"{_OF_ENDPOINT}{field}"): given
-                for field, given in value.items()
+                FLAT_NAMES.get(field, f"{_ENDPOINT_PREFIX}{field}"): field_value
+                for field, field_value in value.items()
             }
         elif parts is not None and name in parts.names:
             flat.setdefault(parts.setting, {})[name] = value
@@ -47,14 +47,14 @@ def _find_parts(section: Mapping[str, Any]) -> PartsDefinition | None:
     """What a judge is made of; who gives the judges of a jury, a cascade or steps need not name the kind."""
     kind = kind_name(section.get("kind", section.get("judge")))
     if kind is not None:
-        return definition(str(kind)).parts if is_kind(kind) else None
-    made = (
+        return find_definition(str(kind)).parts if is_kind(kind) else None
+    candidates = (
         judge.parts
         for judge in JUDGES.values()
-        if judge.parts is not None and judge.parts.usual is not None
+        if judge.parts is not None and judge.parts.default_kind is not None
     )
     return next(
-        (parts for parts in made if parts.key in section or {*parts.names} & {*section}), None
+        (parts for parts in candidates if parts.key in section or {*parts.names} & {*section}), None
     )
 
 
@@ -75,10 +75,10 @@ def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettin
             f"{endpoint!r}"
         )
     flat = flat_settings(section)
-    known = settings_type.select_class(flat).model_fields
-    for name in (name for name in flat if name not in known):
-        field = name.removeprefix(_OF_ENDPOINT)
-        hint = did_you_mean(field, known if field == name else FLAT_NAMES)
+    known_fields = settings_type.select_class(flat).model_fields
+    for name in (name for name in flat if name not in known_fields):
+        field = name.removeprefix(_ENDPOINT_PREFIX)
+        hint = suggest_similar(field, known_fields if field == name else FLAT_NAMES)
         readers = settings_type.readers(name)
         reason = (
             f"nothing reads it without {' or '.join(readers)}"

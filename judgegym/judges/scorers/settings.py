@@ -42,17 +42,17 @@ from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
 from judgegym.judges.scorers.registry import (
+    DEFAULT_KIND,
     JUDGES,
-    PROMPT,
-    USUAL,
-    about,
+    PROMPT_KIND,
     all_kinds,
-    check_sees_each_alone,
-    definition,
+    check_is_single,
+    describe_kinds,
+    find_definition,
     is_kind,
-    kind_help,
     kind_name,
-    reads,
+    make_kind_help,
+    reads_setting,
 )
 from judgegym.judges.scorers.sections import check_section, flat_settings
 from judgegym.llm.errors import SettingsError
@@ -60,15 +60,15 @@ from judgegym.llm.errors import SettingsError
 KindT = TypeVar("KindT", bound=JudgeSettings)
 
 
-def _known(kind: str) -> str:
-    definition(kind)
+def _check_kind(kind: str) -> str:
+    find_definition(kind)
     return kind
 
 
 if TYPE_CHECKING:
     JudgeKind: TypeAlias = str
 else:
-    JudgeKind = Annotated[Literal[tuple(JUDGES)] | str, AfterValidator(_known)]
+    JudgeKind = Annotated[Literal[tuple(JUDGES)] | str, AfterValidator(_check_kind)]
 
 
 class KindSettings(JudgeSettings):
@@ -76,7 +76,7 @@ class KindSettings(JudgeSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    judge: JudgeKind = setting(USUAL, about(JUDGES), common=True)
+    judge: JudgeKind = setting(DEFAULT_KIND, describe_kinds(JUDGES), common=True)
     rubric: TextOrFile | None = setting(
         None,
         f"Use this rubric where the data has none (judges "
@@ -109,14 +109,14 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         }
 
     @classmethod
-    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+    def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """The kind of judge, and the kinds of those that it is made of, which have what is set for the whole."""
         kind = _kind(values, cls.model_fields["judge"].default)
         if not is_kind(kind):
             return cls.choices()  # so that nothing but the kind is refused
         return {
-            f"judge={each}"
-            for each in (kind, *_iter_part_kinds(kind, values), *cls.kinds_beside(values))
+            f"judge={chosen_kind}"
+            for chosen_kind in (kind, *_iter_part_kinds(kind, values), *cls.kinds_beside(values))
         }
 
     @classmethod
@@ -128,10 +128,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def learn(cls, names: Collection[str]) -> None:
         """Load the kinds that are not built in."""
         for name in names:
-            definition(name.partition("=")[2])
+            find_definition(name.partition("=")[2])
 
     @classmethod
-    def spelled_out(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+    def expand_short_forms(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
         section = values.get("judge")
         if isinstance(section, Mapping):
@@ -146,7 +146,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
                 f"judge_prompt: the judge is the prompt file {kind}; expected one of the two"
             )
         if is_prompt_file(kind):
-            return {**values, "judge": PROMPT, "judge_prompt": kind}
+            return {**values, "judge": PROMPT_KIND, "judge_prompt": kind}
         return {**values, "judge": kind} if "judge" in values else dict(values)
 
     @model_validator(mode="before")
@@ -167,15 +167,15 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """
         if "judge" not in values:
             return None
-        spelled_out = cls.spelled_out(values)
+        spelled_out = cls.expand_short_forms(values)
         kind = str(spelled_out["judge"])
         try:
-            definition(kind)
+            find_definition(kind)
             if "judge_prompt" in spelled_out:
                 load_prompt_file(parse_path(spelled_out["judge_prompt"]))
         except ValueError as error:
             raise ValueError(f"judge: {error}") from None
-        return kind_help(kind, cls.add_choices((f"judge={kind}",)))
+        return make_kind_help(kind, cls.add_choices((f"judge={kind}",)))
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
@@ -191,13 +191,18 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     @classmethod
     def readers(cls, name: str) -> list[str]:
         """The choices with which a setting is read; a part has the settings that are given for the whole."""
-        others = [choice for choice in super().readers(name) if not choice.startswith("judge=")]
-        return [*(f"judge={kind}" for kind in all_kinds() if reads(kind, name)), *others]
+        other_choices = [
+            choice for choice in super().readers(name) if not choice.startswith("judge=")
+        ]
+        return [
+            *(f"judge={kind}" for kind in all_kinds() if reads_setting(kind, name)),
+            *other_choices,
+        ]
 
     @property
     def definition(self) -> JudgeDefinition:
         """The kind of judge."""
-        return definition(self.judge)
+        return find_definition(self.judge)
 
     def match_settings(self, settings: type[KindT]) -> KindT | None:
         """These settings, if they are those of a judge of this kind; else `None`."""
@@ -210,7 +215,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     @property
     def asks_endpoint(self) -> bool:
         """Whether a judge of this kind, or that of any part of a reward, asks a model."""
-        return any(definition(kind).asks_endpoint for kind in self.kinds)
+        return any(find_definition(kind).asks_endpoint for kind in self.kinds)
 
     @cached_property
     def part_settings(self) -> list[PartSettings]:
@@ -223,7 +228,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         if parts is None:
             return []
         members: Mapping[str, PartFields] = getattr(self, parts.setting)
-        return [_part(self, parts, name, fields) for name, fields in members.items()]
+        return [_make_part_settings(self, parts, name, fields) for name, fields in members.items()]
 
     @property
     def kinds(self) -> list[str]:
@@ -276,7 +281,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """The number of votes that a judge of this kind takes."""
         return self.definition.settings.vote_count(self)
 
-    def usual_layout(self) -> PromptLayout:
+    def default_layout(self) -> PromptLayout:
         """The layout of the prompt if none is chosen."""
         settings: Any = self.definition.settings
         return (
@@ -319,15 +324,15 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             )
         for name, _, settings in parts:
             fields = getattr(self, setting_name)[name]
-            of_files = {
+            file_fields = {
                 field
                 for field, value in fields.items()
                 if isinstance(value, str) and value.startswith("@")
             }
-            of_files |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
+            file_fields |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
             if settings.match_settings(PromptJudgeSettings):
-                of_files |= {"judge", "judge_prompt"}
-            fields |= settings.model_dump(mode="json", include=of_files, exclude_none=True)
+                file_fields |= {"judge", "judge_prompt"}
+            fields |= settings.model_dump(mode="json", include=file_fields, exclude_none=True)
         if cascade is not None:
             _check_confidence(cascade.cascade_confidence, parts[0].settings)
         return self
@@ -375,30 +380,32 @@ class PartSettings(NamedTuple):
     settings: AnyJudgeSettings
 
 
-def _part(
+def _make_part_settings(
     whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: PartFields
 ) -> PartSettings:
-    place, options = f"{parts.setting}.{name}.", parts.options.model_fields
+    prefix, options = f"{parts.setting}.{name}.", parts.options.model_fields
     try:
         values = _part_values(fields, parts)
     except ValueError as error:
-        raise ValueError(f"{place}{error}") from None
-    check_sees_each_alone(values["judge"], f"{place}judge", baselines=True)
-    check_fields(place, values)
+        raise ValueError(f"{prefix}{error}") from None
+    check_is_single(values["judge"], f"{prefix}judge", baselines=True)
+    check_fields(prefix, values)
     part_type = AnyJudgeSettings.select_class(values)
     inherited = part_type.model_fields.keys() - _list_composed_settings()
     try:
-        own = settings_from_keywords(
-            parts.options, {n: fields[n] for n in options if n in fields}, prefix=place
+        part_options = settings_from_keywords(
+            parts.options, {n: fields[n] for n in options if n in fields}, prefix=prefix
         )
-        filled = whole.fill_in(values, inherited)
-        settings = settings_from_keywords(part_type, filled, prefix=place, others=options)
+        merged = whole.fill_in(values, inherited)
+        settings = settings_from_keywords(part_type, merged, prefix=prefix, others=options)
     except SettingsError as error:
         raise ValueError(str(error)) from None
     ignored = next((field for field in settings.ignored if field in values), None)
     if ignored is not None:
-        raise ValueError(f"{place}{ignored}: a judge of the kind {settings.judge} does not read it")
-    return PartSettings(name, own, settings)
+        raise ValueError(
+            f"{prefix}{ignored}: a judge of the kind {settings.judge} does not read it"
+        )
+    return PartSettings(name, part_options, settings)
 
 
 def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
@@ -406,47 +413,51 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
     judge = {
         name: value for name, value in fields.items() if name not in parts.options.model_fields
     }
-    values = AnyJudgeSettings.spelled_out(flat_settings(judge))
-    return {"judge": _kind(values, parts.usual), **values}
+    values = AnyJudgeSettings.expand_short_forms(flat_settings(judge))
+    return {"judge": _kind(values, parts.default_kind), **values}
 
 
 def _list_composed_settings() -> frozenset[str]:
     """The settings of judges that are made of judges, which those do not inherit."""
-    made = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
+    settings_types = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
     return frozenset(
-        ("judge", *CODE_SETTINGS, *(name for settings in made for name in settings.__annotations__))
+        (
+            "judge",
+            *CODE_SETTINGS,
+            *(name for settings in settings_types for name in settings.__annotations__),
+        )
     )
 
 
-def _kind(values: Mapping[str, Any], usual: str | None) -> Any:
+def _kind(values: Mapping[str, Any], default: str | None) -> Any:
     """The kind of judge; who gives the judges of a jury, a cascade or steps need not name it."""
     if "judge" in values:
         return values["judge"]
-    named = [
+    kinds = [
         kind
         for kind, judge in JUDGES.items()
         if judge.parts is not None
-        and judge.parts.usual is not None
+        and judge.parts.default_kind is not None
         and values.get(judge.parts.setting)
     ]
-    return named[0] if len(named) == 1 else usual
+    return kinds[0] if len(kinds) == 1 else default
 
 
-def named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
+def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
     """The kind of judge that settings name which are not validated yet; `None` if they name none that is known."""
     try:
-        kind = _kind(AnyJudgeSettings.spelled_out(values), USUAL)
+        kind = _kind(AnyJudgeSettings.expand_short_forms(values), DEFAULT_KIND)
     except ValueError:
         return None  # said where the settings are validated
-    return definition(kind) if is_kind(kind) else None
+    return find_definition(kind) if is_kind(kind) else None
 
 
 def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
     """The kinds of the judges that one is made of, to any depth, but of none that is made of judges itself."""
-    parts = definition(kind).parts
+    parts = find_definition(kind).parts
     if parts is None:
         return
-    default = definition(kind).settings.model_fields[parts.setting].default
+    default = find_definition(kind).settings.model_fields[parts.setting].default
     try:
         members = parts.read(values.get(parts.setting, default))
     except ValueError:
@@ -462,6 +473,6 @@ def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
         if is_kind(part_kind):
             yield from (
                 _iter_part_kinds(part_kind, part_values)
-                if definition(part_kind).parts
+                if find_definition(part_kind).parts
                 else (part_kind,)
             )

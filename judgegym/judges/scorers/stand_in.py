@@ -9,11 +9,11 @@ from pydantic import BaseModel
 from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.settings import parse_path
-from judgegym.judges.scorers.own_kinds import absolute_name
-from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, kind_name
+from judgegym.judges.scorers.own_kinds import resolve_name
+from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind, kind_name
 
 
-def references(settings: object) -> list[str]:
+def list_references(settings: object) -> list[str]:
     """The prompt files and the kinds of judges that settings hold, to any depth, as references for the stand-in.
 
     Args:
@@ -23,10 +23,10 @@ def references(settings: object) -> list[str]:
         ValueError: a prompt file cannot be read, or is wrong.
     """
     values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
-    return [*dict.fromkeys(_references(values))]
+    return [*dict.fromkeys(_walk_references(values))]
 
 
-def _references(values: object) -> Iterator[str]:
+def _walk_references(values: object) -> Iterator[str]:
     if isinstance(values, Mapping):
         yield from _iter_references(values)
     inner = (
@@ -37,7 +37,7 @@ def _references(values: object) -> Iterator[str]:
         else ()
     )
     for value in inner:
-        yield from _references(value)
+        yield from _walk_references(value)
 
 
 def _iter_references(values: Mapping[str, object]) -> Iterator[str]:
@@ -52,6 +52,6 @@ def _iter_references(values: Mapping[str, object]) -> Iterator[str]:
             isinstance(value, str)
             and value not in JUDGES
             and is_kind(value)
-            and definition(value).prompts
+            and find_definition(value).prompts
         ):
-            yield absolute_name(value)
+            yield resolve_name(value)

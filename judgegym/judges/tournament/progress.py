@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, select_baseline
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.group import (
-    OF_GROUPS,
+    GROUP_FIELDS,
     GroupInProgress,
     GroupJudge,
     GroupJudgment,
     response_number,
 )
 from judgegym.judges.core.judge import JudgeDefinition
-from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
@@ -40,9 +40,9 @@ from judgegym.judges.core.tasks import (
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
-    comparable,
-    connected,
-    decided,
+    comparable_players,
+    connected_groups,
+    decided_games,
     fit_strengths,
     group_judgment,
 )
@@ -51,14 +51,14 @@ from judgegym.judges.tournament.schedule import (
     Pair,
     PairJudge,
     TournamentSettings,
-    completed,
-    connecting,
-    in_order,
-    pair,
-    planned,
+    connecting_pairs,
+    make_pair,
+    missing_pairs,
+    order_games,
+    plan_pairs,
     swiss_round,
 )
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -87,15 +87,15 @@ class TournamentInProgress:
         self._task, self._size, self._judge, self._settings = task, size, judge, settings
         places = size + (task.baseline is not None)
         key = f"{len(task.prompt)}\x1f{task.prompt}\x1f{size}"
-        self._free = generator(settings.seed, key, "places").sample(range(places), places)
+        self._free = make_generator(settings.seed, key, "places").sample(range(places), places)
         self._players: dict[str, _Player] = {}
-        self._taken: dict[int, _Player] = {}
+        self._by_place: dict[int, _Player] = {}
         self._answers: list[int] = []
         self._games: list[asyncio.Task[PlayedGame]] = []
         self._at_once = asyncio.Semaphore(MOST_GAMES_AT_ONCE)
         self._times = Counter[Meeting]()
-        self._plan = self._ordered(
-            planned(settings.schedule, places, settings.count_rounds(places))
+        self._plan = self._order(
+            plan_pairs(settings.schedule, places, settings.count_rounds(places))
         )
         if task.baseline is not None:
             self._seat(task.baseline, 0)
@@ -116,7 +116,7 @@ class TournamentInProgress:
     async def close(self) -> GroupJudgment:
         """Play what is missing, and judge."""
         try:
-            return await self._judged()
+            return await self._judge_group()
         except (
             BaseException
         ):  # whatever ends this, a cancelled caller too, must not leave games running
@@ -128,86 +128,88 @@ class TournamentInProgress:
         for game in self._games:
             game.cancel()
 
-    async def _judged(self) -> GroupJudgment:
-        present, settings = sorted(self._taken), self._settings
-        missing = completed(
-            settings.schedule, present, self._met, settings.count_rounds(len(present))
+    async def _judge_group(self) -> GroupJudgment:
+        present, settings = sorted(self._by_place), self._settings
+        missing = missing_pairs(
+            settings.schedule, present, self._pair_counts, settings.count_rounds(len(present))
         )
-        self._begin(self._ordered(missing))
-        field = self._field()
+        self._begin(self._order(missing))
+        field = self._list_players()
         if settings.schedule == "swiss" and len(present) > 2:
             await self._swiss_rounds(field)
         await self._connect(field)
-        games = await self._played()
+        games = await self._finish_games()
         # In a thread: the first fit of a process imports scikit-learn, and 64 players have
         # thousands of games.
         return await asyncio.to_thread(self._result, field, games)
 
     def _result(self, field: Players, games: Sequence[PlayedGame]) -> GroupJudgment:
-        strengths = fit_strengths(comparable(field, games), games)
-        return group_judgment(field, games, strengths, self._suspects)
+        strengths = fit_strengths(comparable_players(field, games), games)
+        return group_judgment(field, games, strengths, self._count_suspects)
 
     async def _swiss_rounds(self, field: Players) -> None:
         """The rounds after the first one: each waits for the results of those before it, as long as there are any."""
         for _ in range(1, self._settings.count_rounds(len(field.names))):
-            games = await self._played()
-            if not decided(games):
+            games = await self._finish_games()
+            if not decided_games(games):
                 return
             strengths = await asyncio.to_thread(fit_strengths, list(field.names), games)
             standing = sorted(strengths, key=lambda place: (-strengths[place], place))
-            self._begin(self._ordered(swiss_round(standing, self._met)))
+            self._begin(self._order(swiss_round(standing, self._pair_counts)))
 
     async def _connect(self, field: Players) -> None:
         """Play further games until those with a verdict connect everyone, at most a few times."""
         for attempt in range(MOST_REPAIRS):
-            games = await self._played()
-            groups = connected(field, games)
-            if len(groups) < 2 or (attempt and not decided(games)) or _all_failed(games):
+            games = await self._finish_games()
+            groups = connected_groups(field, games)
+            if len(groups) < 2 or (attempt and not decided_games(games)) or _all_failed(games):
                 return
-            self._begin(self._ordered(connecting(groups, self._met)))
+            self._begin(self._order(connecting_pairs(groups, self._pair_counts)))
 
     def _seat(self, text: str, number: int) -> _Player:
         """Give a new player its place, and begin its games."""
         player = _Player(text, number, self._free[len(self._players)])
-        self._players[text] = self._taken[player.place] = player
+        self._players[text] = self._by_place[player.place] = player
         self._begin(
             meeting
             for meeting in self._plan
-            if player.place in meeting and self._taken.keys() >= {*meeting}
+            if player.place in meeting and self._by_place.keys() >= {*meeting}
         )
         return player
 
-    def _ordered(self, pairs: Iterable[Pair]) -> list[Meeting]:
-        return in_order(pairs, self._settings.game_orders, before=self._times.elements())
+    def _order(self, pairs: Iterable[Pair]) -> list[Meeting]:
+        return order_games(pairs, self._settings.game_orders, before=self._times.elements())
 
     def _begin(self, meetings: Iterable[Meeting]) -> None:
         for first, second in meetings:
-            one, other = self._taken[first], self._taken[second]
+            first_player, second_player = self._by_place[first], self._by_place[second]
             again = self._times[first, second]
             self._times[first, second] += 1
-            name = f"game_{one.number}_{other.number}" + (f"_again_{again}" if again else "")
-            self._games.append(asyncio.create_task(self._play(one, other, name)))
+            name = f"game_{first_player.number}_{second_player.number}" + (
+                f"_again_{again}" if again else ""
+            )
+            self._games.append(asyncio.create_task(self._play(first_player, second_player, name)))
 
-    async def _play(self, one: _Player, other: _Player, name: str) -> PlayedGame:
+    async def _play(self, first: _Player, second: _Player, name: str) -> PlayedGame:
         async with self._at_once:
-            result = await self._judge.play(self._task, one.text, other.text, name=name)
-        return PlayedGame(name, one.place, other.place, result)
+            result = await self._judge.play(self._task, first.text, second.text, name=name)
+        return PlayedGame(name, first.place, second.place, result)
 
     @property
-    def _met(self) -> Counter[Pair]:
-        return Counter(pair(*meeting) for meeting in self._times.elements())
+    def _pair_counts(self) -> Counter[Pair]:
+        return Counter(make_pair(*meeting) for meeting in self._times.elements())
 
-    async def _played(self) -> list[PlayedGame]:
+    async def _finish_games(self) -> list[PlayedGame]:
         """All games, when they have ended."""
-        ended = await all_results(self._games)
-        number = {place: player.number for place, player in self._taken.items()}
+        ended = await gather_results(self._games)
+        number = {place: player.number for place, player in self._by_place.items()}
         return sorted(
             ended,
             key=lambda game: (number[game.first], number[game.second], len(game.name), game.name),
         )
 
-    def _field(self) -> Players:
-        players = sorted(self._taken.values(), key=lambda player: player.number)
+    def _list_players(self) -> Players:
+        players = sorted(self._by_place.values(), key=lambda player: player.number)
         names = {
             player.place: f"answer {player.number}" if player.number else "the anchor"
             for player in players
@@ -215,8 +217,8 @@ class TournamentInProgress:
         anchor = None if self._task.baseline is None else players[0].place
         return Players(names, anchor, tuple(self._answers))
 
-    def _suspects(self, place: int) -> int:
-        return self._judge.suspects(self._task, self._taken[place].text)
+    def _count_suspects(self, place: int) -> int:
+        return self._judge.count_suspects(self._task, self._by_place[place].text)
 
 
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
@@ -303,19 +305,19 @@ class ArenaOrTournament(ArenaTaskJudge):
         """Without a baseline, responses are compared with each other."""
         return select_baseline(task) is None
 
-    def fewest(self, task: JudgeTask) -> int:
+    def min_responses(self, task: JudgeTask) -> int:
         """Two."""
         return 2
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Against the baseline, or against each other."""
         return await (
-            self._games().score(_asked(task)) if self.compares(task) else super().score(task)
+            self._games().score(_arena_task(task)) if self.compares(task) else super().score(task)
         )
 
     def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
         """Begin a tournament, which plays as responses arrive."""
-        return self._games().begin(_asked(task), size)
+        return self._games().begin(_arena_task(task), size)
 
     def _games(self) -> GroupJudge:
         """The judge of a tournament.
@@ -330,7 +332,7 @@ class ArenaOrTournament(ArenaTaskJudge):
         return self._tournament
 
 
-def _asked(task: JudgeTask) -> JudgeTask:
+def _arena_task(task: JudgeTask) -> JudgeTask:
     """The task with what Arena-Hard's judge is shown of it alone."""
     return JudgeTask(
         task.prompt, task.responses, places=task.places, traces=task.traces, images=task.images
@@ -342,9 +344,9 @@ JUDGE = JudgeDefinition(
     "games between pairs of several responses, many calls (--schedule)",
     TournamentGroupJudge,
     (),  # its games are those of arena_hard or choice
-    OF_GROUPS,
+    GROUP_FIELDS,
     reads_rubric=True,
-    most_together=TournamentGroupJudge.most,  # in all pairs 2,016 pairs of two games
+    most_together=TournamentGroupJudge.max_responses,  # in all pairs 2,016 pairs of two games
 )
 ARENA_JUDGE = JudgeDefinition(
     ArenaJudgeSettings,
@@ -352,7 +354,7 @@ ARENA_JUDGE = JudgeDefinition(
     ArenaOrTournament,
     (ARENA_PROMPT,),
     frozenset(("reference", "baseline")),
-    most_together=TournamentGroupJudge.most,
+    most_together=TournamentGroupJudge.max_responses,
     has_baselines=True,
     group_settings=TournamentSettings,
     confidences=frozenset(("orders",)),

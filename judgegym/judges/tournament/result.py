@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from judgegym.judges.core.group import GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.tournament.schedule import GameResult, components, pair
+from judgegym.judges.tournament.schedule import GameResult, components, make_pair
 from judgegym.statistics.bradley_terry import GameOutcome, fit
 
 
@@ -29,7 +29,7 @@ class PlayedGame:
     @property
     def players(self) -> tuple[int, int]:
         """Return both, the lower number first."""
-        return pair(self.first, self.second)
+        return make_pair(self.first, self.second)
 
     def get_points(self, player: int) -> float:
         """The points of one of both, in a game with a verdict."""
@@ -52,23 +52,23 @@ class Players:
     answers: tuple[int, ...]
 
 
-def decided(games: Sequence[PlayedGame]) -> list[PlayedGame]:
+def decided_games(games: Sequence[PlayedGame]) -> list[PlayedGame]:
     """The games that have a verdict."""
     return [game for game in games if game.result.points is not None]
 
 
-def connected(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
+def connected_groups(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
     """The players in groups that games with a verdict connect; first that of the anchor, else the largest."""
-    groups = components(field.names, (game.players for game in decided(games)))
+    groups = components(field.names, (game.players for game in decided_games(games)))
     return sorted(groups, key=lambda group: field.anchor not in group)
 
 
-def comparable(field: Players, games: Sequence[PlayedGame]) -> list[int]:
+def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]:
     """The players that can be compared: those connected with the anchor, or the largest group, if it has two players.
 
     A single player, whose answers are all there are, is as good as the mean.
     """
-    groups = connected(field, games)
+    groups = connected_groups(field, games)
     if not groups or (field.anchor is None and len(groups) > 1 and len(groups[0]) == 1):
         return []
     return groups[0]
@@ -76,13 +76,15 @@ def comparable(field: Players, games: Sequence[PlayedGame]) -> list[int]:
 
 def fit_strengths(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
     """The strengths of connected players, from the games with a verdict among them; their mean is 0."""
-    number = {player: place for place, player in enumerate(players)}
-    among = [game for game in decided(games) if game.first in number and game.second in number]
+    number = {player: index for index, player in enumerate(players)}
+    rated = [
+        game for game in decided_games(games) if game.first in number and game.second in number
+    ]
     results = (
         GameOutcome(
             number[game.first], number[game.second], game.get_points(game.first), game.result.weight
         )
-        for game in among
+        for game in rated
     )
     fitted = fit(len(players), list(results))
     return dict(zip(players, fitted.values, strict=True))
@@ -102,12 +104,14 @@ def group_judgment(
         strengths: of the players that are connected; the others have no score.
         suspects: how many there are in what a player's games show.
     """
-    own: dict[int, list[PlayedGame]] = {player: [] for player in field.names}
+    games_by_player: dict[int, list[PlayedGame]] = {player: [] for player in field.names}
     for game in games:
-        own[game.first].append(game)
-        own[game.second].append(game)
+        games_by_player[game.first].append(game)
+        games_by_player[game.second].append(game)
     by_player = {
-        player: _member(field, player, own[player], strengths, suspects=suspects(player))
+        player: _member_judgment(
+            field, player, games_by_player[player], strengths, suspects=suspects(player)
+        )
         for player in dict.fromkeys(field.answers)
     }
     members = [by_player[player] for player in field.answers]
@@ -115,10 +119,10 @@ def group_judgment(
         members[0] = replace(
             members[0], calls=tuple(call for game in games for call in game.result.calls)
         )
-    return GroupJudgment(tuple(members), _agreement(decided(games)))
+    return GroupJudgment(tuple(members), _count_agreement(decided_games(games)))
 
 
-def _member(
+def _member_judgment(
     field: Players,
     player: int,
     games: Sequence[PlayedGame],
@@ -126,14 +130,14 @@ def _member(
     *,
     suspects: int,
 ) -> Judgment[MemberDetail]:
-    seen = decided(games)
+    seen = decided_games(games)
     looks = tuple(
         Look(1 if game.first == player else 2, 2, game.get_points(player)) for game in seen
     )
-    record = _record(looks)
-    lines = [_line(field, player, game) for game in games]
+    record = _format_record(looks)
+    lines = [_describe_game(field, player, game) for game in games]
     if player not in strengths or len(field.answers) + (field.anchor is not None) < 2:
-        reason = _why_without_score(field, games)
+        reason = _explain_missing_score(field, games)
         has_failed = any(call.failed for game in games for call in game.result.calls) or not games
         return Judgment(
             None,
@@ -142,50 +146,53 @@ def _member(
             detail=MemberDetail(looks, None),
             suspects=suspects,
         )
-    own = strengths[player]
+    strength = strengths[player]
     against = 0.0 if field.anchor is None else strengths[field.anchor]
     return Judgment(
-        1.0 / (1.0 + math.exp(against - own)),
+        1.0 / (1.0 + math.exp(against - strength)),
         Status.OK,
         record,
         "\n".join(
-            [f"{record}; strength {own:+.2f}" if games else "Equal to all others: no game.", *lines]
+            [
+                f"{record}; strength {strength:+.2f}" if games else "Equal to all others: no game.",
+                *lines,
+            ]
         ),
-        detail=MemberDetail(looks, own),
+        detail=MemberDetail(looks, strength),
         suspects=suspects,
     )
 
 
-def _record(looks: Sequence[Look]) -> str:
+def _format_record(looks: Sequence[Look]) -> str:
     points = [look.points for look in looks]
     won, lost = sum(point > 0.5 for point in points), sum(point < 0.5 for point in points)
     return f"{won} won, {len(points) - won - lost} tied, {lost} lost"
 
 
-def _line(field: Players, player: int, game: PlayedGame) -> str:
+def _describe_game(field: Players, player: int, game: PlayedGame) -> str:
     """One game from a player's side."""
-    shown, other = ("first", game.second) if player == game.first else ("second", game.first)
+    shown, opponent = ("first", game.second) if player == game.first else ("second", game.first)
     if game.result.points is None:
         return (
-            f"{game.name}, shown {shown}, against {field.names[other]}: no verdict: "
+            f"{game.name}, shown {shown}, against {field.names[opponent]}: no verdict: "
             f"{game.result.error}"
         )
     points = game.get_points(player)
     outcome = "won against" if points > 0.5 else "lost to" if points < 0.5 else "tied with"
     strong = f" (counts {game.result.weight:g} times)" if game.result.weight != 1.0 else ""
-    return f"{game.name}, shown {shown}: {outcome} {field.names[other]}{strong}"
+    return f"{game.name}, shown {shown}: {outcome} {field.names[opponent]}{strong}"
 
 
-def _why_without_score(field: Players, games: Sequence[PlayedGame]) -> str:
+def _explain_missing_score(field: Players, games: Sequence[PlayedGame]) -> str:
     if len(field.answers) + (field.anchor is not None) < 2:
         return "There is no other answer to compare it with."
-    if not decided(games):
+    if not decided_games(games):
         return "None of its games has a verdict."
     side = "the anchor" if field.anchor is not None else "most of the other answers"
     return f"No games with a verdict connect it with {side}."
 
 
-def _agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
+def _count_agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
     """In how many of the pairs with verdicts in both orders both are the same; of repeated games the last counts."""
     by_order = {(game.first, game.second): game.get_points(game.first) for game in games}
     both = [
@@ -193,4 +200,6 @@ def _agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
         for (first, second), points in by_order.items()
         if first < second and (second, first) in by_order
     ]
-    return OrderAgreement(sum(one == other for one, other in both), len(both))
+    return OrderAgreement(
+        sum(first_points == second_points for first_points, second_points in both), len(both)
+    )

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 from judgegym.judges import prompts
 from judgegym.judges.arena import LABEL_VALUES, STRONG_WEIGHT, ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.delimiters import given_texts
+from judgegym.judges.core.delimiters import section_texts
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.core.model_judge import Question, ask_question
 from judgegym.judges.core.tasks import JudgeTask
@@ -117,20 +117,20 @@ class PairJudge:
             name: of the call, unique in its group; further calls of the game begin with it.
         """
         answers = await ask_question(
-            self.client, self._settings, self._question(task, first, second, name)
+            self.client, self._settings, self._make_question(task, first, second, name)
         )
         call = answers.last
         points, is_strong = (None, False) if call.value is None else _VALUES[call.value]
         weight = float(STRONG_WEIGHT[self._settings.judge_protocol]) if is_strong else 1.0
         return GameResult(points, weight, call.error, answers.calls)
 
-    def suspects(self, task: JudgeTask, answer: str) -> int:
+    def count_suspects(self, task: JudgeTask, answer: str) -> int:
         """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the task."""
-        return self._question(task, answer, "", "").prompt.suspects
+        return self._make_question(task, answer, "", "").prompt.suspects
 
-    def _question(self, task: JudgeTask, first: str, second: str, name: str) -> Question[Any]:
+    def _make_question(self, task: JudgeTask, first: str, second: str, name: str) -> Question[Any]:
         """The question of a game: for a letter, or for a label of Arena-Hard's judge."""
-        shared = given_texts(task.rubric or "", task.reference, task.context)
+        shared = section_texts(task.rubric or "", task.reference, task.context)
         if self._settings.tournament_game == "arena_hard":
             return self._arena.game(
                 JudgeTask(task.prompt, (second,), baseline=first), "model_is_b", name, shared
@@ -144,7 +144,7 @@ Meeting: TypeAlias = tuple[int, int]
 """A game of two players, in the order in which they are shown."""
 
 
-def planned(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
+def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
     """The pairs of places that meet as soon as both players are there; `rounds` are those of `balanced`."""
     everyone = list(range(places))
     if schedule == "all" or places < 3:
@@ -156,16 +156,16 @@ def planned(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
     return _round_robin(places, min(rounds, places - 1))
 
 
-def game_count(settings: TournamentSettings, players: int) -> int:
+def count_games(settings: TournamentSettings, players: int) -> int:
     """The games of so many players, each of which is a call; equal answers, and games that fail, change it."""
     rounds = settings.count_rounds(players)
-    pairs = len(planned(settings.schedule, players, rounds))
+    pairs = len(plan_pairs(settings.schedule, players, rounds))
     if settings.schedule == "swiss" and players > 2:
         pairs = rounds * (players // 2)
     return pairs * (2 if settings.game_orders == "both" else 1)
 
 
-def completed(
+def missing_pairs(
     schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int
 ) -> list[Pair]:
     """The pairs that are still to meet when no more players come.
@@ -183,15 +183,18 @@ def completed(
     elif schedule == "circular":
         wanted = circle(present)
     else:
-        each = 1 if schedule == "swiss" else min(rounds, len(present) - 1)
-        return _filled_up(present, met, each)
+        opponents = 1 if schedule == "swiss" else min(rounds, len(present) - 1)
+        return _fill_up(present, met, opponents)
     return [pair for pair in wanted if pair not in met]
 
 
 def circle(players: Sequence[int]) -> list[Pair]:
     """Each player and the next one; the last one meets the first."""
     return sorted(
-        {pair(one, other) for one, other in zip(players, [*players[1:], players[0]], strict=True)}
+        {
+            make_pair(player, neighbour)
+            for player, neighbour in zip(players, [*players[1:], players[0]], strict=True)
+        }
     )
 
 
@@ -204,23 +207,23 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
         met: how often each pair has met.
     """
     meetings = Counter[int]()
-    for (one, other), times in met.items():
-        meetings.update({one: times, other: times})
+    for (first, second), times in met.items():
+        meetings.update({first: times, second: times})
     waiting = list(standing)
     if len(waiting) % 2:
         waiting.remove(max(reversed(waiting), key=lambda player: meetings[player]))
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     while waiting:
         player = waiting.pop(0)
         opponent = min(
-            waiting, key=lambda other: met.get(pair(player, other), 0)
+            waiting, key=lambda candidate: met.get(make_pair(player, candidate), 0)
         )  # the first of the least often met
         waiting.remove(opponent)
-        found.append(pair(player, opponent))
-    return _exchange_repeats(found, standing, met)
+        pairs.append(make_pair(player, opponent))
+    return _exchange_repeats(pairs, standing, met)
 
 
-def in_order(
+def order_games(
     pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()
 ) -> list[Meeting]:
     """The games of pairs: both orders of each, or the one that lets each player be first as often as second.
@@ -254,15 +257,15 @@ def in_order(
 def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[int]]:
     """The players in groups that games connect: the largest group first, of equal ones that with the lowest number."""
     group = {player: [player] for player in players}
-    for one, other in connected:
-        if group[one] is not group[other]:
-            merged = group[one] + group[other]
+    for first, second in connected:
+        if group[first] is not group[second]:
+            merged = group[first] + group[second]
             group.update(dict.fromkeys(merged, merged))
     distinct = {id(members): sorted(members) for members in group.values()}
     return sorted(distinct.values(), key=lambda members: (-len(members), members))
 
 
-def connecting(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list[Pair]:
+def connecting_pairs(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list[Pair]:
     """A pair for each group but the first, which connects it with the first: one that has met the least often.
 
     Args:
@@ -270,38 +273,40 @@ def connecting(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list
         met: how often each pair has met, with a result or without one.
     """
     new = Counter[int]()
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for group in groups[1:]:
-        choices = ((one, other) for one in group for other in groups[0])
-        one, other = min(choices, key=lambda both: (met.get(pair(*both), 0), new[both[1]], both))
-        new[other] += 1
-        found.append(pair(one, other))
-    return found
+        choices = ((member, partner) for member in group for partner in groups[0])
+        first, second = min(
+            choices, key=lambda both: (met.get(make_pair(*both), 0), new[both[1]], both)
+        )
+        new[second] += 1
+        pairs.append(make_pair(first, second))
+    return pairs
 
 
-def pair(one: int, other: int) -> Pair:
+def make_pair(first: int, second: int) -> Pair:
     """Two players as a pair."""
-    return (one, other) if one < other else (other, one)
+    return (first, second) if first < second else (second, first)
 
 
 def _round_robin(places: int, rounds: int) -> list[Pair]:
     """The first rounds of the circle method; two rounds that follow each other make one circle through all players."""
     seats = places + places % 2
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for number in range(rounds):
         turned = [seats - 1, *((number + seat) % (seats - 1) for seat in range(seats - 1))]
-        both = (pair(turned[seat], turned[seats - 1 - seat]) for seat in range(seats // 2))
-        found += [each for each in both if each[1] < places]
-    return sorted(found)
+        both = (make_pair(turned[seat], turned[seats - 1 - seat]) for seat in range(seats // 2))
+        pairs += [candidate for candidate in both if candidate[1] < places]
+    return sorted(pairs)
 
 
-def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list[Pair]:
+def _fill_up(present: Sequence[int], met: Collection[Pair], opponents: int) -> list[Pair]:
     """Further pairs of those who have met the fewest others, until there are as many as in a plan of these players."""
     so_far = {both for both in met if {*both} <= {*present}}
     others = Counter(dict.fromkeys(present, 0))
     others.update(player for both in so_far for player in both)
-    found: list[Pair] = []
-    while len(so_far) < each * (len(present) // 2) or min(others.values()) < each - 1:
+    added: list[Pair] = []
+    while len(so_far) < opponents * (len(present) // 2) or min(others.values()) < opponents - 1:
         choices = (both for both in combinations(present, 2) if both not in so_far)
         chosen = min(
             choices,
@@ -312,32 +317,32 @@ def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list
         )
         so_far.add(chosen)
         others.update(chosen)
-        found.append(chosen)
-    return found
+        added.append(chosen)
+    return added
 
 
 def _exchange_repeats(
     pairs: list[Pair], standing: Sequence[int], met: Mapping[Pair, int]
 ) -> list[Pair]:
     """Pairs that have met exchange their players with the nearest other pair, where that lets fewer meet again."""
-    place = {player: number for number, player in enumerate(standing)}
+    rank = {player: number for number, player in enumerate(standing)}
 
     def cost(both: Sequence[Pair]) -> tuple[int, int]:
-        return sum(met.get(each, 0) for each in both), sum(
-            abs(place[one] - place[other]) for one, other in both
+        return sum(met.get(meeting, 0) for meeting in both), sum(
+            abs(rank[first] - rank[second]) for first, second in both
         )
 
     for number in range(len(pairs)):
         if not met.get(pairs[number]):
             continue
-        one, other = pairs[number]
+        left, right = pairs[number]
         exchanges = [
             (cost(new), index, new)
             for index, (third, fourth) in enumerate(pairs)
             if index != number
             for new in (
-                (pair(one, third), pair(other, fourth)),
-                (pair(one, fourth), pair(other, third)),
+                (make_pair(left, third), make_pair(right, fourth)),
+                (make_pair(left, fourth), make_pair(right, third)),
             )
             if cost(new)[0] < cost((pairs[number], pairs[index]))[0]
         ]

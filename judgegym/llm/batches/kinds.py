@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
 from judgegym.llm.responses.outcome import RawResponse
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOST_FOR_S = 120.0
+CLOCK_SKEW_S = 120.0
 """The clock of a provider may differ from ours by so much."""
 _LOOK_S = 1.0
 _WAIT_S = 600.0
@@ -49,18 +49,18 @@ class BatchState:
     """How a batch stands, as the provider says.
 
     Attributes:
-        words: the provider's word.
+        status: the provider's word.
         done: requests that have a response, an error included.
-        of: all requests; 0 if the provider does not say.
+        total: all requests; 0 if the provider does not say.
         is_over: nothing more will come.
         files: what holds the results.
         refused: of a batch that was refused as a whole, the reasons by the place of the request;
             `None`: of all.
     """
 
-    words: str
+    status: str
     done: int = 0
-    of: int = 0
+    total: int = 0
     is_over: bool = False
     files: tuple[str, ...] = ()
     refused: Mapping[int | None, str] = field(default_factory=dict)
@@ -77,9 +77,9 @@ class BatchApi:
         most_bytes: of all lines of a batch.
     """
 
-    most_bytes = 190_000_000
+    max_bytes = 190_000_000
     _path = "/v1/batches"
-    _after = "after"
+    _page_parameter = "after"
     """The parameter of the list that names the last batch of the page before."""
 
     def __init__(self, caller: Transport) -> None:
@@ -97,23 +97,27 @@ class BatchApi:
             EndpointError: it was not created, or nobody knows whether it was
                 (`FailureKind.retryable`).
         """
-        edge = uuid.uuid4().hex
+        boundary = uuid.uuid4().hex
         head = (
-            f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-            f"--{edge}\r\n"
+            f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f"--{boundary}\r\n"
             f'Content-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
             "Content-Type: application/jsonl\r\n\r\n"
         )
-        data = b"".join((head.encode(), *_openai_lines(requests), f"\r\n--{edge}--\r\n".encode()))
-        sent = await self._json("/v1/files", Upload(data, f"multipart/form-data; boundary={edge}"))
-        asked = {
-            "input_file_id": sent.get("id"),
+        data = b"".join(
+            (head.encode(), *_openai_lines(requests), f"\r\n--{boundary}--\r\n".encode())
+        )
+        uploaded_file = await self._json(
+            "/v1/files", Upload(data, f"multipart/form-data; boundary={boundary}")
+        )
+        fields = {
+            "input_file_id": uploaded_file.get("id"),
             "endpoint": "/v1/chat/completions",
             "completion_window": "24h",
             "metadata": {"judgegym_batch": name},
         }
         return _require_id(
-            await self._json(self._path, Upload(wire.dumps(asked), may_count_twice=True))
+            await self._json(self._path, Upload(wire.dumps(fields), may_count_twice=True))
         )
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
@@ -132,7 +136,7 @@ class BatchApi:
     async def state(self, batch: str) -> BatchState:
         """How a batch stands."""
         body = await self._json(f"{self._path}/{batch}")
-        words, counts = str(body.get("status")), mapping_or_empty(body.get("request_counts"))
+        status, counts = str(body.get("status")), mapping_or_empty(body.get("request_counts"))
         files = [
             name
             for key in ("output_file_id", "error_file_id")
@@ -140,20 +144,20 @@ class BatchApi:
         ]
         errors = _list(wire.lookup(body, "errors.data"))
         return BatchState(
-            words,
+            status,
             _count(counts, "completed", "failed"),
             _count(counts, "total"),
-            words in ("completed", "failed", "expired", "cancelled"),
+            status in ("completed", "failed", "expired", "cancelled"),
             tuple(filter(None, files)),
-            dict(map(_refusal, errors)) if words == "failed" else {},
+            dict(map(_refusal, errors)) if status == "failed" else {},
         )
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """The lines of its results, in any order; some may be missing."""
-        found: BatchResults = []
+        results: BatchResults = []
         for file in state.files:
-            found += openai_results(await self._caller.request_text(f"/v1/files/{file}/content"))
-        return found
+            results += openai_results(await self._caller.request_text(f"/v1/files/{file}/content"))
+        return results
 
     async def cancel(self, batch: str) -> None:
         """Cancel a batch; what is done by then is billed, and its results stay."""
@@ -164,39 +168,39 @@ class BatchApi:
         return ""
 
     async def _json(self, path: str, upload: Upload | None = None) -> Mapping[str, JSON]:
-        return mapping_or_empty(await self._caller.beside(path, upload=upload))
+        return mapping_or_empty(await self._caller.request_json(path, upload=upload))
 
     async def _created_since(self, since: float) -> AsyncIterator[Mapping[str, JSON]]:
         """List the account's batches that were created since a time, or a little before."""
-        async for batch in self._listed():
+        async for batch in self._list_batches():
             created = _parse_time(batch.get("created_at"))
-            if created is not None and created < since - LOST_FOR_S:
+            if created is not None and created < since - CLOCK_SKEW_S:
                 return
             yield batch
 
-    async def _listed(self) -> AsyncIterator[Mapping[str, JSON]]:
+    async def _list_batches(self) -> AsyncIterator[Mapping[str, JSON]]:
         query = "?limit=100"
         while True:
             page = await self._json(self._path + query)
-            for each in _list(page.get("data")):
-                yield mapping_or_empty(each)
+            for batch in _list(page.get("data")):
+                yield mapping_or_empty(batch)
             if not page.get("has_more") or not isinstance(page.get("last_id"), str):
                 return
-            query = f"?limit=100&{self._after}={page['last_id']}"
+            query = f"?limit=100&{self._page_parameter}={page['last_id']}"
 
 
 class AnthropicBatches(BatchApi):
     """Anthropic's message batches."""
 
-    most_bytes = 240_000_000
+    max_bytes = 240_000_000
     _path = "/v1/messages/batches"
-    _after = "after_id"
+    _page_parameter = "after_id"
 
     async def create(self, name: str, requests: Mapping[str, bytes]) -> str:
         """See `BatchApi`."""
         lines = (
-            b'{"custom_id":%b,"params":%b}' % (wire.dumps(each), body)
-            for each, body in requests.items()
+            b'{"custom_id":%b,"params":%b}' % (wire.dumps(request_id), body)
+            for request_id, body in requests.items()
         )
         data = b'{"requests":[' + b",".join(lines) + b"]}"
         return _require_id(await self._json(self._path, Upload(data, may_count_twice=True)))
@@ -204,15 +208,15 @@ class AnthropicBatches(BatchApi):
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """See `BatchApi`; waits at most `_WAIT_S` for batches that may be the one and are not over."""
         candidates = []
-        async for listed in self._created_since(since):
-            counts = mapping_or_empty(listed.get("request_counts"))
+        async for entry in self._created_since(since):
+            counts = mapping_or_empty(entry.get("request_counts"))
             if _count(counts, *counts) == requests:
-                candidates.append(_require_id(listed))
+                candidates.append(_require_id(entry))
         deadline = time.monotonic() + _WAIT_S
-        is_told = False
+        has_warned = False
         while candidates:
             states = dict(
-                zip(candidates, await all_results(map(self.state, candidates)), strict=True)
+                zip(candidates, await gather_results(map(self.state, candidates)), strict=True)
             )
             for batch in candidates:
                 if states[batch].is_over and await self._has_name(batch, states[batch], name):
@@ -220,13 +224,13 @@ class AnthropicBatches(BatchApi):
             candidates = [batch for batch in candidates if not states[batch].is_over]
             if not candidates or time.monotonic() > deadline:
                 break
-            if not is_told:
+            if not has_warned:
                 logger.warning(
                     "batch %s: waiting for %s to end, since one may be it; it is sent again after "
                     "%.0f minutes",
                     *(name, ", ".join(candidates), _WAIT_S / 60),
                 )
-                is_told = True
+                has_warned = True
             await asyncio.sleep(_LOOK_S)
         return None
 
@@ -237,12 +241,12 @@ class AnthropicBatches(BatchApi):
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`."""
         body = await self._json(f"{self._path}/{batch}")
-        counts, words = (
+        counts, status = (
             mapping_or_empty(body.get("request_counts")),
             str(body.get("processing_status")),
         )
         total = _count(counts, *counts)
-        return BatchState(words, total - _count(counts, "processing"), total, words == "ended")
+        return BatchState(status, total - _count(counts, "processing"), total, status == "ended")
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
@@ -285,14 +289,14 @@ class BatchFolder(BatchApi):
                     FailureKind.REJECTED, endpoint=f"{path}", answer="the file is gone", status=404
                 )
             return BatchState(f"waits for {out}")
-        of = sum(map(bool, path.read_bytes().split(b"\n"))) if path.exists() else 0
+        total = sum(map(bool, path.read_bytes().split(b"\n"))) if path.exists() else 0
         data = out.read_bytes()
         *lines, last = data.split(b"\n")  # the last one may lack its end, or be half written
-        is_whole, size = not last or isinstance(wire.as_json(last), Mapping), len(data)
+        is_whole, size = not last or isinstance(wire.loads_or_none(last), Mapping), len(data)
         done = sum(map(bool, lines)) + (bool(last) and is_whole)
-        stands = size > 0 and self._sizes.get(batch) == size and is_whole
+        is_unchanged = size > 0 and self._sizes.get(batch) == size and is_whole
         self._sizes[batch] = size
-        return BatchState("written", done, of, is_over=stands or 0 < of <= done)
+        return BatchState("written", done, total, is_over=is_unchanged or 0 < total <= done)
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
@@ -341,7 +345,7 @@ def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
     return custom_id, f"no response: {wire.shorten(wire.error_text(error), 200)}"
 
 
-_STATUS_OF_ERROR = {
+_ERROR_STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -366,19 +370,19 @@ def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]
     error = mapping_or_empty(result.get("error"))
     inner = mapping_or_empty(error.get("error")) or error
     return custom_id, RawResponse(
-        _STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner})
+        _ERROR_STATUSES.get(str(inner.get("type")), 500), wire.dumps({"error": inner})
     )
 
 
 def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
     line = b'{"custom_id":%b,"method":"POST","url":"/v1/chat/completions","body":%b}\n'
-    return (line % (wire.dumps(each), body) for each, body in requests.items())
+    return (line % (wire.dumps(request_id), body) for request_id, body in requests.items())
 
 
 def _parse_lines(text: str) -> Iterator[Mapping[str, JSON]]:
     """The objects of lines of JSON; a line that is none is left out."""
     for line in text.split("\n"):
-        value = wire.as_json(line.encode())
+        value = wire.loads_or_none(line.encode())
         if isinstance(value, Mapping):
             yield value
 
@@ -393,12 +397,12 @@ def _refusal(error: JSON) -> tuple[int | None, str]:
 
 def _require_id(body: Mapping[str, JSON]) -> str:
     """Raises `EndpointError` where an answer has no id."""
-    found = body.get("id")
-    if not isinstance(found, str) or not found:
+    batch_id = body.get("id")
+    if not isinstance(batch_id, str) or not batch_id:
         raise EndpointError(
             FailureKind.REJECTED, endpoint="the batch endpoint", answer=f"no id in {body!r:.200}"
         )
-    return found
+    return batch_id
 
 
 def _parse_time(value: JSON) -> float | None:

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import ACTIVITY, Activity, blocked, cancel_all, fail, holding
+from judgegym.llm.at_once import ACTIVITY, Activity, bind_context, blocked, cancel_all, fail
 from judgegym.llm.batches.kinds import BatchState, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
@@ -50,7 +50,7 @@ VOID = "void"
 """The state of a batch that does not exist, or was refused as a whole: its lines went back to the queue."""
 _TURNS = 20
 """Turns of the event loop in which a row whose call was answered makes its next one."""
-_PLACE = re.compile(r"requests[.\[](\d+)|[Ll]ine (\d+)")
+_REQUEST_INDEX = re.compile(r"requests[.\[](\d+)|[Ll]ine (\d+)")
 """Where a message names one request of a batch: from 0 (Anthropic), or the line, from 1."""
 _TOO_LARGE = 413
 _CREATED_NOTHING = (429, 529)
@@ -66,21 +66,21 @@ class Line:
         number: its number in the ledger; `None` if it has none.
         call: the call that waits for it; `None` where only an earlier part of the run has made it.
         body: what is sent, as JSON.
-        answer: its response, or why it has none.
+        response: its response, or why it has none.
     """
 
     identity: str
     number: int | None = None
     call: RequestRecord | None = None
     body: bytes = b""
-    answer: asyncio.Future[RawResponse | str] = field(
+    response: asyncio.Future[RawResponse | str] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def resolve(self, answer: RawResponse | str) -> None:
+    def resolve(self, response: RawResponse | str) -> None:
         """Give it what came back."""
-        if not self.answer.done():
-            self.answer.set_result(answer)
+        if not self.response.done():
+            self.response.set_result(response)
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Batch:
     Attributes:
         number: counted from 1.
         name: ours.
-        at: when it was sent (Unix time).
+        sent_at: when it was sent (Unix time).
         kind: the kind of its endpoint.
         endpoint: its base URL, or its folder.
         model: the model that was asked for.
@@ -100,12 +100,12 @@ class Batch:
         state: as the provider said last.
         is_earlier: an earlier part of the run has sent it.
         lines: its requests, in the order of their ids.
-        follows: that which brings its responses.
+        follower: that which brings its responses.
     """
 
     number: int
     name: str
-    at: float
+    sent_at: float
     kind: BatchKind
     endpoint: str
     model: str
@@ -114,15 +114,15 @@ class Batch:
     state: BatchState = BatchState("")
     is_earlier: bool = False
     lines: Sequence[Line] = ()
-    follows: asyncio.Task[None] | None = None
+    follower: asyncio.Task[None] | None = None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How it stands, in words."""
-        of = self.state.of or len(self.requests)
+        total = self.state.total or len(self.requests)
         return (
-            f"batch {self.number}: {self.state.done:,} of {of:,} done, "
-            f"{self.state.words or 'uploading'}"
+            f"batch {self.number}: {self.state.done:,} of {total:,} done, "
+            f"{self.state.status or 'uploading'}"
         )
 
 
@@ -133,16 +133,14 @@ class _Queue:
         assert caller.settings.batch is not None  # nobody else asks for a batch
         self.settings, self.endpoint = caller.settings.batch, caller.settings.endpoints[0]
         self.api = open_batches(self.settings, caller)
-        self.most_lines, self.lines = self.settings.lines, list[Line]()
+        self.max_lines, self.lines = self.settings.lines, list[Line]()
 
     def parts(self) -> Iterator[list[Line]]:
         """Take all lines, in batches that the provider takes."""
-        waiting, self.lines = [line for line in self.lines if not line.answer.done()], []
+        waiting, self.lines = [line for line in self.lines if not line.response.done()], []
         part, size = list[Line](), 0
         for line in waiting:
-            if part and (
-                len(part) >= self.most_lines or size + len(line.body) > self.api.most_bytes
-            ):
+            if part and (len(part) >= self.max_lines or size + len(line.body) > self.api.max_bytes):
                 yield part
                 part, size = [], 0
             part.append(line)
@@ -158,8 +156,8 @@ class Batches:
         self,
         run: str,
         record: Callable[[Mapping[str, JSON]], None],
-        recorded: Callable[[], Awaitable[None]],
-        earlier: Collection[Batch],
+        wait_recorded: Callable[[], Awaitable[None]],
+        earlier_batches: Collection[Batch],
         quiet_s: float,
     ) -> None:
         """Begin.
@@ -167,17 +165,17 @@ class Batches:
         Args:
             run: what tells the run apart from all others, in the names of its batches.
             record: records a line about a batch.
-            recorded: waits until what was recorded is on disk.
-            earlier: those of earlier parts of the run; lines whose responses the run's ledger has
+            wait_recorded: waits until what was recorded is on disk.
+            earlier_batches: those of earlier parts of the run; lines whose responses the run's ledger has
                 are no longer named.
             quiet_s: send what waits if nothing has changed for so many seconds.
         """
         self.activity = Activity()
-        self._run, self._record, self._recorded, self._quiet_s = run, record, recorded, quiet_s
-        self._last = max((batch.number for batch in earlier), default=0)
+        self._run, self._record, self._recorded, self._quiet_s = run, record, wait_recorded, quiet_s
+        self._last = max((batch.number for batch in earlier_batches), default=0)
         self._claims = {
             line.identity: (batch, line)
-            for batch in earlier
+            for batch in earlier_batches
             for line in batch.lines
             if line.identity
         }
@@ -186,24 +184,24 @@ class Batches:
         self._stop: RunStop | None = None
 
     @asynccontextmanager
-    async def taking(self) -> AsyncIterator[None]:
+    async def collect_requests(self) -> AsyncIterator[None]:
         """Take the requests of the calls that are made in the block; batches that are open at its end stay so.
 
         A resumed run takes them up.
         """
-        with holding(BATCHES, self), holding(ACTIVITY, self.activity):
+        with bind_context(BATCHES, self), bind_context(ACTIVITY, self.activity):
             watch = asyncio.create_task(self._send_when_quiet())
             try:
                 yield
             finally:
                 await cancel_all(
-                    [watch, *(batch.follows for batch in self._open if batch.follows is not None)]
+                    [watch, *(batch.follower for batch in self._open if batch.follower is not None)]
                 )
 
     @property
     def waiting(self) -> str | None:
         """How the open batches stand, in words."""
-        return "; ".join(batch.words for batch in self._open) or None
+        return "; ".join(batch.description for batch in self._open) or None
 
     async def ask(
         self, caller: Transport, call: RequestRecord, body: Mapping[str, JSON]
@@ -221,19 +219,19 @@ class Batches:
         identity = _identity(call)
         batch, line = self._claims.pop(identity, (None, Line(identity, call.number)))
         line.call, line.body, call.number = call, wire.dumps(body), line.number
-        if batch is not None and batch.follows is None:
+        if batch is not None and batch.follower is None:
             self._begin(queue, batch)
-        if batch is None or (batch.state.words == VOID and not line.answer.done()):
+        if batch is None or (batch.state.status == VOID and not line.response.done()):
             if self._stop is not None:
                 raise copy(self._stop)
             if batch is not None:
-                call.stays()
+                call.note_unsent()
             queue.lines.append(line)
             self.activity.note()
-            if len(queue.lines) >= queue.most_lines:
+            if len(queue.lines) >= queue.max_lines:
                 self._flush(queue)
         with blocked():
-            return await line.answer
+            return await line.response
 
     async def _send_when_quiet(self) -> None:
         activity = self.activity
@@ -258,7 +256,7 @@ class Batches:
             for part in queue.parts():
                 for line in part:
                     if line.call is not None:
-                        line.call.leaves()
+                        line.call.note_sent()
                         line.number = line.call.number
                 self._last += 1
                 number, at, kind, model = (
@@ -268,7 +266,7 @@ class Batches:
                     queue.endpoint.model,
                 )
                 endpoint = (
-                    queue.endpoint.shown
+                    queue.endpoint.redacted_url
                     if queue.settings.folder is None
                     else str(queue.settings.folder)
                 )
@@ -287,7 +285,7 @@ class Batches:
 
     def _begin(self, queue: _Queue, batch: Batch) -> None:
         self._open.append(batch)
-        batch.follows = asyncio.create_task(self._follow(queue, batch))
+        batch.follower = asyncio.create_task(self._follow(queue, batch))
 
     async def _follow(self, queue: _Queue, batch: Batch) -> None:
         """Bring a batch to its end; whatever happens, each of its lines gets an answer or an error."""
@@ -297,7 +295,7 @@ class Batches:
             if batch.id is None:
                 await self._create(queue, batch)
             if batch.id is not None:
-                await self._bring(queue, batch, batch.id)
+                await self._fetch_results(queue, batch, batch.id)
         except EndpointError as error:
             if batch.is_earlier and error.status == 404:
                 logger.warning(
@@ -306,22 +304,22 @@ class Batches:
                 )
                 self._send_back(queue, batch, {})
             else:
-                self._end(batch, EndpointOutage(f"batch {batch.number}: {error}"))
+                self._fail_lines(batch, EndpointOutage(f"batch {batch.number}: {error}"))
         except Exception as error:  # noqa: BLE001  # such as a disk that stays full: it ends the rows that wait
-            self._end(batch, error)
+            self._fail_lines(batch, error)
         finally:
             self._open.remove(batch)
             self.activity.note()
 
-    def _end(self, batch: Batch, error: Exception) -> None:
+    def _fail_lines(self, batch: Batch, error: Exception) -> None:
         """Let all that wait for a batch, or for the next one, fail with an error that ends the run."""
         self._stop = error if isinstance(error, RunStop) else self._stop
         for line in (
             *batch.lines,
             *(line for queue in self._queues.values() for line in queue.lines),
         ):
-            if not line.answer.done():
-                fail(line.answer, copy(error))
+            if not line.response.done():
+                fail(line.response, copy(error))
 
     async def _create(self, queue: _Queue, batch: Batch) -> None:
         """Create a batch that does not exist yet; `batch.id` stays `None` if its lines were sent back to the queue."""
@@ -329,7 +327,7 @@ class Batches:
         requests = {f"{batch.name}-{i}": line.body for i, line in enumerate(batch.lines)}
         while batch.id is None:
             if may_exist:
-                batch.id = await queue.api.find(batch.name, len(batch.lines), batch.at)
+                batch.id = await queue.api.find(batch.name, len(batch.lines), batch.sent_at)
             if batch.id is None and batch.is_earlier:
                 self._send_back(queue, batch, {})
                 return
@@ -337,7 +335,7 @@ class Batches:
                 batch.id = batch.id or await queue.api.create(batch.name, requests)
             except EndpointError as error:
                 if not error.kind.retryable:
-                    self._refused(queue, batch, error)
+                    self._handle_refusal(queue, batch, error)
                     return
                 if error.status in _CREATED_NOTHING:
                     logger.warning("batch %d: %s; it is sent again", batch.number, error)
@@ -357,23 +355,23 @@ class Batches:
             "batch %d: %d requests are sent as %s%s", batch.number, len(batch.lines), batch.id, hint
         )
 
-    def _refused(self, queue: _Queue, batch: Batch, error: EndpointError) -> None:
+    def _handle_refusal(self, queue: _Queue, batch: Batch, error: EndpointError) -> None:
         """Deal with a batch that the endpoint refuses.
 
         Raises:
             EndpointError: it refuses all, and not one request.
         """
         if error.status == _TOO_LARGE and len(batch.lines) > 1:
-            queue.most_lines = len(batch.lines) // 2
+            queue.max_lines = len(batch.lines) // 2
             self._send_back(queue, batch, {})
             return
-        found = _PLACE.search(error.answer)
-        place = int(found[1]) if found and found[1] else int(found[2]) - 1 if found else -1
+        match = _REQUEST_INDEX.search(error.answer)
+        index = int(match[1]) if match and match[1] else int(match[2]) - 1 if match else -1
         if len(batch.lines) == 1:
-            place = 0
-        if error.status not in (400, 413, 422) or place not in range(len(batch.lines)):
+            index = 0
+        if error.status not in (400, 413, 422) or index not in range(len(batch.lines)):
             raise error
-        self._send_back(queue, batch, {place: error.answer})
+        self._send_back(queue, batch, {index: error.answer})
 
     def _send_back(self, queue: _Queue, batch: Batch, refused: Mapping[int | None, str]) -> None:
         """Note that a batch does not exist; give refused requests their refusal, and send the others again.
@@ -382,14 +380,14 @@ class Batches:
         """
         batch.state = BatchState(VOID)
         self._record({"batch": batch.number, "state": VOID})
-        for place, line in enumerate(batch.lines):
-            if place in refused:
-                line.resolve(RawResponse(400, wire.dumps({"error": {"message": refused[place]}})))
+        for index, line in enumerate(batch.lines):
+            if index in refused:
+                line.resolve(RawResponse(400, wire.dumps({"error": {"message": refused[index]}})))
             elif line.call is not None:
-                line.call.stays()
+                line.call.note_unsent()
                 queue.lines.append(line)
 
-    async def _bring(self, queue: _Queue, batch: Batch, name: str) -> None:
+    async def _fetch_results(self, queue: _Queue, batch: Batch, name: str) -> None:
         """Wait for the end of a batch, and give each line what came back for it.
 
         Raises:
@@ -397,13 +395,13 @@ class Batches:
         """
         while True:
             state = await queue.api.state(name)
-            if state.words != batch.state.words or state.is_over:
+            if state.status != batch.state.status or state.is_over:
                 self._record(
                     {
                         "batch": batch.number,
-                        "state": state.words,
+                        "state": state.status,
                         "done": state.done,
-                        "of": state.of,
+                        "of": state.total,
                     }
                 )
             batch.state = state
@@ -412,30 +410,32 @@ class Batches:
             await asyncio.sleep(queue.settings.poll_s)
         if state.refused:
             if None in state.refused:
-                why = f"the batch was refused: {state.refused[None]}"
-                raise EndpointError(FailureKind.REJECTED, endpoint=queue.endpoint.shown, answer=why)
+                message = f"the batch was refused: {state.refused[None]}"
+                raise EndpointError(
+                    FailureKind.REJECTED, endpoint=queue.endpoint.redacted_url, answer=message
+                )
             self._send_back(queue, batch, state.refused)
             return
-        places = {f"{batch.name}-{i}": line for i, line in enumerate(batch.lines)}
-        strangers = twice = 0
-        for custom_id, answer in await queue.api.results(name, state):
-            line = places.get(custom_id)
+        lines = {f"{batch.name}-{i}": line for i, line in enumerate(batch.lines)}
+        unknown = repeated = 0
+        for custom_id, response in await queue.api.results(name, state):
+            line = lines.get(custom_id)
             if line is None:
-                strangers += 1
-            elif line.answer.done():
-                twice += not line.answer.cancelled()
+                unknown += 1
+            elif line.response.done():
+                repeated += not line.response.cancelled()
             else:
-                line.resolve(answer)
-        missing = [line for line in places.values() if not line.answer.done()]
+                line.resolve(response)
+        missing = [line for line in lines.values() if not line.response.done()]
         for line in missing:
             line.resolve(
-                f"no response: the batch is {state.words}, and its results have no line of it"
+                f"no response: the batch is {state.status}, and its results have no line of it"
             )
-        if strangers or twice or missing:
+        if unknown or repeated or missing:
             logger.warning(
                 "batch %d: lines of unknown requests, left out: %d; second lines, left out: %d; "
                 "missing lines: %d",
-                *(batch.number, strangers, twice, len(missing)),
+                *(batch.number, unknown, repeated, len(missing)),
             )
 
 

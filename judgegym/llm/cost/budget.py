@@ -91,10 +91,10 @@ class Budget:
         if within is not None:
             within._parts.append(self)
 
-    def begin_after(self, before: Expense) -> None:
+    def begin_after(self, expense: Expense) -> None:
         """Add what an earlier part of the run has spent, which is not known when the clients are made."""
-        self._calls += before.calls
-        self._add(before.usd)
+        self._calls += expense.calls
+        self._add(expense.usd)
 
     @property
     def spent(self) -> Expense:
@@ -109,18 +109,20 @@ class Budget:
     @property
     def limits_dollars(self) -> bool:
         """Whether it, the one that it is a part of, or one of its own parts limits dollars."""
-        return any(each._most_usd is not None for each in (*self._all, *self._parts))
+        return any(budget._most_usd is not None for budget in (*self._chain, *self._parts))
 
-    def why(self, worst: float = 0.0) -> str | None:
+    def explain_refusal(self, worst: float = 0.0) -> str | None:
         """Why no request that may cost `worst` dollars may be sent now, in one line; `None` if one may."""
-        return next(filter(None, (each._own_why(worst) for each in self._all)), None)
+        return next(
+            filter(None, (budget._explain_own_refusal(worst) for budget in self._chain)), None
+        )
 
-    def _own_why(self, worst: float) -> str | None:
+    def _explain_own_refusal(self, worst: float) -> str | None:
         whose, usd, most = self._owner, self._usd, self._most_usd
         if self._end is not None:
             return self._end
         if self._most_calls is not None and self._calls >= self._most_calls:
-            return f"the budget{whose} of {counted_calls(self._most_calls)} is spent"
+            return f"the budget{whose} of {format_calls(self._most_calls)} is spent"
         if most is not None and usd is None:
             return (
                 f"a budget{whose} of ${most:g} cannot be kept: an endpoint does not count the "
@@ -133,7 +135,7 @@ class Budget:
             and usd is not None
             and usd + self._reserved + worst > most * (1 + _ROUNDING)
         ):
-            spent = f"${usd:.4f} for {counted_calls(self._calls)}"
+            spent = f"${usd:.4f} for {format_calls(self._calls)}"
             if usd >= most:
                 return f"the budget{whose} of ${most:g} is spent: {spent}"
             return (
@@ -201,85 +203,87 @@ class Budget:
         Raises:
             BudgetError: it does not fit, and all requests have ended.
         """
-        if (urgent or not self._waiting) and self.why(worst) is None:
+        if (urgent or not self._waiting) and self.explain_refusal(worst) is None:
             self._reserve(worst)
             return 0.0
-        began, told = time.monotonic(), asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if urgent else self._waiting.append)((worst, told))
+        began, decision = time.monotonic(), asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if urgent else self._waiting.append)((worst, decision))
         self._settle()
         try:
             with blocked():
-                refusal = await told
+                refusal = await decision
         except asyncio.CancelledError:
-            if told.done() and not told.cancelled() and told.result() is None:
+            if decision.done() and not decision.cancelled() and decision.result() is None:
                 self.give_back(worst)  # it was reserved while this task was being cancelled
             raise
         if refusal is not None:
             raise BudgetError(refusal)
         return time.monotonic() - began
 
-    async def ready(self, worst: float = 0.0) -> None:
+    async def wait_for_room(self, worst: float = 0.0) -> None:
         """Wait until a request that may cost `worst` dollars could be sent; raises as `reserve`."""
         await self.reserve(worst, urgent=True)
         self.give_back(worst)
 
     def give_back(self, worst: float = 0.0) -> None:
         """Take back a request that never left, and finish it."""
-        for each in self._all:
-            each._calls -= 1
+        for budget in self._chain:
+            budget._calls -= 1
         self.pay(0.0, worst)
         self.finish()
 
     def pay(self, cost: float | None, worst: float = 0.0) -> None:
         """Put what an answer has cost in the place of what was reserved; `None` if that is not known."""
-        for each in self._all:
-            each._reserved -= worst
-            each._add(cost)
+        for budget in self._chain:
+            budget._reserved -= worst
+            budget._add(cost)
 
     def finish(self) -> None:
         """End a request: it failed, or its answer is recorded."""
-        for each in self._all:
-            each._unfinished -= 1
-        whole = self._all[-1]
-        for each in (whole, *whole._parts):
-            each._settle()
+        for budget in self._chain:
+            budget._unfinished -= 1
+        whole = self._chain[-1]
+        for budget in (whole, *whole._parts):
+            budget._settle()
 
     @property
-    def _all(self) -> tuple[Budget, ...]:
-        return (self,) if self.within is None else (self, *self.within._all)
+    def _chain(self) -> tuple[Budget, ...]:
+        return (self,) if self.within is None else (self, *self.within._chain)
 
     def _add(self, cost: float | None) -> None:
         self._usd = None if self._usd is None or cost is None else self._usd + cost
 
     def _reserve(self, worst: float) -> None:
-        for each in self._all:
-            each._calls += 1
-            each._unfinished += 1
-            each._reserved += worst
+        for budget in self._chain:
+            budget._calls += 1
+            budget._unfinished += 1
+            budget._reserved += worst
 
     def _settle(self) -> None:
         """Tell those who wait, in their order, as far as that is certain."""
         while self._waiting:
-            worst, told = self._waiting[0]
-            why = None if told.done() else self.why(worst)
-            if why is not None and any(
-                each._unfinished for each in self._all if each._own_why(worst) is not None
+            worst, decision = self._waiting[0]
+            reason = None if decision.done() else self.explain_refusal(worst)
+            if reason is not None and any(
+                budget._unfinished
+                for budget in self._chain
+                if budget._explain_own_refusal(worst) is not None
             ):
                 return
             self._waiting.popleft()
-            if told.done():  # cancelled
+            if decision.done():  # cancelled
                 continue
-            if why is None:
+            if reason is None:
                 self._reserve(worst)
             elif self._ends:
-                self._end = why
-            told.set_result(why)
+                self._end = reason
+            decision.set_result(reason)
 
 
-OF_CALLER: ContextVar[Budget | None] = ContextVar("budget_of_caller", default=None)
+CALLER_BUDGET: ContextVar[Budget | None] = ContextVar("budget_of_caller", default=None)
 """The part of a client's budget that belongs to whoever it is asked for, such as the owner of a token of a server."""
 
 
-def counted_calls(calls: int) -> str:
+def format_calls(calls: int) -> str:
     """A number of calls, in words."""
     return "1 call" if calls == 1 else f"{calls:,} calls"

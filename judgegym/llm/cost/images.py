@@ -32,8 +32,8 @@ _TILED = {
 """Of models that count tiles, the tokens of an image and of each tile."""
 _DATE = re.compile(r"-\d{4}-\d\d-\d\d$")
 _PATCHES = {"low": 256, "high": 2500}
-_MOST_PATCHES, _OF_PATCH, _MOST_TILES, _MOST_OF_ANTHROPIC = 10_000, 1.2, 8, 4784
-_SENT = re.compile(rb'"image_url":\{"url":"[^"\\]*"')
+_MOST_PATCHES, _TOKENS_PER_PATCH, _MOST_TILES, _MOST_ANTHROPIC_TOKENS = 10_000, 1.2, 8, 4784
+_SENT_IMAGE = re.compile(rb'"image_url":\{"url":"[^"\\]*"')
 """An image in a request; within a text of it the quotation marks are escaped."""
 
 
@@ -42,17 +42,25 @@ def image_tokens(image: Image, api: ApiName, model: str) -> int:
     sides = sorted((image.width, image.height))
     is_known, most = sides[0] > 0, _PATCHES.get(image.detail, _MOST_PATCHES)
     if api == "anthropic":
-        return min(_MOST_OF_ANTHROPIC, _squares(sides, 28)) if is_known else _MOST_OF_ANTHROPIC
+        return (
+            min(_MOST_ANTHROPIC_TOKENS, _count_squares(sides, 28))
+            if is_known
+            else _MOST_ANTHROPIC_TOKENS
+        )
     if (tiled := _TILED.get(_DATE.sub("", model))) is None:
-        return math.ceil(_OF_PATCH * (min(most, _squares(sides, 32)) if is_known else most))
+        return math.ceil(
+            _TOKENS_PER_PATCH * (min(most, _count_squares(sides, 32)) if is_known else most)
+        )
     scale = min(1.0, 2048 / max(1, sides[1]))
     scale *= min(1.0, 768 / max(1, sides[0] * scale))
-    tiles = _squares([round(side * scale, 6) for side in sides], 512) if is_known else _MOST_TILES
+    tiles = (
+        _count_squares([round(side * scale, 6) for side in sides], 512) if is_known else _MOST_TILES
+    )
     return tiled[0] + tiled[1] * (tiles if image.detail != "low" else 0)
 
 
-def _squares(sides: Iterable[float], side: int) -> int:
-    return math.prod(math.ceil(each / side) for each in sides)
+def _count_squares(sides: Iterable[float], side: int) -> int:
+    return math.prod(math.ceil(length / side) for length in sides)
 
 
 def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) -> int:
@@ -66,5 +74,5 @@ def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) ->
 
 def remove_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:
     """The JSON of a request without its images, and the most tokens that they count for."""
-    texts, found = _SENT.subn(b"", body)
-    return texts, found * image_tokens(Image(""), api, model)
+    texts, count = _SENT_IMAGE.subn(b"", body)
+    return texts, count * image_tokens(Image(""), api, model)

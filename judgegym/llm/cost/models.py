@@ -65,7 +65,7 @@ class KnownModel:
         """Whether it has been retired on a day, or will be within this time from then."""
         return self.retired is not None and self.retired <= day + time
 
-    def end(self, name: str, day: date) -> str:
+    def describe_end(self, name: str, day: date) -> str:
         """When the model of this name ends or has ended as of a day, and what follows it, in one clause."""
         verb = "was" if self.retired is not None and self.retired <= day else "will be"
         follows = "" if self.successor is None else f"; its successor is {self.successor}"
@@ -81,9 +81,9 @@ def known_models() -> Mapping[str, KnownModel]:
         yaml, "CSafeLoader", yaml.SafeLoader
     )  # the one in C is five times as fast
     providers: list[dict[str, Any]] = yaml.load(_TABLE.read_text("utf-8"), loader)
-    facts = {each.name for each in fields(KnownModel)}
+    facts = {fact.name for fact in fields(KnownModel)}
     return {
-        known: KnownModel(
+        alias: KnownModel(
             provider=provider["provider"],
             hosts=tuple(provider["hosts"]),
             lifecycle=provider["lifecycle"],
@@ -93,22 +93,22 @@ def known_models() -> Mapping[str, KnownModel]:
         )
         for provider in providers
         for name, entry in provider["models"].items()
-        for known in (name, *entry.get("also", ()))
+        for alias in (name, *entry.get("also", ()))
     }
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices:
     """The prices of an entry, with those of long prompts, if they have others."""
-    named = {name: entry[name] for name in _PRICES if name in entry}
+    costs = {name: entry[name] for name in _PRICES if name in entry}
     longer = entry.get("long")
     return (
-        Prices(**named)
+        Prices(**costs)
         if longer is None
-        else Prices(**named, long_above=longer["above"], long=_prices(longer))
+        else Prices(**costs, long_above=longer["above"], long=_prices(longer))
     )
 
 
-def model_at(urls: Sequence[str], name: str) -> KnownModel | None:
+def find_model(urls: Sequence[str], name: str) -> KnownModel | None:
     """What is known of a model at its provider's own hosts; `None` of one at another host."""
     model = known_models().get(name)
     hosts = {urlsplit(url).hostname for url in urls}
@@ -129,12 +129,14 @@ def warn_if_retired(url: str, name: str, setting: str) -> None:
         name: the name that is asked for.
         setting: the setting that names it, for the message.
     """
-    model = model_at([url], name)
+    model = find_model([url], name)
     if model is not None and model.ends_within(SOON, today()):
-        logger.warning("%s (%s); set %s", model.end(name, today()), model.lifecycle, setting)
+        logger.warning(
+            "%s (%s); set %s", model.describe_end(name, today()), model.lifecycle, setting
+        )
 
 
-def retired_words(name: str, setting: str) -> str:
+def explain_retirement(name: str, setting: str) -> str:
     """Why there is no model of this name, for the message about a 404; empty if it has not been retired.
 
     Routers put the provider before the name, such as `openai/gpt-4`.
@@ -142,4 +144,4 @@ def retired_words(name: str, setting: str) -> str:
     model = known_models().get(name.rpartition("/")[2])
     if model is None or not model.ends_within(timedelta(0), today()):
         return ""
-    return f" ({model.end(name, today())}; set {setting})"
+    return f" ({model.describe_end(name, today())}; set {setting})"

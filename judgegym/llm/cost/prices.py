@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from judgegym.llm.cost.models import KnownModel, model_at, today
+from judgegym.llm.cost.models import KnownModel, find_model, today
 from judgegym.llm.providers import ApiName, load_api
 from judgegym.llm.usage import Prices
 
@@ -22,13 +22,13 @@ _OTHER_PRICES = "service_tier"
 
 
 def find_prices(
-    api: ApiName, given: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()
+    api: ApiName, prices: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()
 ) -> Prices:
     """The prices of a model.
 
     Args:
         api: the form in which it is asked.
-        given: those of the settings; if one is set, all count as they are.
+        prices: those of the settings; if one is set, all count as they are.
         urls: the base URLs of its replicas.
         model: the name that is asked for.
         body: the names of further fields of its requests.
@@ -37,24 +37,24 @@ def find_prices(
         Those given, or else those of the table, which are logged once; unknown where neither has
         them. Those of the prefix cache may follow from them.
     """
-    if given != Prices() or _OTHER_PRICES in body:
-        return load_api(api).prices(given)
-    listed = model_at(urls, model)
+    if prices != Prices() or _OTHER_PRICES in body:
+        return load_api(api).prices(prices)
+    entry = find_model(urls, model)
     if (
-        listed is None
-        or listed.prices.input is None
-        or (listed.until is not None and listed.until < today())
+        entry is None
+        or entry.prices.input is None
+        or (entry.until is not None and entry.until < today())
     ):
-        return given
-    _say(model, listed)
-    return load_api(api).prices(listed.prices)
+        return prices
+    _log_prices(model, entry)
+    return load_api(api).prices(entry.prices)
 
 
 @lru_cache(maxsize=256)
-def _say(model: str, listed: KnownModel) -> None:
-    prices = listed.prices
+def _log_prices(model: str, entry: KnownModel) -> None:
+    prices = entry.prices
     logger.info(
         "%s: $%g a million prompt tokens, $%g a million of answers, by our table (%s, %s, %s); "
         "settings override it",
-        *(model, prices.input, prices.output, listed.provider, listed.as_of, listed.pricing),
+        *(model, prices.input, prices.output, entry.provider, entry.as_of, entry.pricing),
     )

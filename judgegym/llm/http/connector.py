@@ -47,9 +47,9 @@ class CheckedConnector(aiohttp.TCPConnector):
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Connection:
         """Return a connection for a request: a kept one on which nothing has come since, or else a new one."""
         key = req.connection_key
-        for resting, of_host in self._resting.items():
+        for resting, host_key in self._resting.items():
             if resting.should_close and resting.is_connected():  # something has come on it
-                self._note(of_host)
+                self._distrust(host_key)
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
@@ -58,7 +58,7 @@ class CheckedConnector(aiohttp.TCPConnector):
                 self._used.add(protocol)
                 return connection
             if protocol.should_close:
-                self._note(key)
+                self._distrust(key)
             elif key not in self._sends_unasked and not _is_readable(connection):
                 return connection
             connection.close()
@@ -81,11 +81,11 @@ class CheckedConnector(aiohttp.TCPConnector):
 
     def _rested(self, key: ConnectionKey, protocol: Any) -> None:
         if protocol.should_close and protocol.is_connected():
-            self._note(key)
+            self._distrust(key)
         del self._resting[protocol]
         super()._release(key, protocol, should_close=key in self._sends_unasked)
 
-    def _note(self, key: ConnectionKey) -> None:
+    def _distrust(self, key: ConnectionKey) -> None:
         """Note that a host sends what no request has asked for."""
         if key not in self._sends_unasked:
             self._sends_unasked.add(key)

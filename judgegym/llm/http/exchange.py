@@ -77,15 +77,15 @@ class Exchange:
         )  # a retry has what is left; 0 is no limit
         timeout_s = max(0.001, min(self._settings.timeout_s, self._settings.deadline_s - used_s))
         try:
-            call.leaves()
+            call.note_sent()
             response = await self._respond(replica, call, timeout_s)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             is_no_http = isinstance(
                 error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError
             )
             if is_no_http and await replica.needs_tls():
-                what = "none: the port speaks TLS, so its URL must begin with https://"
-                return AttemptFailure(FailureKind.REJECTED, what)
+                message = "none: the port speaks TLS, so its URL must begin with https://"
+                return AttemptFailure(FailureKind.REJECTED, message)
             return classify_exception(error, timeout_s)
         if call.path is not None:
             return parse_other_response(response, call.read)
@@ -98,28 +98,28 @@ class Exchange:
         filled: dict[str, JSON] = {**(call.body or {}), "model": replica.endpoint.model}
         body: Mapping[str, JSON] = filled
         if call.path is None:
-            body = self._api.request(self._fields.changed(filled, call), call.cached)
+            body = self._api.request(self._fields.adapt_body(filled, call), call.cached)
             if self._api.is_in_process:
                 return await self._api.send(body, replica.endpoint, timeout_s)
         if self._session is None:
             self._session = open_session()
-        data, most = None if call.body is None else wire.dumps(body), _LONGEST_BODY
+        data, max_bytes = None if call.body is None else wire.dumps(body), _LONGEST_BODY
         headers = (
             replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
         )
         if call.upload is not None:
             data, headers = call.upload.data, {**headers, "Content-Type": call.upload.content_type}
-            most = _LONGEST_RESULTS
+            max_bytes = _LONGEST_RESULTS
         async with self._session.request(
             "GET" if data is None else "POST",
-            replica.url if call.path is None else replica.endpoint.beside(call.path),
+            replica.url if call.path is None else replica.endpoint.server_url(call.path),
             data=data,
             headers=headers,
             proxy=replica.proxy,
             timeout=_timeout(timeout_s),
             allow_redirects=False,  # a redirected POST would lose its body
         ) as response:
-            data, headers = await _read_body(response, most), response.headers
+            data, headers = await _read_body(response, max_bytes), response.headers
             return RawResponse(
                 response.status, data, headers.get("Retry-After"), headers.get("Location")
             )
@@ -130,14 +130,14 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_S)
 
 
-async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     """The body of an answer.
 
     Raises:
-        ClientPayloadError: it is longer than `most` bytes.
+        ClientPayloadError: it is longer than `max_bytes` bytes.
     """
     length = response.content_length
-    if length is not None and length > most:
+    if length is not None and length > max_bytes:
         raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
     if length is not None and "Content-Encoding" not in response.headers:
         return await response.read()
@@ -145,6 +145,6 @@ async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)
-        if size > most:
-            raise aiohttp.ClientPayloadError(f"a body of more than {most} bytes")
+        if size > max_bytes:
+            raise aiohttp.ClientPayloadError(f"a body of more than {max_bytes} bytes")
     return b"".join(parts)

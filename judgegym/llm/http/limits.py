@@ -16,7 +16,7 @@ from functools import partial
 
 from aiolimiter import AsyncLimiter
 
-from judgegym.llm.cost.budget import OF_CALLER, Budget
+from judgegym.llm.cost.budget import CALLER_BUDGET, Budget
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.ledger import RequestRecord
 from judgegym.llm.reachability import CircuitBreaker, Reachability
@@ -81,14 +81,14 @@ class AdaptiveLimit:
         if self._urgent or self._others:
             self._admit()
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Report an answer."""
         if self._limit < self.ceiling:
             step = max(1.0, _RECOVERY * self.ceiling) / self._limit
             self._limit = min(float(self.ceiling), self._limit + step)
             self._admit()
 
-    def overloaded(self, admitted: float) -> None:
+    def note_overload(self, admitted: float) -> None:
         """Report an overload of a request that was admitted at that time."""
         if admitted > self._lowered_at:
             self._limit = max(1.0, self._limit / 2)
@@ -196,22 +196,22 @@ class LimitedClient:
         self.fields = get_habits(settings.endpoints)
         self.formats = self.fields.formats
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
-        self.presence = Reachability(replicas, settings)
+        self.reachability = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
 
     async def _admit(self, call: RequestRecord) -> float:
-        """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
+        """Wait for the budget and then for a slot; returns and raises as `_acquire_slot`, whose wait is free of the budget."""
         if (budget := self._find_budget(call)) is None:
-            return await self._slot(call)
+            return await self._acquire_slot(call)
         call.worst = budget.worst_cost(call.body or {}, self._worst_settings)
-        call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
+        call.unreachable_s += await budget.reserve(call.worst, urgent=call.failure is not None)
         try:
-            return await self._slot(call)
+            return await self._acquire_slot(call)
         except BaseException:  # re-raised; nothing is sent
             budget.give_back(call.worst)
             raise
 
-    async def _slot(self, call: RequestRecord) -> float:
+    async def _acquire_slot(self, call: RequestRecord) -> float:
         """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
 
         Returns:
@@ -225,15 +225,17 @@ class LimitedClient:
         """
         is_retry = call.failure is not None
         while True:
-            if not self.presence.is_any_there:
-                call.away += await self.presence.wait()
+            if not self.reachability.is_any_reachable:
+                call.unreachable_s += await self.reachability.wait()
             if not self.breaker.is_closed and not call.is_probe:
                 began = time.monotonic()
-                call.is_probe = await self.breaker.ready()
-                call.away += time.monotonic() - began
+                call.is_probe = await self.breaker.wait_ready()
+                call.unreachable_s += time.monotonic() - began
             await self.rates.spend(call.tokens, urgent=is_retry)
             admitted = await self.limit.acquire(urgent=is_retry)
-            if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
+            if not (
+                self.reachability.is_any_reachable and (self.breaker.is_closed or call.is_probe)
+            ):
                 self.limit.release()  # it has gone away in the meantime
                 continue
             try:
@@ -248,11 +250,11 @@ class LimitedClient:
                     raise refusal
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
-                    call.started, call.away = admitted, 0.0
-                    self.meter.queued(admitted - call.began)
-                    if (told := ON_ADMISSION.get()) is not None:
-                        told()
-                call.away += waited
+                    call.started, call.unreachable_s = admitted, 0.0
+                    self.meter.on_queued(admitted - call.began)
+                    if (callback := ON_ADMISSION.get()) is not None:
+                        callback()
+                call.unreachable_s += waited
                 if call.failure is not None and call.elapsed() >= self.settings.deadline_s:
                     raise call.failure
             except BaseException:  # re-raised; nothing is sent
@@ -264,8 +266,8 @@ class LimitedClient:
         """What the attempts of a call are counted in: those of a policy or a judge are."""
         if call.path is not None and call.read is None:
             return None
-        own = OF_CALLER.get()
-        return own if own is not None and own.within is self._budget else self._budget
+        budget = CALLER_BUDGET.get()
+        return budget if budget is not None and budget.within is self._budget else self._budget
 
     @staticmethod
     def _settle(
@@ -288,7 +290,7 @@ class LimitedClient:
         if isinstance(outcome, ChatSuccess):
             budget.pay(cost, call.worst)
             call.finish = budget.finish
-        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
+        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.UNREACHABLE:
             budget.give_back(call.worst)
         else:
             is_billed = True  # what broke off on its way may cost as much as a whole answer, and an error costs nothing

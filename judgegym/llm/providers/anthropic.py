@@ -27,7 +27,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.providers.api import Api, ApiName
 from judgegym.llm.responses.choices import NotACompletion
-from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE
+from judgegym.llm.responses.finish_reasons import DEFAULT_RULES
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 
@@ -63,7 +63,7 @@ _SILENT_BLOCKS = frozenset(
 )
 """Kinds of blocks beside the text of an answer that have no text of it."""
 
-_REFUSED = frozenset(
+_REFUSED_FIELDS = frozenset(
     {
         *(
             "n",
@@ -123,7 +123,7 @@ class AnthropicApi(Api):
     takes_seed = False
     key_header = "x-api-key"
     key_prefix = ""
-    own_headers: Mapping[str, str] = {**Api.own_headers, "anthropic-version": VERSION}
+    fixed_headers: Mapping[str, str] = {**Api.fixed_headers, "anthropic-version": VERSION}
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dict[str, JSON]:
         """See `Api`; `cached` has at most four."""
@@ -178,14 +178,14 @@ class AnthropicApi(Api):
             if kind in ("text", "thinking"):
                 texts[str(kind)].append(text_or_empty(fields.get(str(kind))))
             elif kind == "tool_use":
-                called: JSON = {
+                function: JSON = {
                     "name": fields.get("name"),
                     "arguments": wire.dumps(fields.get("input")).decode(),
                 }
-                calls.append({"id": fields.get("id"), "type": "function", "function": called})
+                calls.append({"id": fields.get("id"), "type": "function", "function": function})
             elif kind not in _SILENT_BLOCKS:
                 unknown = f"unknown_block_{kind}"
-        finish = unknown or finish_reason(body.get("stop_reason"))
+        finish = unknown or map_stop_reason(body.get("stop_reason"))
         message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
         message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
         message |= {"tool_calls": calls} if calls else {}
@@ -193,8 +193,8 @@ class AnthropicApi(Api):
         if finish == "refusal" and isinstance(explanation, str):
             message["refusal"] = explanation
         choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
-        kept = {name: value for name, value in body.items() if name in ("id", "model", "error")}
-        return {**kept, "choices": [choice], "usage": _usage(mapping_or_empty(body.get("usage")))}
+        copied = {name: value for name, value in body.items() if name in ("id", "model", "error")}
+        return {**copied, "choices": [choice], "usage": _usage(mapping_or_empty(body.get("usage")))}
 
     def prices(self, prices: Prices) -> Prices:
         """See `Api`."""
@@ -206,10 +206,10 @@ class AnthropicApi(Api):
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
         """See `Api`: the fields that shape the prompt, without its sampling, then the messages."""
-        said = (
+        texts = (
             f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body)
         )
-        return "".join((_shape(body), *said))
+        return "".join((_shape(body), *texts))
 
     def shortest_prefix(self, model: str) -> int | None:
         """See `Api`."""
@@ -229,22 +229,22 @@ _NOT_CACHED = frozenset(
 )
 
 
-def _part(part: JSON) -> tuple[str, Block | None]:
+def _convert_part(part: JSON) -> tuple[str, Block | None]:
     """What a prefix cache compares of a part, and the block of an image: a text and nothing, or its digest and it."""
     text, url = wire.lookup(part, "text", part), str(wire.lookup(part, "image_url.url"))
     if isinstance(text, str):
         return text, None
-    kind, found, data = url.removeprefix("data:").partition(";base64,")
+    kind, separator, data = url.removeprefix("data:").partition(";base64,")
     source: JSON = (
         {"type": "base64", "media_type": kind, "data": data}
-        if found
+        if separator
         else {"type": "url", "url": url}
     )
     return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
 
 
 def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, Block | None]]]]:
-    """Role and content of each message, by `_part`.
+    """Role and content of each message, by `_convert_part`.
 
     Raises:
         SettingsError: a message is none of a system, a user or an assistant, or its content is no
@@ -265,20 +265,20 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
             )
         yield (
             str(role),
-            [_part(part) for part in ([content] if isinstance(content, str) else content)],
+            [_convert_part(part) for part in ([content] if isinstance(content, str) else content)],
         )
 
 
 def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> Iterator[tuple[str, list[Block]]]:
     """Each message as blocks, without empty ones; a block of text at whose end the cache begins is marked."""
-    place = len(_shape(body))
+    offset = len(_shape(body))
     for role, parts in _messages(body):
-        place += len(role) + 2
+        offset += len(role) + 2
         blocks: list[Block] = []
         for text, image in parts:
-            ends = [end - place for end in cached if 0 < end - place <= len(text)]
+            ends = [end - offset for end in cached if 0 < end - offset <= len(text)]
             blocks += _split_blocks(text, ends) if image is None else [image]
-            place += len(text)
+            offset += len(text)
         yield role, blocks
 
 
@@ -305,7 +305,7 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
         SettingsError: it, or its value, has no counterpart.
     """
     fields = mapping_or_empty(value)
-    if name in _REFUSED:
+    if name in _REFUSED_FIELDS:
         raise SettingsError(
             f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai"
         )
@@ -341,14 +341,14 @@ def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
     sent["output_config"] = {**mapping_or_empty(sent.get("output_config")), name: value}
 
 
-def finish_reason(stop_reason: JSON) -> str:
+def map_stop_reason(stop_reason: JSON) -> str:
     """A stop reason as a finish reason; none is whole but those of the table, also if another provider's is."""
     if not isinstance(stop_reason, str) or not stop_reason:
         return "no_stop_reason"
-    known = _STOP_REASONS.get(stop_reason)
-    if known is None and KNOWN_WORDS_ALONE.state(stop_reason) == "whole":
+    reason = _STOP_REASONS.get(stop_reason)
+    if reason is None and DEFAULT_RULES.state(stop_reason) == "whole":
         return f"unknown_{stop_reason}"
-    return known or stop_reason
+    return reason or stop_reason
 
 
 def _usage(usage: Mapping[str, JSON]) -> JSON:

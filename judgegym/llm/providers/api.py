@@ -32,7 +32,7 @@ class Api:
         takes_seed: it takes seeds; otherwise those of votes are left out.
         key_header: the header of the API key.
         key_prefix: stands before the key there.
-        own_headers: the headers of every request that are no secrets.
+        fixed_headers: the headers of every request that are no secrets.
     """
 
     name: ApiName = "openai"
@@ -42,7 +42,7 @@ class Api:
     takes_seed = True
     key_header = "Authorization"
     key_prefix = "Bearer "
-    own_headers: Mapping[str, str] = {"Content-Type": "application/json"}
+    fixed_headers: Mapping[str, str] = {"Content-Type": "application/json"}
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
         """The body to send.

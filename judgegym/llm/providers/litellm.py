@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.providers.api import Api, ApiName
-from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE
+from judgegym.llm.responses.finish_reasons import DEFAULT_RULES
 from judgegym.llm.responses.outcome import RawResponse
 from judgegym.llm.wire import JSON
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SCHEME = "litellm://"
 """Begins the base URL of an endpoint that litellm finds by itself; the provider's name follows."""
 
-_OURS = frozenset(
+_RESERVED_ARGUMENTS = frozenset(
     {
         *(
             "num_retries",
@@ -58,7 +58,7 @@ _OURS = frozenset(
 """Arguments of litellm that JudgeGym sets, or does by itself."""
 _TABLE = "_FINISH_REASON_MAP"
 _UNSPECIFIED = "finish_reason_unspecified"
-_NOBODY_THERE = frozenset(
+_UNREACHABLE_ERRORS = frozenset(
     {"ConnectError", "ClientConnectorError", "ConnectionRefusedError", "gaierror"}
 )
 
@@ -69,21 +69,21 @@ class _FinishReasons(dict[str, str]):
     def get(self, key: str, default: Any = None) -> Any:
         """The word for a finish reason."""
         word = super().get(key)
-        is_said = word != "stop" or KNOWN_WORDS_ALONE.state(key) == "whole"
-        return word if word is not None and is_said else _UNSPECIFIED
+        is_trusted = word != "stop" or DEFAULT_RULES.state(key) == "whole"
+        return word if word is not None and is_trusted else _UNSPECIFIED
 
 
-def _say_missing(core: ModuleType, choice: type) -> None:
+def _mark_missing_reasons(core: ModuleType, choice: type) -> None:
     """Have litellm pass on that a choice has no finish reason; it takes such a one for whole."""
     convert, make = core.convert_to_model_response_object, choice.__init__  # type: ignore[misc]
 
     @wraps(convert)
-    def converted(response_object: Any = None, *given: Any, **fields: Any) -> Any:
+    def converted(response_object: Any = None, *args: Any, **fields: Any) -> Any:
         choices = response_object.get("choices") if isinstance(response_object, dict) else None
-        for each in choices if isinstance(choices, list) else ():
-            if isinstance(each, dict) and each.get("finish_reason") is None:
-                each["finish_reason"] = ""
-        return convert(response_object, *given, **fields)
+        for entry in choices if isinstance(choices, list) else ():
+            if isinstance(entry, dict) and entry.get("finish_reason") is None:
+                entry["finish_reason"] = ""
+        return convert(response_object, *args, **fields)
 
     @wraps(make)
     def made(self: object, finish_reason: str | None = None, *given: Any, **fields: Any) -> None:
@@ -121,13 +121,13 @@ class LiteLLMApi(Api):
         for name in ("callbacks", "input_callback", "success_callback", "failure_callback"):
             setattr(litellm, name, [])
         setattr(core_helpers, _TABLE, _FinishReasons(getattr(core_helpers, _TABLE)))
-        _say_missing(convert_dict_to_response, litellm.Choices)
+        _mark_missing_reasons(convert_dict_to_response, litellm.Choices)
         self._complete = litellm.acompletion
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
         """See `Api`."""
         for name in body:
-            if name in _OURS:
+            if name in _RESERVED_ARGUMENTS:
                 raise SettingsError(
                     f"{name!r} is set by JudgeGym's own settings where api=litellm; leave it out"
                 )
@@ -137,32 +137,32 @@ class LiteLLMApi(Api):
         self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float
     ) -> RawResponse:
         """See `Api`."""
-        is_given, headers = not endpoint.base_url.startswith(SCHEME), endpoint.headers
-        asked: dict[str, Any] = {
+        has_base_url, headers = not endpoint.base_url.startswith(SCHEME), endpoint.headers
+        arguments: dict[str, Any] = {
             **body,
             "num_retries": 0,
             "max_retries": 0,
             "caching": False,
             "timeout": timeout_s,
         }
-        asked |= {"api_base": endpoint.base_url} if is_given else {}
-        asked |= (
+        arguments |= {"api_base": endpoint.base_url} if has_base_url else {}
+        arguments |= (
             {} if endpoint.api_key is None else {"api_key": endpoint.api_key.get_secret_value()}
         )
         if headers:
-            asked["extra_headers"] = {
+            arguments["extra_headers"] = {
                 name: value.get_secret_value() for name, value in headers.items()
             }
         try:
-            answer = await asyncio.wait_for(self._complete(**asked), timeout_s)
+            response = await asyncio.wait_for(self._complete(**arguments), timeout_s)
         except asyncio.TimeoutError:
             raise
         except Exception as error:  # noqa: BLE001  # litellm's own classes, those of openai, and of providers' clients
-            return _failed(error, is_given=is_given)
-        return RawResponse(200, wire.dumps(_as_sent(answer.model_dump(mode="json"))))
+            return _error_response(error, has_base_url=has_base_url)
+        return RawResponse(200, wire.dumps(_restore_reasons(response.model_dump(mode="json"))))
 
 
-def _as_sent(body: dict[str, JSON]) -> JSON:
+def _restore_reasons(body: dict[str, JSON]) -> JSON:
     """A response with the finish reasons and the errors of choices that the provider gave, where litellm kept them."""
     choices = body.get("choices")
     for choice in choices if isinstance(choices, list) else ():
@@ -180,7 +180,7 @@ def _as_sent(body: dict[str, JSON]) -> JSON:
     return body
 
 
-def _failed(error: Exception, *, is_given: bool) -> RawResponse:
+def _error_response(error: Exception, *, has_base_url: bool) -> RawResponse:
     """The response that an exception stands for.
 
     Raises:
@@ -189,15 +189,19 @@ def _failed(error: Exception, *, is_given: bool) -> RawResponse:
     """
     causes = list(_causes(error))
     status, message = getattr(error, "status_code", None), str(getattr(error, "message", error))
-    if is_given and any(type(each).__name__ in _NOBODY_THERE for each in causes):
+    if has_base_url and any(type(cause).__name__ in _UNREACHABLE_ERRORS for cause in causes):
         raise ConnectionRefusedError(errno.ECONNREFUSED, message) from None
-    if status == 422 and not any(type(each).__name__ == "HTTPStatusError" for each in causes):
+    if status == 422 and not any(
+        type(exception).__name__ == "HTTPStatusError" for exception in causes
+    ):
         status = 502  # so litellm calls an error in a body with HTTP 200
     if not isinstance(status, int) or not 400 <= status < 600:
         raise OSError(message) from None
-    headers = [getattr(getattr(each, "response", None), "headers", None) for each in causes]
+    headers = [getattr(getattr(source, "response", None), "headers", None) for source in causes]
     headers.append(getattr(error, "litellm_response_headers", None))
-    waits = (cast("Mapping[str, str]", each).get("retry-after") for each in headers if each)
+    waits = (
+        cast("Mapping[str, str]", mapping).get("retry-after") for mapping in headers if mapping
+    )
     return RawResponse(
         status, wire.dumps({"error": {"message": message}}), next(filter(None, waits), None)
     )

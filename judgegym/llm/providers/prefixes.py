@@ -36,10 +36,10 @@ _READ_SAVES, _WRITE_COSTS = 0.9, 0.25
 @dataclass(slots=True)
 class _Prefix:
     used_at: float = float("-inf")
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
-    def is_there(self) -> bool:
+    def is_cached(self) -> bool:
         return time.monotonic() - self.used_at < _LIVES_S
 
 
@@ -69,24 +69,24 @@ class SharedPrefixes:
         insort(self._texts, text)
         try:
             await asyncio.sleep(_GATHERING_S)
-            marks = self._marks(text)
+            marks = self._find_marks(text)
             async with AsyncExitStack() as writing:
                 for end in marks:
-                    await writing.enter_async_context(self._written(hash(text[:end])))
+                    await writing.enter_async_context(self._write_prefix(hash(text[:end])))
                 yield marks
         finally:
             self._recent.append((time.monotonic(), text))
             self._forget()
 
     @asynccontextmanager
-    async def _written(self, name: int) -> AsyncIterator[None]:
+    async def _write_prefix(self, name: int) -> AsyncIterator[None]:
         """Wait until a prefix is in the cache, or write it."""
         prefix = self._prefixes.setdefault(name, _Prefix())
         self._prefixes.move_to_end(name)
         async with AsyncExitStack() as writing:
-            if not prefix.is_there:
-                await writing.enter_async_context(prefix.writing)
-                if prefix.is_there:  # another request has written it
+            if not prefix.is_cached:
+                await writing.enter_async_context(prefix.lock)
+                if prefix.is_cached:  # another request has written it
                     await writing.aclose()
             try:
                 yield
@@ -97,13 +97,13 @@ class SharedPrefixes:
                 raise
             prefix.used_at = time.monotonic()
 
-    def _marks(self, text: str) -> tuple[int, ...]:
+    def _find_marks(self, text: str) -> tuple[int, ...]:
         """Where beginnings end that are worth marking."""
-        own = bisect_left(self._texts, text)
+        position = bisect_left(self._texts, text)
         shared = Counter[int]()
-        for places in (range(own - 1, -1, -1), range(own + 1, len(self._texts))):
-            for place in places[:_NEIGHBOURS]:
-                length = common_length(text, self._texts[place])
+        for indices in (range(position - 1, -1, -1), range(position + 1, len(self._texts))):
+            for index in indices[:_NEIGHBOURS]:
+                length = common_length(text, self._texts[index])
                 if length < self._shortest:
                     break
                 # At the beginning of a line no token is cut; equal texts are shared as a whole.

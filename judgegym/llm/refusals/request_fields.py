@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 HEAD_START_S = 10.0
 """The longest time for which the first request to a model goes ahead of the others."""
-_LONGEST_SHOWN = 200
+_LONGEST_MESSAGE = 200
 
 _NAMING = frozenset({200, 400, 422})
 """The statuses of an error that may name a field; 200 is that of an error in a body."""
@@ -91,7 +91,7 @@ Body = dict[str, JSON]
 def _has_system(body: Mapping[str, JSON]) -> bool:
     messages = body.get("messages")
     return isinstance(messages, Sequence) and any(
-        wire.mapping_or_empty(each).get("role") == SYSTEM for each in messages
+        wire.mapping_or_empty(message).get("role") == SYSTEM for message in messages
     )
 
 
@@ -99,19 +99,19 @@ def _join_system(body: Body) -> None:
     """Put the texts of system messages before the first message of the user."""
     messages = body["messages"]
     assert isinstance(messages, list)
-    parts = [wire.mapping_or_empty(each) for each in messages]
-    texts = [str(each["content"]) for each in parts if each["role"] == SYSTEM]
-    others = [each for each in parts if each["role"] != SYSTEM]
-    place = next((number for number, each in enumerate(others) if each["role"] == "user"), None)
-    if place is None:
+    parts = [wire.mapping_or_empty(message) for message in messages]
+    texts = [str(part["content"]) for part in parts if part["role"] == SYSTEM]
+    others = [turn for turn in parts if turn["role"] != SYSTEM]
+    index = next((number for number, entry in enumerate(others) if entry["role"] == "user"), None)
+    if index is None:
         body["messages"] = [{"role": "user", "content": "\n\n".join(texts)}, *others]
         return
-    content = others[place]["content"]
+    content = others[index]["content"]
     if isinstance(content, list):
         joined: JSON = [{"type": "text", "text": "\n\n".join([*texts, ""])}, *content]
     else:
         joined = "\n\n".join([*texts, str(content)])
-    others[place] = {**others[place], "content": joined}
+    others[index] = {**others[index], "content": joined}
     body["messages"] = [*others]
 
 
@@ -149,28 +149,33 @@ class RequestField:
         """Whether `error.param` names it."""
         last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
         return (
-            last == "role" if self.name == SYSTEM else _word(self.name).fullmatch(last) is not None
+            last == "role"
+            if self.name == SYSTEM
+            else _name_pattern(self.name).fullmatch(last) is not None
         )
 
 
-def _word(name: str) -> re.Pattern[str]:
+def _name_pattern(name: str) -> re.Pattern[str]:
     spelled = name.replace("_", "_?")  # also `topP`, as some gateways have it
     return re.compile(rf"\b{spelled}\b", re.IGNORECASE)
 
 
-def _left_out(name: str) -> RequestField:
+def _omitted_field(name: str) -> RequestField:
     return RequestField(
-        name, "left out", lambda body: body.pop(name), _word(name), may_be_guessed=True
+        name, "left out", lambda body: body.pop(name), _name_pattern(name), may_be_guessed=True
     )
 
 
-_LEFT_OUT = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed")
+_OMITTED = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed")
 FIELDS: Mapping[str, RequestField] = {
-    each.name: each
-    for each in (
-        *map(_left_out, _LEFT_OUT),
+    request_field.name: request_field
+    for request_field in (
+        *map(_omitted_field, _OMITTED),
         RequestField(
-            "max_tokens", "sent as max_completion_tokens", _rename_limit, _word("max_tokens")
+            "max_tokens",
+            "sent as max_completion_tokens",
+            _rename_limit,
+            _name_pattern("max_tokens"),
         ),
         RequestField(
             SYSTEM,
@@ -191,64 +196,74 @@ FIELDS: Mapping[str, RequestField] = {
             re.compile(r"['\"`]n['\"`]|\bn (?:>|!=|=|is|must)"),
         ),
         RequestField(
-            RESPONSE_FORMAT, "replaced by a form in words", None, _word("response_format")
+            RESPONSE_FORMAT, "replaced by a form in words", None, _name_pattern("response_format")
         ),
-        RequestField("logprobs", "needed: the run ends", None, _word("(?:top_)?logprobs")),
-        RequestField("return_token_ids", "left out", None, _word("return_token_ids")),
+        RequestField("logprobs", "needed: the run ends", None, _name_pattern("(?:top_)?logprobs")),
+        RequestField("return_token_ids", "left out", None, _name_pattern("return_token_ids")),
     )
 }
 """By name. Where a message names two of which only one may be given, the later one is refused."""
 
 
-def named_fields(
-    status: int | None, said: str, names: Collection[str]
+def find_refused_fields(
+    status: int | None, message: str, names: Collection[str]
 ) -> tuple[Sequence[RequestField], bool]:
     """The fields that an error refuses.
 
     Args:
         status: of the error.
-        said: its message.
+        message: its message.
         names: the fields of `FIELDS` that the request had.
 
     Returns:
         The fields, and whether the message says that it refuses them; otherwise it just names them.
     """
     sent = [FIELDS[name] for name in FIELDS if name in names]
-    is_refusal = _REFUSES.search(said) is not None
-    is_value = _OF_VALUE.search(said) is not None
+    is_refusal = _REFUSES.search(message) is not None
+    is_value = _OF_VALUE.search(message) is not None
     if status not in _REFUSING or (status not in _NAMING and not is_refusal):
         return (), False
-    if (match := _PARAM.search(said)) is not None:
-        of_param = [each for each in sent if each.is_param(match[1])]
-        if of_param:
-            return (of_param, True) if is_refusal or not is_value else ((), False)
-    found = [each for each in sent if each.words.search(said) and (is_refusal or each.says_refused)]
-    is_sure = bool(found)
-    if not found and not is_value:
-        found = [each for each in sent if each.may_be_guessed and each.words.search(said)]
-    return found[-1:] if _NOT_BOTH.search(said) else found, is_sure
+    if (match := _PARAM.search(message)) is not None:
+        by_param = [entry for entry in sent if entry.is_param(match[1])]
+        if by_param:
+            return (by_param, True) if is_refusal or not is_value else ((), False)
+    refused = [
+        candidate
+        for candidate in sent
+        if candidate.words.search(message) and (is_refusal or candidate.says_refused)
+    ]
+    is_sure = bool(refused)
+    if not refused and not is_value:
+        refused = [
+            option for option in sent if option.may_be_guessed and option.words.search(message)
+        ]
+    return refused[-1:] if _NOT_BOTH.search(message) else refused, is_sure
 
 
-def own_words(said: str, body: Mapping[str, JSON]) -> str:
+def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
     """An error's message without what it quotes of the request's messages, and without a list of what is allowed."""
-    said = _LISTED.split(said)[0]
-    asked = [word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())]
-    in_request = set(zip(*(asked[place:] for place in range(_QUOTED_WORDS)), strict=False))
-    words = list(re.finditer(r"\w+", said))
+    message = _LISTED.split(message)[0]
+    request_words = [
+        word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())
+    ]
+    request_runs = set(
+        zip(*(request_words[place:] for place in range(_QUOTED_WORDS)), strict=False)
+    )
+    words = list(re.finditer(r"\w+", message))
     quoted = set[int]()
     for first in range(len(words) - _QUOTED_WORDS + 1):
         run = range(first, first + _QUOTED_WORDS)
-        if tuple(words[place][0].lower() for place in run) in in_request:
+        if tuple(words[place][0].lower() for place in run) in request_runs:
             quoted.update(run)
     for place in sorted(quoted, reverse=True):
-        said = said[: words[place].start()] + said[words[place].end() :]
-    return said
+        message = message[: words[place].start()] + message[words[place].end() :]
+    return message
 
 
 def refuses(error: EndpointError, name: str) -> bool:
     """Whether an error says that it refuses this field, which the request had."""
     return error.kind is FailureKind.REJECTED and bool(
-        named_fields(error.status, error.answer, (name,))[0]
+        find_refused_fields(error.status, error.answer, (name,))[0]
     )
 
 
@@ -345,19 +360,21 @@ class FieldHabits:
     formats: FormatHabits = field(default_factory=FormatHabits)
     head_start: HeadStart = field(default_factory=HeadStart)
 
-    def changed(self, body: Body, call: RequestRecord) -> Body:
+    def adapt_body(self, body: Body, call: RequestRecord) -> Body:
         """The body to send, without what was refused; the call notes what was changed."""
         names = [*self.refused, *(name for name in call.dropped if name not in self.refused)]
         changes = [
-            each for name in names if (each := FIELDS[name]).change is not None and each.is_in(body)
+            request_field
+            for name in names
+            if (request_field := FIELDS[name]).change is not None and request_field.is_in(body)
         ]
-        call.changed = tuple(each.name for each in changes)
+        call.changed = tuple(change.name for change in changes)
         if not changes:
             return body
         sent = {**body}
-        for each in changes:
-            assert each.change is not None
-            each.change(sent)
+        for request_field in changes:
+            assert request_field.change is not None
+            request_field.change(sent)
         return sent
 
     def earlier_refusal(self, body: Mapping[str, JSON]) -> EndpointError | None:
@@ -371,15 +388,19 @@ class FieldHabits:
         """Learn from a rejected request; return whether to send it again without what was refused."""
         body = call.body or {}
         names = [
-            name for name, each in FIELDS.items() if name not in call.changed and each.is_in(body)
+            name
+            for name, candidate in FIELDS.items()
+            if name not in call.changed and candidate.is_in(body)
         ]
-        found, is_sure = named_fields(error.status, own_words(error.answer, body), names)
-        for each in found:
-            if each.name not in self.taken:
-                self.note(each.name, error, is_sure=is_sure)
-        mended = {each.name for each in found if each.change is not None}
+        refused_fields, is_sure = find_refused_fields(
+            error.status, strip_quotations(error.answer, body), names
+        )
+        for request_field in refused_fields:
+            if request_field.name not in self.taken:
+                self.note(request_field.name, error, is_sure=is_sure)
+        mended = {entry.name for entry in refused_fields if entry.change is not None}
         call.dropped.update(dict.fromkeys(mended, error.make_shared_error()))
-        if not found:
+        if not refused_fields:
             self.forget(call.dropped, error.answer)
         return bool(mended)
 
@@ -387,28 +408,28 @@ class FieldHabits:
         """Note that a field was refused."""
         self.refused.setdefault(name, FieldRefusal(error.make_shared_error(), is_sure))
 
-    def forget(self, names: Collection[str], said: str = "") -> None:
+    def forget(self, names: Collection[str], message: str = "") -> None:
         """Send fields again without which a request was rejected just the same, in these words."""
         for name in names:
             refusal = self.refused.get(name)
             if refusal is None or refusal.is_confirmed:
                 continue
-            if not refusal.is_sure or refusal.error.answer == said:
+            if not refusal.is_sure or refusal.error.answer == message:
                 del self.refused[name]
 
-    def answered(self, call: RequestRecord, endpoint: Endpoint) -> None:
+    def note_response(self, call: RequestRecord, endpoint: Endpoint) -> None:
         """Note an answer to a request; say what the endpoint takes no more, if that is new."""
         if not self.head_start.is_over:
             self.head_start.end(is_over=True)
         body = call.body or {}
         untried = [
-            each
-            for name, each in FIELDS.items()
+            entry
+            for name, entry in FIELDS.items()
             if name not in self.taken and name not in call.changed
         ]
-        self.taken.update(each.name for each in untried if each.is_in(body))
+        self.taken.update(candidate.name for candidate in untried if candidate.is_in(body))
         for name in call.changed:
-            self.confirm(name, call.dropped.get(name), endpoint.shown)
+            self.confirm(name, call.dropped.get(name), endpoint.redacted_url)
 
     def confirm(self, name: str, error: EndpointError | None, shown: str) -> None:
         """Note that a request without the field was answered, and say so, if it is new."""
@@ -418,23 +439,23 @@ class FieldHabits:
         if refusal is None or refusal.is_confirmed:
             return
         refusal.is_confirmed = True
-        logger.warning("%s", _sentence(name, refusal, shown))
+        logger.warning("%s", _describe_refusal(name, refusal, shown))
 
-    def sentences(self, names: Collection[str], shown: str) -> list[str]:
+    def describe_refusals(self, names: Collection[str], shown: str) -> list[str]:
         """What became of fields in requests to the endpoint, `shown`."""
         return [
-            _sentence(name, self.refused[name], shown)
+            _describe_refusal(name, self.refused[name], shown)
             for name in sorted(names)
             if name in self.refused
         ]
 
 
-def _sentence(name: str, refusal: FieldRefusal, shown: str) -> str:
+def _describe_refusal(name: str, refusal: FieldRefusal, shown: str) -> str:
     status = "" if refusal.error.status is None else f"HTTP {refusal.error.status}: "
-    said = f"{status}{wire.shorten(refusal.error.answer, _LONGEST_SHOWN)}"
+    message = f"{status}{wire.shorten(refusal.error.answer, _LONGEST_MESSAGE)}"
     return (
         f"{shown} takes no {'system message' if name == SYSTEM else name}: it is "
-        f"{FIELDS[name].becomes} ({said})"
+        f"{FIELDS[name].becomes} ({message})"
     )
 
 
@@ -444,7 +465,7 @@ _LOCK = threading.Lock()
 
 def get_habits(endpoints: Sequence[Endpoint]) -> FieldHabits:
     """What is known of a model at its endpoints, which all clients in this process share."""
-    key = tuple((each.api, each.base_url, each.model) for each in endpoints)
+    key = tuple((endpoint.api, endpoint.base_url, endpoint.model) for endpoint in endpoints)
     with _LOCK:
         return _HABITS.setdefault(key, FieldHabits())
 

@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 RESPONSE_FORMAT = "response_format"
 """The field of a request."""
 
-_LONGEST_SAID = 200
-_OF_REFUSALS = frozenset({400, 404, 422, 501})
+_LONGEST_MESSAGE = 200
+_REFUSAL_STATUSES = frozenset({400, 404, 422, 501})
 _IN_A_BODY = 200
 """The status of an error that a body reports; its kind says whether its code was one of those above."""
-_SPEAKS_OF_IT = re.compile(
+_FORMAT_WORDS = re.compile(
     r"response[_ ]?format|json[_ ]?schema|structured[_ ]?output|guided[_ "
     r"]|grammar|\bschema\b|additionalproperties",
     re.IGNORECASE,
@@ -38,18 +38,18 @@ _SPEAKS_OF_IT = re.compile(
 
 def names_format(status: int | None, message: str) -> bool:
     """Whether a failure says that the format is refused."""
-    return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(
+    return (status in _REFUSAL_STATUSES or status == _IN_A_BODY) and _FORMAT_WORDS.search(
         message
     ) is not None
 
 
-def as_refused(failure: AttemptFailure) -> AttemptFailure:
+def finalize_refusal(failure: AttemptFailure) -> AttemptFailure:
     """The failure of a request with a format; after 501, by which the format is refused, no retry would succeed."""
     is_refused = failure.status == 501 and names_format(failure.status, failure.answer)
     return replace(failure, kind=FailureKind.REJECTED) if is_refused else failure
 
 
-_OF_LENGTH = re.compile(
+_TOO_LONG = re.compile(
     r"context[ _-]?(?:length|size|window)|max_model_len|too long|too many (?:input "
     r")?tokens|(?:prompt|input) length",
     re.IGNORECASE,
@@ -78,8 +78,8 @@ class FormatHabits:
             return True
         if self.refusal is not None:
             return True
-        is_unclear = error.status in _OF_REFUSALS and error.endpoint not in self.taken_by
-        return is_unclear and not _OF_LENGTH.search(error.answer)
+        is_unclear = error.status in _REFUSAL_STATUSES and error.endpoint not in self.taken_by
+        return is_unclear and not _TOO_LONG.search(error.answer)
 
     def note_accepted_without(self, error: EndpointError) -> None:
         """Note that a request that may have been refused for its format was accepted without it."""
@@ -90,7 +90,7 @@ class FormatHabits:
         """Note that the format is refused, and say so, if it is new."""
         if self.refusal is None:
             self.refusal = error.make_shared_error()  # without its frames, which hold prompts
-            logger.warning("%s", self.words)
+            logger.warning("%s", self.description)
 
     def note_earlier(self, endpoint: str) -> None:
         """Note that an earlier run of the same ledger was refused the format, of which the answers in words tell."""
@@ -101,14 +101,14 @@ class FormatHabits:
         )
 
     @property
-    def words(self) -> str | None:
+    def description(self) -> str | None:
         """What became of the format, in one sentence; `None` if it was not refused."""
         if self.refusal is None:
             return None
         status = "" if self.refusal.status is None else f"HTTP {self.refusal.status}: "
-        said = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_SAID)}"
+        message = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_MESSAGE)}"
         return (
-            f"{self.refusal.endpoint} refuses response_format ({said}): verdicts are asked for as "
+            f"{self.refusal.endpoint} refuses response_format ({message}): verdicts are asked for as "
             "text from then on"
         )
 

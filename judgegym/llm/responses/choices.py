@@ -65,11 +65,13 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise NotACompletion("a choice has no message")
     finish, content = choice.get("finish_reason"), message.get("content")
-    text, thought, refused = (content, "", "") if isinstance(content, str) else _parts(content)
+    text, thought, refused = (
+        (content, "", "") if isinstance(content, str) else _parse_parts(content)
+    )
     logprobs = choice.get("logprobs")
-    ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
+    ids, token_logprobs = _parse_sampled(choice.get("token_ids"), logprobs, token_count)
     entries = logprobs.get("content") if isinstance(logprobs, dict) else None
-    tokens = _kept_tokens(choice.get(KEPT_TOKENS)) or _kept_tokens(entries, is_sent=True)
+    tokens = _parse_tokens(choice.get(KEPT_TOKENS)) or _parse_tokens(entries, is_sent=True)
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
@@ -80,12 +82,12 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
         finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
         refusal=text_or_empty(message.get("refusal")) or refused or None,
         token_ids=ids,
-        logprobs=of_ids,
+        logprobs=token_logprobs,
         tokens=tokens,
     )
 
 
-def _parts(content: JSON) -> tuple[str, str, str]:
+def _parse_parts(content: JSON) -> tuple[str, str, str]:
     """Text, reasoning and refusal of a message's content that is no string: nothing, or a list of parts.
 
     A part is read by its type. Mistral's part of type `thinking` has a list of texts in a field of
@@ -104,13 +106,15 @@ def _parts(content: JSON) -> tuple[str, str, str]:
             texts.append(text_or_empty(part.get("text")))
         elif kind in _REASONING_PARTS:
             inner = part.get("thinking") or part.get("text") or part.get("reasoning")
-            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else text_or_empty(inner))
+            thoughts.append(
+                _parse_parts(inner)[0] if isinstance(inner, list) else text_or_empty(inner)
+            )
         elif kind == "refusal":
             refusals.append(text_or_empty(part.get("refusal")))
     return "".join(texts), "".join(thoughts), "".join(refusals)
 
 
-def token_ids(value: JSON) -> tuple[int, ...] | None:
+def parse_token_ids(value: JSON) -> tuple[int, ...] | None:
     """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         return None
@@ -118,27 +122,29 @@ def token_ids(value: JSON) -> tuple[int, ...] | None:
     return tuple(ids) if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID) else None
 
 
-def _sampled(
+def _parse_sampled(
     ids: JSON, logprobs: JSON, token_count: int
 ) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
     """The ids of the sampled tokens and their logprobs; either may be missing."""
-    numbers = None if logprobs is None else _logprobs(logprobs)
+    numbers = None if logprobs is None else _parse_logprobs(logprobs)
     if ids is not None:
-        return token_ids(ids), numbers
+        return parse_token_ids(ids), numbers
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list) or not content:
         return None, numbers
-    found = token_ids([entry.get("id") if isinstance(entry, dict) else None for entry in content])
-    if found is None or len(found) == token_count:
-        return found, numbers
+    sampled = parse_token_ids(
+        [entry.get("id") if isinstance(entry, dict) else None for entry in content]
+    )
+    if sampled is None or len(sampled) == token_count:
+        return sampled, numbers
     # A token that is left out comes before an entry whose text is not ASCII, or at the end.
     texts = [entry.get("token") if isinstance(entry, dict) else None for entry in content]
-    is_other = (not isinstance(text, str) or not text.isascii() for text in texts)
-    known = next((place for place, other in enumerate(is_other) if other), len(texts))
-    return found[:known], None if numbers is None else numbers[:known]
+    gaps = (not isinstance(text, str) or not text.isascii() for text in texts)
+    count = next((index for index, is_gap in enumerate(gaps) if is_gap), len(texts))
+    return sampled[:count], None if numbers is None else numbers[:count]
 
 
-def _logprobs(value: JSON) -> tuple[float, ...] | None:
+def _parse_logprobs(value: JSON) -> tuple[float, ...] | None:
     """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
     try:  # one check for all entries: there are as many as tokens
         numbers = [
@@ -152,7 +158,7 @@ def _logprobs(value: JSON) -> tuple[float, ...] | None:
     return None
 
 
-def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
+def _parse_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
     """Tokens with their alternatives; `None` where they are no such list, or one that was sent and has none at all."""
     # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as
     # tokens.
@@ -172,7 +178,7 @@ def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] |
 
 
 def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
-    found: list[tuple[str, float]] = []
+    alternatives: list[tuple[str, float]] = []
     for entry in value if isinstance(value, list) else ():
         text, logprob = (
             (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
@@ -183,5 +189,5 @@ def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
             and not isinstance(logprob, bool)
         ):
             with suppress(OverflowError):  # an integer beyond the range of floats
-                found.append((text, float(logprob)))
-    return tuple(found)
+                alternatives.append((text, float(logprob)))
+    return tuple(alternatives)

@@ -43,7 +43,7 @@ WORDS: Mapping[FinishState, str] = {
 _STATES: Mapping[str, FinishState] = {
     word: state for state, words in WORDS.items() for word in words.split()
 }
-_SAID: Mapping[FinishState, str] = {
+_DESCRIPTIONS: Mapping[FinishState, str] = {
     "tool_calls": "waits for the results of tools",
     "cut_off": "was cut off",
     "refused": "was refused",
@@ -52,7 +52,7 @@ _SAID: Mapping[FinishState, str] = {
 
 
 @lru_cache(maxsize=1024)
-def normalized(reason: str) -> str:
+def normalize_reason(reason: str) -> str:
     """A finish reason in the spelling of the list: lower case, `_` between its words."""
     return _SEPARATORS.sub("_", reason.strip().lower())
 
@@ -74,24 +74,26 @@ class FinishRules:
 
     def state(self, reason: str) -> FinishState:
         """What a finish reason means."""
-        word = normalized(reason)
+        word = normalize_reason(reason)
         return _STATES.get(word, "whole" if word in self.accepted else "unknown")
 
 
-KNOWN_WORDS_ALONE = FinishRules()
+DEFAULT_RULES = FinishRules()
 """The rules of a model for which no further word is accepted."""
 
 
-def accepted_reasons(words: Iterable[str]) -> frozenset[str]:
+def parse_accepted(words: Iterable[str]) -> frozenset[str]:
     """The words of a setting, normalized.
 
     Raises:
         ValueError: a word is empty, or is known to end an answer that is not whole.
     """
-    accepted = frozenset(map(normalized, words))
+    accepted = frozenset(map(normalize_reason, words))
     for word in sorted(accepted):
         if not word:
             raise ValueError("a finish reason is empty; expected words such as done")
-        if (said := _SAID.get(_STATES.get(word, "unknown"))) is not None:
-            raise ValueError(f"{word!r} says that an answer {said}; it cannot be accepted as whole")
+        if (description := _DESCRIPTIONS.get(_STATES.get(word, "unknown"))) is not None:
+            raise ValueError(
+                f"{word!r} says that an answer {description}; it cannot be accepted as whole"
+            )
     return accepted

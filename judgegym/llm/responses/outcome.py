@@ -34,10 +34,10 @@ from judgegym.llm.responses.choices import (
     LONGEST_REASON,
     NotACompletion,
     choice_from_json,
-    token_ids,
+    parse_token_ids,
 )
-from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules, normalized
-from judgegym.llm.retries.limits import lacks_credit, stated_wait
+from judgegym.llm.responses.finish_reasons import DEFAULT_RULES, FinishRules, normalize_reason
+from judgegym.llm.retries.limits import lacks_credit, parse_wait
 from judgegym.llm.retries.retry import retry_after_seconds
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, is_blank, mapping_or_empty
@@ -70,7 +70,7 @@ _RETRYABLE = frozenset({408, 409, 425, 499})
 """Too early, and nginx's "client closed request" of a proxy in between, pass as a time-out does."""
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
 _API_PATH = re.compile(r"/chat/completions/?$")
-_NOBODY_THERE = frozenset(
+_UNREACHABLE_ERRNOS = frozenset(
     {
         errno.ECONNREFUSED,
         errno.EHOSTUNREACH,
@@ -162,7 +162,7 @@ class Habits:
     """
 
     name: str
-    rules: FinishRules = KNOWN_WORDS_ALONE
+    rules: FinishRules = DEFAULT_RULES
     gives_reasons: bool = False
     without_reason: int = 0
     gives_known: bool = False
@@ -170,7 +170,7 @@ class Habits:
     unknown_in_a_row: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     served: Counter[str] = field(default_factory=Counter)
-    _said: set[str] = field(default_factory=set)
+    _logged_topics: set[str] = field(default_factory=set)
 
     @property
     def refusal(self) -> AttemptFailure | None:
@@ -187,79 +187,83 @@ class Habits:
 
     def learn(self, sent: Sequence[JSON]) -> None:
         """Note the finish reasons of an answer's choices."""
-        given = [raw.get("finish_reason") for raw in sent if isinstance(raw, dict)]
-        words = [normalized(reason[:LONGEST_REASON]) for reason in given if isinstance(reason, str)]
-        found = list(filter(None, words))
-        for word in (*found, *[_NO_REASON] * (len(sent) - len(found))):
+        reasons = [raw.get("finish_reason") for raw in sent if isinstance(raw, dict)]
+        words = [
+            normalize_reason(reason[:LONGEST_REASON])
+            for reason in reasons
+            if isinstance(reason, str)
+        ]
+        present = list(filter(None, words))
+        for word in (*present, *[_NO_REASON] * (len(sent) - len(present))):
             self.reasons[
                 word if word in self.reasons or len(self.reasons) < _MOST_REASONS else "others"
             ] += 1
-        if not self.gives_reasons and not found:
+        if not self.gives_reasons and not present:
             self.without_reason += 1
         elif not self.gives_reasons:
             self.gives_reasons = True
             if (taken := self.without_reason - _ANSWERS_IN_DOUBT) > 0:
-                self.say_once(
+                self.log_once(
                     "late",
                     f"gives a finish_reason now; {taken} answers without one were taken to be "
                     "whole",
                 )
-        if self.gives_known or not found:
+        if self.gives_known or not present:
             return
-        self.gives_known = any(self.rules.state(word) != "unknown" for word in found)
-        self.unknown_in_a_row = self.unknown_in_a_row + 1 if {self.unknown} == set(found) else 1
-        self.unknown = found[0]
+        self.gives_known = any(self.rules.state(word) != "unknown" for word in present)
+        self.unknown_in_a_row = self.unknown_in_a_row + 1 if {self.unknown} == set(present) else 1
+        self.unknown = present[0]
 
     def note_served(self, body: Mapping[str, JSON]) -> str | None:
         """Note as which model an answer was served, if it says so, and log a change; return it."""
         model, fingerprint = body.get("model"), body.get("system_fingerprint")
         if not isinstance(model, str) or not model:
             return None
-        named = (
+        model_name = (
             f"{model} ({fingerprint})" if isinstance(fingerprint, str) and fingerprint else model
         )[:_LONGEST_NAME]
-        if named not in self.served:
+        if model_name not in self.served:
             if self.served and len(self.served) < _MOST_REASONS:
                 logger.warning(
                     "%s answers as %s now, and as %s before",
                     self.name,
-                    named,
+                    model_name,
                     next(reversed(self.served)),
                 )
-            named = named if len(self.served) < _MOST_REASONS else "others"
-        self.served[named] += 1
-        return named
+            model_name = model_name if len(self.served) < _MOST_REASONS else "others"
+        self.served[model_name] += 1
+        return model_name
 
-    def say_once(self, topic: str, what: str) -> None:
+    def log_once(self, topic: str, message: str) -> None:
         """Log a peculiarity of the endpoint, the first time that it is met."""
-        if topic not in self._said:
-            self._said.add(topic)
-            logger.warning("%s %s", self.name, what)
+        if topic not in self._logged_topics:
+            self._logged_topics.add(topic)
+            logger.warning("%s %s", self.name, message)
 
 
 def parse_response(
-    response: RawResponse, habits: Habits, translated: Callable[[JSON], JSON] = lambda body: body
+    response: RawResponse, habits: Habits, translate: Callable[[JSON], JSON] = lambda body: body
 ) -> Outcome:
     """The outcome of an HTTP answer.
 
     Args:
         response: the answer.
         habits: of the endpoint; updated.
-        translated: gives a body in OpenAI's form, where the API has another one.
+        translate: gives a body in OpenAI's form, where the API has another one.
     """
     status, data, retry_after, location = response
     if 300 <= status < 400 and location:
         place = location.partition("?")[0]
-        meant = _API_PATH.sub("", place)
+        base_url = _API_PATH.sub("", place)
         return AttemptFailure(
             FailureKind.REJECTED,
-            f"it redirects to {place}; if that is meant, set its URL to {meant}",
+            f"it redirects to {place}; if that is meant, set its URL to {base_url}",
             status,
         )
     if not 200 <= status < 300:
-        return _refused(status, data, retry_after)
+        return _http_failure(status, data, retry_after)
     try:
-        body = translated(wire.loads(data, long_integers=True))
+        body = translate(wire.loads(data, long_integers=True))
     except NotACompletion as error:
         refused = f"{error} ({wire.shorten(wire.excerpt(data), 200)})"
         return AttemptFailure(FailureKind.REJECTED, refused, status, is_account=True)
@@ -315,24 +319,24 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
-            return _reported(body["error"], status, retry_after)
+            return _body_failure(body["error"], status, retry_after)
         return AttemptFailure(
             FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status
         )
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
-        return replace(_reported(body["error"], status), tokens=tokens)
+        return replace(_body_failure(body["error"], status), tokens=tokens)
     habits.learn(sent)
     served = habits.note_served(body)
     choices: list[Choice] = []
     faults: list[AttemptFailure] = []
-    for raw in sent if len(sent) == 1 else _in_order(sent):
+    for raw in sent if len(sent) == 1 else _sort_choices(sent):
         read = _choice(raw, status, habits, tokens.completion_tokens if len(sent) == 1 else 0)
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
     return ChatSuccess(
-        tuple(choices), len(sent), tokens, token_ids(body.get("prompt_token_ids")), served
+        tuple(choices), len(sent), tokens, parse_token_ids(body.get("prompt_token_ids")), served
     )
 
 
@@ -340,7 +344,7 @@ def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outco
     """The outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
     status, data, retry_after, _ = response
     if not 200 <= status < 300:
-        return _refused(status, data, retry_after)
+        return _http_failure(status, data, retry_after)
     if read is None:
         return PlainResponse(data.decode("utf-8", "replace"))
     try:
@@ -358,16 +362,16 @@ def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outco
 
 def classify_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     """The outcome of an attempt that the HTTP client gave up with an exception."""
-    kind, said = find_exception_kind(error), f"none ({error or type(error).__name__})"
+    kind, message = find_exception_kind(error), f"none ({error or type(error).__name__})"
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
-        said = f"none within {timeout_s:g} s"
+        message = f"none within {timeout_s:g} s"
     elif isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
-        said += "; the port answers without TLS: is its URL meant to begin with http://?"
+        message += "; the port answers without TLS: is its URL meant to begin with http://?"
     elif isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
-        said = (
+        message = (
             f"none ({error}: {type(error.os_error).__name__})"  # a reset within the TLS handshake
         )
-    return AttemptFailure(kind, said)
+    return AttemptFailure(kind, message)
 
 
 def find_status_kind(status: int) -> FailureKind:
@@ -393,31 +397,31 @@ def find_exception_kind(error: BaseException) -> FailureKind:
     if isinstance(error, aiohttp.ConnectionTimeoutError) or isinstance(
         cause, socket.gaierror | ConnectionRefusedError
     ):
-        return FailureKind.AWAY
+        return FailureKind.UNREACHABLE
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, ValueError):
         # The addresses of the host failed for different reasons. A reset, as in a handshake, has no
         # number either.
         several = type(cause) is OSError and cause.errno is None
         return (
-            FailureKind.AWAY
-            if several or error.os_error.errno in _NOBODY_THERE
+            FailureKind.UNREACHABLE
+            if several or error.os_error.errno in _UNREACHABLE_ERRNOS
             else FailureKind.BROKEN
         )
     return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN  # or a URL
 
 
-def _refused(status: int, data: bytes, retry_after: str | None) -> AttemptFailure:
+def _http_failure(status: int, data: bytes, retry_after: str | None) -> AttemptFailure:
     """The failure of an HTTP error. An account without credit is refused, whatever the status."""
     wait_s = retry_after_seconds(retry_after)
     if wait_s is None and status == 429:
-        wait_s = stated_wait(data)
+        wait_s = parse_wait(data)
     answer = wire.error_text(data)
     if lacks_credit(status, data, wait_s):
         return AttemptFailure(FailureKind.REJECTED, answer, status, is_account=True)
     return AttemptFailure(find_status_kind(status), answer, status, wait_s)
 
 
-def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
+def _sort_choices(sent: Sequence[JSON]) -> Sequence[JSON]:
     """Several choices in the order of their indices; one that repeats another, index and all, is left out."""
     indexed = [raw for raw in sent if isinstance(raw, Mapping) and type(raw.get("index")) is int]
     if len(indexed) < len(sent):
@@ -426,7 +430,7 @@ def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
     return sorted(distinct, key=lambda raw: cast(int, raw["index"]))
 
 
-def _reported(error: JSON, status: int, retry_after: str | None = None) -> AttemptFailure:
+def _body_failure(error: JSON, status: int, retry_after: str | None = None) -> AttemptFailure:
     """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
@@ -435,20 +439,22 @@ def _reported(error: JSON, status: int, retry_after: str | None = None) -> Attem
         if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3
         else code
     )
-    said = (
+    description = (
         "it reports an error: "
         f"{message if isinstance(message, str) and message else wire.shorten(str(error))}"
     )
     is_status = type(number) is int and 400 <= number < 600
-    refused = _refused(
+    refused = _http_failure(
         number if type(number) is int and is_status else 429,
         wire.dumps({"error": error}),
         retry_after,
     )
     if not is_status and not refused.is_account:
-        return AttemptFailure(FailureKind.BROKEN, said, status, retry_after_seconds(retry_after))
+        return AttemptFailure(
+            FailureKind.BROKEN, description, status, retry_after_seconds(retry_after)
+        )
     return replace(
-        refused, answer=said, status=status, is_account=refused.is_account or number == 402
+        refused, answer=description, status=status, is_account=refused.is_account or number == 402
     )
 
 
@@ -460,7 +466,7 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
         return AttemptFailure(FailureKind.BROKEN, str(error), status)
     assert isinstance(raw, dict)  # or it had not been read
     if raw.get("error"):
-        reported = _reported(
+        reported = _body_failure(
             raw["error"], status
         )  # the request was accepted: a retry may mend whatever came then
         return replace(
@@ -474,18 +480,18 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
             return AttemptFailure(
                 FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status
             )
-        habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
+        habits.log_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
     calls_tools = isinstance(message, dict) and bool(
         message.get("tool_calls") or message.get("function_call")
     )
-    usable = checked(read, habits.rules, calls_tools=calls_tools)
+    usable = check_choice(read, habits.rules, calls_tools=calls_tools)
     if isinstance(usable, str):
         return AttemptFailure(FailureKind.BROKEN, usable, status)
     if usable.state == "whole" and (
         calls_tools or habits.rules.state(usable.finish_reason or "") == "tool_calls"
     ):
-        habits.say_once(
+        habits.log_once(
             "tools", "calls tools, which nobody runs here: of such an answer the text is taken"
         )
     if (
@@ -493,11 +499,11 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
         and len(usable.token_ids) < token_count
         and "token_ids" not in raw
     ):
-        habits.say_once("gaps", _GAPS)
+        habits.log_once("gaps", _GAPS)
     return usable
 
 
-def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
+def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
     """The choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
     state = "whole" if choice.finish_reason is None else rules.state(choice.finish_reason)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
@@ -513,7 +519,7 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
     if choice.refusal is not None:
         return replace(choice, finish_reason="refusal")
     if state == "refused":
-        word = normalized(choice.finish_reason or "")
+        word = normalize_reason(choice.finish_reason or "")
         return replace(choice, finish_reason="refusal" if word == "refusal" else "content_filter")
     if state == "cut_off":  # also without text: the reasoning, shown or not, took all the tokens
         return replace(choice, finish_reason=CUT_OFF)
@@ -529,8 +535,8 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
     return "no text, only reasoning" if choice.reasoning else "empty content"
 
 
-def _token_counts(said: JSON) -> Usage:
-    usage = mapping_or_empty(said)
+def _token_counts(value: JSON) -> Usage:
+    usage = mapping_or_empty(value)
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     details = mapping_or_empty(usage.get("prompt_tokens_details"))
     cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))

@@ -22,7 +22,7 @@ UNKNOWN_WAIT = math.inf
 LONG_WAIT_S = 600.0
 """A wait of so many seconds or more, which is longer than a call's deadline, is not sat out: the run ends."""
 
-_OF_MONEY = frozenset({400, 403, 429})
+_CREDIT_STATUSES = frozenset({400, 403, 429})
 """The statuses with which providers say that an account has no credit, beside 402, which always means it."""
 _CODES = frozenset(
     {
@@ -101,7 +101,7 @@ def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
         data: its body.
         wait_s: the seconds that it asks to wait; who has no credit is not told when to come again.
     """
-    if status not in _OF_MONEY:
+    if status not in _CREDIT_STATUSES:
         return False
     error, message = _error(data), wire.error_text(data)
     codes = {text_or_empty(error.get(name)).lower() for name in ("code", "type", "status")}
@@ -117,7 +117,7 @@ def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
     return bool(codes & _MAYBE_CODES) or _MAYBE_NO_CREDIT.search(message) is not None
 
 
-def stated_wait(data: bytes) -> float | None:
+def parse_wait(data: bytes) -> float | None:
     """The seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a day or a month.
 
     `None` where it says nothing of time.
@@ -142,7 +142,7 @@ def _seconds(part: tuple[str, str]) -> float:
 
 def _error(data: bytes) -> Mapping[str, JSON]:
     """The error of a body, which Google sends in a list."""
-    body = wire.as_json(data)
+    body = wire.loads_or_none(data)
     first = mapping_or_empty(body[0] if isinstance(body, list) and body else body)
     return mapping_or_empty(first.get("error")) or first
 

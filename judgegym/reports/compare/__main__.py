@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judgegym.judges.config.exit_code import exit_code
-from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, make_whole_number_type
 from judgegym.llm.errors import UserError
 from judgegym.reports.document import write_outputs
 
@@ -62,9 +62,15 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         help="write the comparison as JSON; - is standard output, instead of the tables",
     )
     most = "name the N rows that changed most (default: %(default)s)"
-    add("--rows", type=whole_number(0), default=10, metavar="N", help=most)
-    add("--rounds", type=whole_number(_FEWEST_ROUNDS), default=10_000, metavar="N", help=_ROUNDS)
-    add("--seed", type=whole_number(0), default=0, help=_SEED)
+    add("--rows", type=make_whole_number_type(0), default=10, metavar="N", help=most)
+    add(
+        "--rounds",
+        type=make_whole_number_type(_FEWEST_ROUNDS),
+        default=10_000,
+        metavar="N",
+        help=_ROUNDS,
+    )
+    add("--seed", type=make_whole_number_type(0), default=0, help=_SEED)
     return parser
 
 
@@ -87,8 +93,8 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.audits import is_audit  # late, as all of it: help comes at once
     from judgegym.reports.compare.comparison import compare_runs
     from judgegym.reports.compare.conditions import CONDITIONS
-    from judgegym.reports.compare.page import html, report_link
-    from judgegym.reports.compare.rendering import show
+    from judgegym.reports.compare.page import report_link, write_page
+    from judgegym.reports.compare.rendering import show_comparison
     from judgegym.reports.labels.file import read_labels
     from judgegym.reports.results.run import SavedRun
 
@@ -111,19 +117,19 @@ def _run(flags: argparse.Namespace) -> int:
 
     def page() -> Iterator[bytes]:
         folder = flags.html.resolve().parent
-        return html(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))
+        return write_page(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))
 
-    write_outputs(flags, comparison, page, lambda: show(comparison))
+    write_outputs(flags, comparison, page, lambda: show_comparison(comparison))
     return 0
 
 
 def _run_audits(flags: argparse.Namespace) -> int:
-    from judgegym.reports.compare.audits import compare_audits, show
+    from judgegym.reports.compare.audits import compare_audits, show_audits
 
     if flags.html is not None:
         raise UserError("--html: a comparison of audits has no page; it has a table and --json")
     comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed)
-    write_outputs(flags, comparison, lambda: (), lambda: show(comparison))
+    write_outputs(flags, comparison, lambda: (), lambda: show_audits(comparison))
     return 0
 
 

@@ -14,13 +14,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from judgegym.engine.metrics import GoldLabel
-from judgegym.engine.records import explained
+from judgegym.engine.records import explain_errors
 from judgegym.engine.terminal.output import printable, say
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
 from judgegym.reports.compare.comparison import LEVEL, assign_letters
 from judgegym.reports.compare.gold import GoldLabels, compare_with_gold
-from judgegym.reports.compare.rendering import gold_words, show_gold
+from judgegym.reports.compare.rendering import render_gold, show_gold
 
 AUDIT_FILE = "audit.json"
 _UNREAD, _TIE = "unread", "-1"
@@ -55,20 +55,20 @@ class AuditFile(BaseModel):
     def _label(self, row: _Judgment, order: str, verdict: float | None, right: float) -> GoldLabel:
         if self.kind == "score":
             return GoldLabel(order, row.gold, verdict, None if verdict is None else bool(right))
-        said = _UNREAD if verdict is None else f"{verdict:g}"
-        return GoldLabel(order, f"{row.gold:g}", said, right == 1)
+        verdict_label = _UNREAD if verdict is None else f"{verdict:g}"
+        return GoldLabel(order, f"{row.gold:g}", verdict_label, right == 1)
 
 
 def is_audit(word: str) -> bool:
     """Whether a word names an audit's JSON, or a folder with one called `audit.json`."""
-    path = _path(word)
+    path = _audit_path(word)
     try:
         return path.suffix == ".json" and path.is_file() and b'"audit":' in path.open("rb").read(64)
     except OSError:
         return False
 
 
-def _path(word: str) -> Path:
+def _audit_path(word: str) -> Path:
     path = Path(word).expanduser()
     return path / AUDIT_FILE if (path / AUDIT_FILE).is_file() else path
 
@@ -84,9 +84,9 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
         raise UserError(
             "give two audits or more: the first is the one that the others are compared with"
         )
-    audits = [_opened(word) for word in words]
+    audits = [_open_audit(word) for word in words]
     first, gold = audits[0], [{row.uid: row.gold for row in audit.judgments} for audit in audits]
-    uids = [uid for uid in gold[0] if all(uid in other for other in gold[1:])]
+    uids = [uid for uid in gold[0] if all(uid in later_golds for later_golds in gold[1:])]
     for word, audit, labels in zip(words, audits, gold, strict=True):
         if audit.kind != first.kind:
             raise UserError(f"{words[0]} is an audit of a {first.kind}, {word} of a {audit.kind}")
@@ -98,7 +98,7 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
     if not uids:
         raise UserError(f"{' and '.join(words)} share no row")
     letters = assign_letters(words)
-    settings, wanted = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
+    settings, shared_uids = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
     tie = _TIE if first.kind == "choice" else None
     return {
         "runs": [
@@ -106,7 +106,7 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
             for letter, word, audit in zip(letters, words, audits, strict=True)
         ],
         "gold": compare_with_gold(
-            [audit.labels(wanted) for audit in audits], letters, settings, tie=tie
+            [audit.labels(shared_uids) for audit in audits], letters, settings, tie=tie
         ),
         "settings": settings,
         "item": "row",
@@ -114,8 +114,8 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
     }
 
 
-def _opened(word: str) -> AuditFile:
-    path = _path(word)
+def _open_audit(word: str) -> AuditFile:
+    path = _audit_path(word)
     try:
         return AuditFile.model_validate(wire.loads(path.read_bytes()))
     except IsADirectoryError:
@@ -124,18 +124,18 @@ def _opened(word: str) -> AuditFile:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         if is_audit(word):
-            why = explained(error) if isinstance(error, ValidationError) else error
+            why = explain_errors(error) if isinstance(error, ValidationError) else error
             raise UserError(f"{path}: a damaged audit: {why}") from None
     raise UserError(
         f"{path} is no audit, as judgegym audit --json writes it; audits are compared with audits"
     )
 
 
-def show(comparison: Mapping[str, Any]) -> None:
+def show_audits(comparison: Mapping[str, Any]) -> None:
     """Print a comparison of audits."""
     for run in comparison["runs"]:
         say(f"{run['letter']}  {printable(run['judge'])}, {printable(run['path'])}")
-    show_gold(gold_words(comparison, comparison["gold"]))
+    show_gold(render_gold(comparison, comparison["gold"]))
     settings = comparison["settings"]
     resamples = f"{settings['rounds']:,} resamples of rows, seed {settings['seed']}"
     say(f"Intervals: 95 %, mid-P over rows, paired; those of κ: paired bootstrap, {resamples}.")

@@ -19,14 +19,14 @@ from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
     ConditionDifference,
-    condition_differences,
-    notes_on,
+    find_condition_differences,
+    list_notes,
     policy_is_judge,
 )
 from judgegym.reports.compare.corrected import corrected_numbers
 from judgegym.reports.compare.difference import Pair
-from judgegym.reports.compare.gold import check_same_gold, compare_with_gold, gold_labels
-from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, shorten_text
+from judgegym.reports.compare.gold import check_same_gold, compare_with_gold, read_gold_labels
+from judgegym.reports.compare.rows import CommonRows, RunRows, select_common_rows, shorten_text
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import SavedRun, classify_metric
 from judgegym.statistics.intervals import Ends, find_ends
@@ -90,41 +90,41 @@ def compare_runs(
     reference = runs[0]
     if reference.is_scored:  # of the same responses, judges are what is compared
         across = {*across, "judge"}
-    rows = [RowsOfRun(run) for run in runs]
-    found = common_rows(rows)
-    if not found.uids:
+    rows = [RunRows(run) for run in runs]
+    common = select_common_rows(rows)
+    if not common.uids:
         raise NotComparableError(
             f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment"
         )
     letters = assign_letters(runs)
-    differs = [
-        each
-        for place in range(1, len(runs))
-        for each in _differing(runs, place, letters[place], found)
+    differing = [
+        difference
+        for index in range(1, len(runs))
+        for difference in _list_differences(runs, index, letters[index], common)
     ]
-    _check_allowed(runs, letters, differs, across)
+    _check_allowed(runs, letters, differing, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
-    kind = classify_metric(headline, words, found.sides)
-    ends = _ends(runs, found)
-    pairs = [Pair(found, place, kind, LEVEL, ends) for place in range(1, len(runs))]
+    kind = classify_metric(headline, words, common.sides)
+    ends = _find_scale_ends(runs, common)
+    pairs = [Pair(common, index, kind, LEVEL, ends) for index in range(1, len(runs))]
     differences = [
         pair.difference(letter, most=most, with_agreement="judge" in across and same != 0)
-        for pair, letter, same in zip(pairs, letters[1:], found.same_answers[1:], strict=True)
+        for pair, letter, same in zip(pairs, letters[1:], common.same_answers[1:], strict=True)
     ]
     _add_questions(reference, differences)
-    _correct(differences)
+    _correct_p_values(differences)
     unit = "row"
-    if found.units is not None:
+    if common.units is not None:
         unit = (
             "response"
-            if found.is_scored and len({*found.units.tolist()}) == len(found.uids)
+            if common.is_scored and len({*common.units.tolist()}) == len(common.uids)
             else "prompt"
         )
-    gold = [gold_labels(run, found.uids) for run in runs] if with_gold else None
+    gold = [read_gold_labels(run, common.uids) for run in runs] if with_gold else None
     if gold is not None:
         check_same_gold(runs, gold)
     prompts = (
-        None if found.units is None else dict(zip(found.uids, found.units.tolist(), strict=True))
+        None if common.units is None else dict(zip(common.uids, common.units.tolist(), strict=True))
     )
     intervals = [pair.intervals and pair.intervals.second for pair in pairs]
     intervals.insert(0, pairs[0].intervals and pairs[0].intervals.first)
@@ -133,7 +133,7 @@ def compare_runs(
         "metric": headline,
         "words": words,
         "kind": kind,
-        "rows": len(found.uids),
+        "rows": len(common.uids),
         "runs": [
             {
                 "letter": letter,
@@ -141,21 +141,21 @@ def compare_runs(
                 "policy": run.policy,
                 "judge": run.judge,
                 "date": f"{run.date:%Y-%m-%d %H:%M}",
-                "rows": len(own),
-                "failed": own.failed,
-                "uncounted": own.uncounted,
-                "not_shared": len(own.places) - len(found.uids),
+                "rows": len(run_rows),
+                "failed": run_rows.failed,
+                "uncounted": run_rows.uncounted,
+                "not_shared": len(run_rows.positions) - len(common.uids),
                 "headline": side.ratio,
                 "interval": interval,
             }
-            for letter, run, own, side, interval in zip(
-                letters, runs, rows, found.sides, intervals, strict=True
+            for letter, run, run_rows, side, interval in zip(
+                letters, runs, rows, common.sides, intervals, strict=True
             )
         ],
         "differences": differences,
         "across": [condition for condition in CONDITIONS if condition in across],
-        "differing": differs,
-        "notes": _notes(runs, letters, found, across),
+        "differing": differing,
+        "notes": _notes(runs, letters, common, across),
         "settings": settings,
         "intervals": "mid-P" if ends is not None else "Student's t",
         "item": reference.items[:-1],
@@ -163,13 +163,13 @@ def compare_runs(
         "gold": None
         if gold is None
         else compare_with_gold(gold, letters, settings, prompts=prompts),
-        "corrected": corrected_numbers(runs, letters, labels, found, kind) if labels else None,
+        "corrected": corrected_numbers(runs, letters, labels, common, kind) if labels else None,
     }
 
 
 def assign_letters(runs: Sequence[object]) -> list[str]:
     """Return the names of runs in tables: A to Z, then R27 and so on."""
-    return [*ascii_uppercase, *(f"R{place}" for place in range(27, len(runs) + 1))][: len(runs)]
+    return [*ascii_uppercase, *(f"R{number}" for number in range(27, len(runs) + 1))][: len(runs)]
 
 
 def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
@@ -183,9 +183,9 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
         raise NotComparableError(
             "give two runs or more: the first is the one that the others are compared with"
         )
-    for one, other in combinations(runs, 2):
-        if one.path.resolve() == other.path.resolve():
-            raise NotComparableError(f"{one.path} is given twice")
+    for left, right in combinations(runs, 2):
+        if left.path.resolve() == right.path.resolve():
+            raise NotComparableError(f"{left.path} is given twice")
     first = runs[0]
     metric = str(first.general.get("headline"))
     for run in runs:
@@ -206,21 +206,21 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     return metric, first.headline.words if first.headline is not None else metric
 
 
-def _differing(
-    runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows
+def _list_differences(
+    runs: Sequence[SavedRun], index: int, letter: str, common: CommonRows
 ) -> Iterator[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
-    yield from condition_differences(runs[0], runs[place], letter)
-    others = found.texts_differ[place]
+    yield from find_condition_differences(runs[0], runs[index], letter)
+    others = common.texts_differ[index]
     if others:
-        samples = [run.read_sample(others[0]) for run in (runs[0], runs[place])]
+        samples = [run.read_sample(others[0]) for run in (runs[0], runs[index])]
         first, second = ({"question": sample.question, **sample.texts} for sample in samples)
         title = next(
             (title for title in {**first, **second} if first.get(title) != second.get(title)),
             "texts",
         )
         name = (
-            f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
+            f"texts of {len(others)} of {len(common.uids)} rows, such as the {title} of {others[0]}"
         )
         before, after = (shorten_text(texts.get(title, "none")) for texts in (first, second))
         yield ConditionDifference("data", letter, name, before, after)
@@ -237,20 +237,20 @@ def _check_allowed(
     Raises:
         NotComparableError: names each difference with both values, and the flags.
     """
-    refused = [each for each in differs if each.condition not in across]
+    refused = [difference for difference in differs if difference.condition not in across]
     if not refused:
         return
     conditions = [
         condition
         for condition in CONDITIONS
-        if any(each.condition == condition for each in refused)
+        if any(difference.condition == condition for difference in refused)
     ]
     lines = [
         f"the runs differ in {' and '.join(conditions)}, from which a difference of their results "
         "may come:"
     ]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
-    lines += [f"  {each.condition}: {each}" for each in refused]
+    lines += [f"  {difference.condition}: {difference}" for difference in refused]
     flags = " ".join(
         f"--across_{condition if condition == 'data' else f'{condition}s'}"
         for condition in conditions
@@ -262,48 +262,54 @@ def _check_allowed(
 
 def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -> None:
     """Add the beginning of its question to each row that changed; the rows are read together."""
-    changed = [row for each in differences for row in each["changed"]]
+    changed = [row for difference in differences for row in difference["changed"]]
     uids = frozenset(row["uid"] for row in changed)
     starts = {sample.uid: shorten_text(sample.question) for sample in reference.samples(uids)}
     for row in changed:
         row["start"] = starts.get(row["uid"], "")
 
 
-def _ends(runs: Sequence[SavedRun], found: CommonRows) -> Ends | None:
+def _find_scale_ends(runs: Sequence[SavedRun], common: CommonRows) -> Ends | None:
     """The ends of the scale of all values, of which each run may know some; `None` if they are not known."""
     import numpy as np
 
-    known = [ends for run in runs if (ends := run.headline_ends) is not None]
-    ends = reduce(Ends.around, known) if known else None
-    return find_ends(np.concatenate([side.values for side in found.sides]), ends)
+    known_ends = [ends for run in runs if (ends := run.headline_ends) is not None]
+    ends = reduce(Ends.widen, known_ends) if known_ends else None
+    return find_ends(np.concatenate([side.values for side in common.sides]), ends)
 
 
-def _correct(differences: Sequence[dict[str, Any]]) -> None:
+def _correct_p_values(differences: Sequence[dict[str, Any]]) -> None:
     """Correct the p-values over all runs, and what they settle; with one beside the reference all stays as it is."""
-    known = [each for each in differences if each["p"] is not None]
-    for each, p in zip(
-        known, holm([each["p"] for each in known]) if len(differences) > 1 else (), strict=False
+    testable = [difference for difference in differences if difference["p"] is not None]
+    for entry, p in zip(
+        testable,
+        holm([difference["p"] for difference in testable]) if len(differences) > 1 else (),
+        strict=False,
     ):
-        each.update(p_corrected=p, settled=p < 1 - LEVEL)
-    tests = [each["tests"] for each in differences]
+        entry.update(p_corrected=p, settled=p < 1 - LEVEL)
+    tests = [difference["tests"] for difference in differences]
     for number in range(max(map(len, tests)) if len(tests) > 1 else 0):
-        having = [
-            own[number] for own in tests if number < len(own) and own[number]["test"].p is not None
+        testable_results = [
+            run_tests[number]
+            for run_tests in tests
+            if number < len(run_tests) and run_tests[number]["test"].p is not None
         ]
-        for result, p in zip(having, holm([result["test"].p for result in having]), strict=True):
+        for result, p in zip(
+            testable_results, holm([result["test"].p for result in testable_results]), strict=True
+        ):
             result["corrected"] = p
 
 
 def _notes(
     runs: Sequence[SavedRun],
     letters: Sequence[str],
-    found: CommonRows,
+    common: CommonRows,
     across: Collection[Condition],
 ) -> list[str]:
     """What a reader of the numbers must know."""
-    further = list(zip(letters, runs, found.same_answers, strict=True))[1:]
-    notes = [note for letter, run, _ in further for note in notes_on(runs[0], run, letter)]
-    rows = len(found.uids)
+    further = list(zip(letters, runs, common.same_answers, strict=True))[1:]
+    notes = [note for letter, run, _ in further for note in list_notes(runs[0], run, letter)]
+    rows = len(common.uids)
     for letter, run, same in further:
         if policy_is_judge(run):
             continue  # its answers are the verdicts
@@ -317,18 +323,20 @@ def _notes(
                 "the judges' "
                 "disagreement and the answers' difference cannot be told apart."
             )
-    given: dict[str, list[str]] = {}  # a notice that not all runs give begins with those that do
+    letters_by_notice: dict[
+        str, list[str]
+    ] = {}  # a notice that not all runs give begins with those that do
     for letter, run in zip(letters, runs, strict=True):
-        said = wire.lookup(run.general, "notices")
+        run_notices = wire.lookup(run.general, "notices")
         for notice in (
-            dict.fromkeys(each for each in said if isinstance(each, str))
-            if isinstance(said, list)
+            dict.fromkeys(text for text in run_notices if isinstance(text, str))
+            if isinstance(run_notices, list)
             else ()
         ):
-            given.setdefault(notice, []).append(letter)
+            letters_by_notice.setdefault(notice, []).append(letter)
     notes += [
-        notice if len(of) == len(runs) else f"{', '.join(of)}: {notice}"
-        for notice, of in given.items()
+        notice if len(notice_letters) == len(runs) else f"{', '.join(notice_letters)}: {notice}"
+        for notice, notice_letters in letters_by_notice.items()
     ]
     if len(runs) > 2:
         notes.append("p-values are given as they are and corrected over all runs (Holm).")

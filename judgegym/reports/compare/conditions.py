@@ -26,9 +26,11 @@ from judgegym.reports.results.run import SavedRun
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
 
-_OF_JUDGES = frozenset((*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges"))
-_OF_POLICIES = frozenset((*CompletionSettings.model_fields, "model_answers", "candidates"))
-_OF_SCORERS = frozenset((*expand_choices(AnyJudgeSettings).model_fields, "offline"))
+_JUDGE_SETTINGS = frozenset(
+    (*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges")
+)
+_POLICY_SETTINGS = frozenset((*CompletionSettings.model_fields, "model_answers", "candidates"))
+_SCORER_SETTINGS = frozenset((*expand_choices(AnyJudgeSettings).model_fields, "offline"))
 """The judge of a scored data set; a stand-in is another judge."""
 _KIND = "judge"
 """The setting that says in which way a data set is judged."""
@@ -65,13 +67,13 @@ class ConditionDifference:
         return f"{self.name}: A {self.reference}; {self.letter} {self.run}"
 
 
-def condition_differences(
+def find_condition_differences(
     reference: SavedRun, run: SavedRun, letter: str
 ) -> Iterator[ConditionDifference]:
     """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
-    settings = [_settings_by_owner(each) for each in (reference, run)]
+    settings = [_settings_by_owner(saved_run) for saved_run in (reference, run)]
     for condition in CONDITIONS[:2]:
-        first, second = (of_run[condition] for of_run in settings)
+        first, second = (owner_settings[condition] for owner_settings in settings)
         are_of_one_kind = first.get(_KIND) == second.get(
             _KIND
         )  # or else each has settings that the other never reads
@@ -80,16 +82,25 @@ def condition_differences(
         ):
             if not _are_equal(first, second, name):
                 yield ConditionDifference(
-                    condition, letter, name, shown(first.get(name)), shown(second.get(name))
+                    condition,
+                    letter,
+                    name,
+                    format_value(first.get(name)),
+                    format_value(second.get(name)),
                 )
     data = [
-        _data(each, of_run["policy"])
-        for each, of_run in zip((reference, run), settings, strict=True)
+        _describe_data(saved_run, owner_settings["policy"])
+        for saved_run, owner_settings in zip((reference, run), settings, strict=True)
     ]
     if data[0].keys() != data[1].keys():
         before, after = (
-            ", ".join(said for digest, said in one.items() if digest not in other) or "none further"
-            for one, other in (data, data[::-1])
+            ", ".join(
+                description
+                for digest, description in datasets.items()
+                if digest not in other_datasets
+            )
+            or "none further"
+            for datasets, other_datasets in (data, data[::-1])
         )
         yield ConditionDifference("data", letter, "datasets", before, after)
 
@@ -103,8 +114,10 @@ def _are_equal(first: Mapping[str, JSON], second: Mapping[str, JSON], name: str)
 @cache
 def _judge_defaults() -> Mapping[str, JSON]:
     """The defaults of the settings that only some kinds of judges have, as files hold them."""
-    every = expand_choices(AnyJudgeSettings)
-    return json_defaults(every, every.model_fields.keys() - KindSettings.model_fields.keys())
+    settings_type = expand_choices(AnyJudgeSettings)
+    return json_defaults(
+        settings_type, settings_type.model_fields.keys() - KindSettings.model_fields.keys()
+    )
 
 
 def policy_is_judge(run: SavedRun) -> bool:
@@ -124,12 +137,14 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
     setting that names a dataset that was read is the data's, also where its environment does not
     say so.
     """
-    prompts, judges = _prompts(run), _OF_SCORERS if run.is_scored else _OF_JUDGES
+    prompts, judges = _prompt_digests(run), _SCORER_SETTINGS if run.is_scored else _JUDGE_SETTINGS
     asks_nobody = not run.is_scored and policy_is_judge(
         run
     )  # the policy is the judge, and has no settings of one
     names = [
-        name for dataset in _datasets(run) if isinstance(name := wire.lookup(dataset, "name"), str)
+        name
+        for dataset in _list_datasets(run)
+        if isinstance(name := wire.lookup(dataset, "name"), str)
     ]
     places = {*names, *map(prompt_digest, names)}
 
@@ -137,7 +152,7 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
         bare = name.removeprefix("env.")
         if bare in judges or name.startswith(_JUDGES):
             return "nobody" if asks_nobody and bare != _LAYOUT else "judge"
-        if bare in _OF_POLICIES or name.startswith(_POLICIES):
+        if bare in _POLICY_SETTINGS or name.startswith(_POLICIES):
             return "policy"
         if bare in _DERIVED:
             return "derived"
@@ -147,27 +162,31 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
             else "protocol"
         )
 
-    model: dict[str, JSON] = {} if asks_nobody else {f"{_section(run)}judge_model_name": run.judge}
-    found: dict[str, dict[str, JSON]] = {each: {} for each in get_args(Owner)}
-    found["judge"] |= {**model, **prompts}
+    model: dict[str, JSON] = (
+        {} if asks_nobody else {f"{_settings_prefix(run)}judge_model_name": run.judge}
+    )
+    settings_by_owner: dict[str, dict[str, JSON]] = {
+        owner_name: {} for owner_name in get_args(Owner)
+    }
+    settings_by_owner["judge"] |= {**model, **prompts}
     sampled = wire.lookup(run.general, f"answers_of.{_SAMPLED}")
     for name, value in {
-        **_protocol(run),
+        **_protocol_settings(run),
         **({} if sampled is None else {_SAMPLED: sampled}),
     }.items():
         if name in prompts:
             continue
         if _is_judge_request(name) and isinstance(value, Mapping):
-            value = {key: each for key, each in value.items() if key != "seed"}
-        found[owner(name, value)][name] = value
-    return found
+            value = {key: item for key, item in value.items() if key != "seed"}
+        settings_by_owner[owner(name, value)][name] = value
+    return settings_by_owner
 
 
-def _data(run: SavedRun, of_policy: Mapping[str, JSON]) -> Mapping[str, str]:
+def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mapping[str, str]:
     """The datasets that were read, by digest, without files of existing answers: what to call each in a message."""
-    answers = {value for value in of_policy.values() if isinstance(value, str)}
-    found: dict[str, str] = {}
-    for dataset in _datasets(run):
+    answers = {value for value in policy_settings.values() if isinstance(value, str)}
+    descriptions: dict[str, str] = {}
+    for dataset in _list_datasets(run):
         name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
         if isinstance(name, str):
             # A file of answers may lie in a run whose answers were judged; long names are digests.
@@ -177,41 +196,47 @@ def _data(run: SavedRun, of_policy: Mapping[str, JSON]) -> Mapping[str, str]:
                 for place in (path, prompt_digest(path))
             }
             if not places & answers:
-                found[_text(digest)] = f"{name} ({shown(rows)} rows, {shown(digest)})"
-    return found
+                descriptions[_to_text(digest)] = (
+                    f"{name} ({format_value(rows)} rows, {format_value(digest)})"
+                )
+    return descriptions
 
 
-def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
+def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
     """What differs that does not stand in the way of a comparison."""
-    owned = [_settings_by_owner(each) for each in (reference, run)]
-    first, second = ({**of_run["policy"], **of_run["derived"]} for of_run in owned)
+    owned = [_settings_by_owner(saved_run) for saved_run in (reference, run)]
+    first, second = (
+        {**owner_settings["policy"], **owner_settings["derived"]} for owner_settings in owned
+    )
     settings = [
-        f"{name}: A {shown(first.get(name))}; {letter} {shown(second.get(name))}"
+        f"{name}: A {format_value(first.get(name))}; {letter} {format_value(second.get(name))}"
         for name in {**first, **second}
         if first.get(name) != second.get(name)
     ]
     if settings:
         yield f"Settings differ, as they may: {', '.join(settings)}."
-    seeds = [_seed(each) for each in (reference, run)]
+    seeds = [_describe_seeds(saved_run) for saved_run in (reference, run)]
     if seeds[0] != seeds[1]:
         yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
     for role in ("policy", "judge", "user"):
         served = [
-            mapping_or_empty(wire.lookup(each.general, f"served_models.{role}"))
-            for each in (reference, run)
+            mapping_or_empty(wire.lookup(saved_run.general, f"served_models.{role}"))
+            for saved_run in (reference, run)
         ]
-        models, others = (", ".join(sorted(each)) or "unknown" for each in served)
+        models, others = (", ".join(sorted(role_models)) or "unknown" for role_models in served)
         if models != others and all(served):
             yield f"The {role} was served as {models} in A, and as {others} in {letter}."
     for role in ("policy", "judge", "user"):
-        refused = [_refused_fields(each, role) for each in (reference, run)]
+        refused = [_refused_fields(saved_run, role) for saved_run in (reference, run)]
         if refused[0] != refused[1] and {*refused} != {"none", "unknown"}:
             yield (
                 f"The {role}s were not sent the same request fields, as endpoints refused some: "
                 f"{refused[0]} in A, "
                 f"{refused[1]} in {letter}."
             )
-    versions = [shown(each.general.get("judgegym_version")) for each in (reference, run)]
+    versions = [
+        format_value(saved_run.general.get("judgegym_version")) for saved_run in (reference, run)
+    ]
     if versions[0] != versions[1]:
         yield f"{letter} was made with version {versions[1]}, A with version {versions[0]}."
 
@@ -234,11 +259,13 @@ def _refused_fields(run: SavedRun, role: str) -> str:
     )
 
 
-def _seed(run: SavedRun) -> str:
+def _describe_seeds(run: SavedRun) -> str:
     """The seed of the run, and that of the judge where its requests have one."""
-    bodies = (value for name, value in _protocol(run).items() if _is_judge_request(name))
-    judges = [shown(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None]
-    seed = shown(run.general.get("seed"))
+    bodies = (value for name, value in _protocol_settings(run).items() if _is_judge_request(name))
+    judges = [
+        format_value(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None
+    ]
+    seed = format_value(run.general.get("seed"))
     return f"{seed}, its judge's {', '.join(judges)}" if judges else seed
 
 
@@ -247,38 +274,38 @@ def _is_judge_request(name: str) -> bool:
     return name.removeprefix("env.") == "judge_extra_body" or is_one_of_several
 
 
-def _section(run: SavedRun) -> str:
+def _settings_prefix(run: SavedRun) -> str:
     return "" if run.is_scored else "env."
 
 
-def _protocol(run: SavedRun) -> Mapping[str, JSON]:
+def _protocol_settings(run: SavedRun) -> Mapping[str, JSON]:
     return mapping_or_empty(run.general.get("protocol"))
 
 
-def _prompts(run: SavedRun) -> dict[str, JSON]:
+def _prompt_digests(run: SavedRun) -> dict[str, JSON]:
     """The digests of the judge's prompts, by setting."""
     digests = mapping_or_empty(run.general.get("judge_prompt_digests"))
-    return {f"{_section(run)}{name}": digest for name, digest in digests.items()}
+    return {f"{_settings_prefix(run)}{name}": digest for name, digest in digests.items()}
 
 
-def _datasets(run: SavedRun) -> Sequence[JSON]:
-    found = (
+def _list_datasets(run: SavedRun) -> Sequence[JSON]:
+    datasets = (
         wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None
     )  # of a file that is judged again
-    found = run.general.get("datasets") if found is None else found
-    return found if isinstance(found, Sequence) else ()
+    datasets = run.general.get("datasets") if datasets is None else datasets
+    return datasets if isinstance(datasets, Sequence) else ()
 
 
-def _text(value: JSON) -> str:
+def _to_text(value: JSON) -> str:
     """A value in a line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else wire.dumps(value).decode()
 
 
-def shown(value: JSON) -> str:
+def format_value(value: JSON) -> str:
     """A value in a line, cut if it is long; of a digest its beginning."""
     if value is None:
         return "unset"
-    text = printable(_text(value))
+    text = printable(_to_text(value))
     if text.startswith("sha256:"):
         return f"{text[:_DIGEST_SHOWN]}…"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

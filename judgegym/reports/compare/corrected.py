@@ -7,7 +7,7 @@ from typing import Any
 
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.reports.compare.rows import CommonRows
-from judgegym.reports.labels.correction import UNEQUAL_WEIGHTS, LabelledRows, corrected_number
+from judgegym.reports.labels.correction import UNEQUAL_WEIGHTS, LabelledRows, make_corrected_number
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import Kind, SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
@@ -22,7 +22,7 @@ def corrected_numbers(
     runs: Sequence[SavedRun],
     letters: Sequence[str],
     labels: Sequence[Labels],
-    found: CommonRows,
+    common: CommonRows,
     kind: Kind,
 ) -> dict[str, Any]:
     """Correct the results over the shared rows, and the differences over the rows that have labels in both runs.
@@ -31,7 +31,7 @@ def corrected_numbers(
         runs: the runs, the reference first.
         letters: how tables call them.
         labels: those of each run; or those of all, which judge the same responses.
-        found: the shared rows.
+        common: the shared rows.
         kind: what their values are.
 
     Raises:
@@ -45,41 +45,41 @@ def corrected_numbers(
         expected = f"expected one file for all runs, or one for each of {len(runs)}"
         raise SettingsError(f"--labels: {expected}; found {len(labels)}")
     one_for_all = len(labels) == 1
-    for run, same in zip(runs, found.same_answers, strict=True):
-        if one_for_all and same is not None and same < len(found.uids):
-            what = (
+    for run, same in zip(runs, common.same_answers, strict=True):
+        if one_for_all and same is not None and same < len(common.uids):
+            reason = (
                 f"{run.path} has other responses than {runs[0].path}, and labels are of responses"
             )
             raise DataError(
-                f"{labels[0].path}: {what}; expected --labels once for each run, in their order"
+                f"{labels[0].path}: {reason}; expected --labels once for each run, in their order"
             )
     rows = []
-    for run, of_run in zip(runs, [*labels] * len(runs) if one_for_all else labels, strict=True):
-        whole = LabelledRows.read(run, of_run)
-        places = {uid: place for place, uid in enumerate(whole.uids)}
-        rows.append(whole.at(np.array([places[uid] for uid in found.uids])))
+    for run, run_labels in zip(runs, [*labels] * len(runs) if one_for_all else labels, strict=True):
+        whole = LabelledRows.read(run, run_labels)
+        places = {uid: index for index, uid in enumerate(whole.uids)}
+        rows.append(whole.select(np.array([places[uid] for uid in common.uids])))
     numbers = [
-        each.corrected("mean" if kind == "score" else "rate", letter)
-        for each, letter in zip(rows, letters, strict=True)
+        labelled.to_corrected_number("mean" if kind == "score" else "rate", letter)
+        for labelled, letter in zip(rows, letters, strict=True)
     ]
-    for place in range(1, len(runs)):
-        first, second = rows[0], rows[place]
+    for position in range(1, len(runs)):
+        first, second = rows[0], rows[position]
         columns = second.terms.values - first.terms.values, second.labels - first.labels
         estimate: CorrectedMean | str = SAME_LABELS
-        if any(len({*each.terms.weights}) > 1 for each in (first, second)):
+        if any(len({*labelled.terms.weights}) > 1 for labelled in (first, second)):
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:
             ends = (
                 None
                 if first.ends is None or second.ends is None
-                else first.ends.around(second.ends).difference_ends
+                else first.ends.widen(second.ends).difference_ends
             )
             estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters, ends=ends)
         no_interval = first.no_interval or second.no_interval
         if not no_interval and (first.strata is not None or second.strata is not None):
             no_interval = BY_SCORE
-        raw = found.sides[place].ratio - found.sides[0].ratio
+        raw = common.sides[position].ratio - common.sides[0].ratio
         numbers.append(
-            corrected_number(f"{letters[place]} − A", raw, columns, estimate, no_interval)
+            make_corrected_number(f"{letters[position]} − A", raw, columns, estimate, no_interval)
         )
-    return {"files": [str(each.path) for each in labels], "numbers": numbers}
+    return {"files": [str(entry.path) for entry in labels], "numbers": numbers}

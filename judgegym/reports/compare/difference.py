@@ -29,7 +29,7 @@ OUTCOMES: Mapping[Kind, Sequence[str]] = {
 }
 """The names of the outcomes from the worst to the best; scores have too many to name."""
 _MOST_LABELS = 12
-_SAME = 12
+_DECIMALS = 12
 """Decimal places to which two values are the same."""
 
 
@@ -37,15 +37,15 @@ Estimate = tuple[dict[str, Any], PairedIntervals | None]
 """A difference with its interval, or the reason for none, as JSON has it; then the intervals."""
 
 
-def estimate(
+def estimate_difference(
     reference: RatioTerms, run: RatioTerms, level: float, ends: Ends | None = None
 ) -> Estimate:
     """Estimate the difference run − reference over the same rows; `ends`: of the scale of their values, if known."""
     value = run.ratio - reference.ratio
-    found = paired_intervals(reference, run, ends=ends, level=level)
-    if isinstance(found, str):
-        return {"value": value, "interval": None, "reason": found}, None
-    return {"value": value, "interval": found.difference, "reason": ""}, found
+    intervals = paired_intervals(reference, run, ends=ends, level=level)
+    if isinstance(intervals, str):
+        return {"value": value, "interval": None, "reason": intervals}, None
+    return {"value": value, "interval": intervals.difference, "reason": ""}, intervals
 
 
 class Pair:
@@ -57,31 +57,31 @@ class Pair:
     """
 
     def __init__(
-        self, rows: CommonRows, place: int, kind: Kind, level: float, ends: Ends | None
+        self, rows: CommonRows, index: int, kind: Kind, level: float, ends: Ends | None
     ) -> None:
         """Pair the reference with the run at a place among the runs; `ends`: of the scale of values, if known."""
-        self._rows, self._place, self._kind, self._level, self._ends = (
+        self._rows, self._index, self._kind, self._level, self._ends = (
             rows,
-            place,
+            index,
             kind,
             level,
             ends,
         )
-        self._sides = rows.sides[0], rows.sides[place]
+        self._sides = rows.sides[0], rows.sides[index]
         self._before, self._after = (side.values for side in self._sides)
-        self._whole, self.intervals = estimate(*self._together(), level, ends)
+        self._whole, self.intervals = estimate_difference(*self._clustered_terms(), level, ends)
 
-    def _together(
+    def _clustered_terms(
         self, places: NDArray[np.int64] | slice = slice(None)
     ) -> tuple[RatioTerms, RatioTerms]:
         """Both sides of some rows, or of all: sums over those that depend on each other."""
-        first, second = (side.at(places) for side in self._sides)
+        first, second = (side.select(places) for side in self._sides)
         if self._rows.units is None:
             return first, second
         import numpy as np
 
         units = np.unique(self._rows.units[places], return_inverse=True)[1]
-        return first.summed(units), second.summed(units)
+        return first.sum_by_unit(units), second.sum_by_unit(units)
 
     def difference(self, letter: str, *, most: int, with_agreement: bool) -> dict[str, Any]:
         """Compare the run with the reference.
@@ -93,8 +93,8 @@ class Pair:
         """
         import numpy as np
 
-        changes = np.round(self._after - self._before, _SAME)
-        units = self._together()
+        changes = np.round(self._after - self._before, _DECIMALS)
+        units = self._clustered_terms()
         values = [side.values for side in units]
         tests = [sign_test(*values)]
         if (
@@ -116,7 +116,7 @@ class Pair:
             "needed": needed,
             "more": None if needed.rows is None else max(0, needed.rows - len(values[0])),
             "categories": self._categories(),
-            "changed": self._changed(changes, most),
+            "changed": self._list_changes(changes, most),
             "agreement": self._agreement() if with_agreement else None,
         }
 
@@ -129,9 +129,10 @@ class Pair:
 
         if self._kind == "win_rate":
             return [
-                np.sign(np.round(values - 0.5, _SAME)) + 1 for values in (self._before, self._after)
+                np.sign(np.round(values - 0.5, _DECIMALS)) + 1
+                for values in (self._before, self._after)
             ]
-        return [np.round(values, _SAME) for values in (self._before, self._after)]
+        return [np.round(values, _DECIMALS) for values in (self._before, self._after)]
 
     def _transitions(self) -> list[dict[str, Any]]:
         """All pairs of outcomes, also those that no row has; none for scores."""
@@ -139,28 +140,30 @@ class Pair:
         first, second = self._outcomes()
         return [
             {
-                "before": one,
-                "after": other,
+                "before": before,
+                "after": after,
                 "rows": int(((first == row) & (second == column)).sum()),
             }
-            for row, one in enumerate(names)
-            for column, other in enumerate(names)
+            for row, before in enumerate(names)
+            for column, after in enumerate(names)
         ]
 
     def _categories(self) -> list[dict[str, Any]]:
         import numpy as np
 
         places: dict[str | None, list[int]] = {}
-        for place, category in enumerate(self._rows.categories):
-            places.setdefault(category, []).append(place)
-        found = []
+        for index, category in enumerate(self._rows.categories):
+            places.setdefault(category, []).append(index)
+        categories = []
         for name in (
             sorted(places, key=lambda name: (name is None, name or "")) if len(places) > 1 else []
         ):
             chosen = np.asarray(places[name])
-            before, after = (side.at(chosen).ratio for side in self._sides)
-            difference = estimate(*self._together(chosen), self._level, self._ends)[0]
-            found.append(
+            before, after = (side.select(chosen).ratio for side in self._sides)
+            difference = estimate_difference(
+                *self._clustered_terms(chosen), self._level, self._ends
+            )[0]
+            categories.append(
                 {
                     "name": name,
                     "rows": len(chosen),
@@ -169,9 +172,9 @@ class Pair:
                     "difference": difference,
                 }
             )
-        return found
+        return categories
 
-    def _changed(self, changes: NDArray[np.float64], most: int) -> list[dict[str, Any]]:
+    def _list_changes(self, changes: NDArray[np.float64], most: int) -> list[dict[str, Any]]:
         import numpy as np
 
         return [
@@ -191,7 +194,7 @@ class Pair:
         first, second = self._outcomes()
         kappa = quadratic_kappa(first, second)  # of 0 and 1 it is kappa without weights
         ranks = correlation("spearman", self._before, self._after)
-        prompts, labels_of = self._rows.prompts, self._rows.labels
+        prompts, run_labels = self._rows.prompts, self._rows.labels
         return {
             "same": float((first == second).mean()),
             "kappa": None if isinstance(kappa, str) else kappa,
@@ -200,7 +203,7 @@ class Pair:
             "correlation_reason": ranks if isinstance(ranks, str) else "",
             "weighted": self._kind != "pass_rate",
             "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
-            "labels": label_agreement(labels_of[0], labels_of[self._place])
+            "labels": label_agreement(run_labels[0], run_labels[self._index])
             if self._rows.is_scored
             else None,
         }
@@ -225,11 +228,11 @@ def best_agreement(
     same = overlapping = count = 0
     for places in np.split(order, np.flatnonzero(np.diff(prompts[order])) + 1):
         if len(places) > 1:
-            first, second = (np.round(side[places], _SAME) for side in (before, after))
-            one, other = first == first.max(), second == second.max()
+            first, second = (np.round(side[places], _DECIMALS) for side in (before, after))
+            best_before, best_after = first == first.max(), second == second.max()
             count += 1
-            same += bool((one == other).all())
-            overlapping += bool((one & other).any())
+            same += bool((best_before == best_after).all())
+            overlapping += bool((best_before & best_after).any())
     return (
         {"prompts": count, "same": same / count, "overlapping": overlapping / count}
         if count
@@ -242,15 +245,15 @@ def label_agreement(
 ) -> dict[str, Any] | None:
     """How far the labels agree; `None` if there are many, or if the judges have none in common."""
     pairs = [
-        (one, other)
-        for one, other in zip(before, after, strict=True)
-        if one is not None and other is not None
+        (left, right)
+        for left, right in zip(before, after, strict=True)
+        if left is not None and right is not None
     ]
-    first, second = {one for one, _ in pairs}, {other for _, other in pairs}
+    first, second = {left for left, _ in pairs}, {right for _, right in pairs}
     if not first & second or not 1 < len(first | second) <= _MOST_LABELS:
         return None
     from sklearn.metrics import cohen_kappa_score  # late: half a second
 
-    kappa = float(cohen_kappa_score([one for one, _ in pairs], [other for _, other in pairs]))
-    same = sum(one == other for one, other in pairs) / len(pairs)
+    kappa = float(cohen_kappa_score([left for left, _ in pairs], [right for _, right in pairs]))
+    same = sum(left == right for left, right in pairs) / len(pairs)
     return {"rows": len(pairs), "labels": sorted(first | second), "same": same, "kappa": kappa}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from judgegym.engine.metrics import GoldLabel
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.reports.compare.difference import estimate
+from judgegym.reports.compare.difference import estimate_difference
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.intervals import UNIT, mean_interval
@@ -22,16 +22,16 @@ GoldLabels: TypeAlias = Mapping[tuple[str, str], GoldLabel]
 """Gold labels beside a judge's, by the id of the row and the name of the label."""
 
 
-def gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
+def read_gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
     """Read the gold labels of some rows of a run."""
     return {
-        (each.uid, label.name): label
-        for each in run.samples(frozenset(uids))
-        for label in each.gold
+        (sample.uid, label.name): label
+        for sample in run.samples(frozenset(uids))
+        for label in sample.gold
     }
 
 
-def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> None:
+def check_same_gold(runs: Sequence[SavedRun], labels_by_run: Sequence[GoldLabels]) -> None:
     """Check that runs are compared with one gold label of each row.
 
     The letter of the best of several answers is another one where a seed has shuffled them, and is
@@ -40,18 +40,20 @@ def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> No
     Raises:
         RunDirectoryError: a label of a response, or a score, is another one than in the first run.
     """
-    for run, labels in zip(runs[1:], found[1:], strict=True):
-        for key in sorted(found[0].keys() & labels.keys()):
-            before, now = found[0][key].gold, labels[key].gold
+    for run, labels in zip(runs[1:], labels_by_run[1:], strict=True):
+        for key in sorted(labels_by_run[0].keys() & labels.keys()):
+            before, now = labels_by_run[0][key].gold, labels[key].gold
             if before != now and (run.is_scored or isinstance(now, float)):
-                said = f"the gold label of {key[0]} is {now}, and in {runs[0].path} it is {before}"
+                message = (
+                    f"the gold label of {key[0]} is {now}, and in {runs[0].path} it is {before}"
+                )
                 raise RunDirectoryError(
-                    f"--gold: {run.path}: {said}; expected one gold label of each row"
+                    f"--gold: {run.path}: {message}; expected one gold label of each row"
                 )
 
 
 def compare_with_gold(
-    found: Sequence[GoldLabels],
+    labels_by_run: Sequence[GoldLabels],
     letters: Sequence[str],
     settings: Mapping[str, Any],
     *,
@@ -65,7 +67,7 @@ def compare_with_gold(
     each other.
 
     Args:
-        found: the labels of each run.
+        labels_by_run: the labels of each run.
         letters: how tables call the runs.
         settings: of the bootstrap.
         tie: the judge's label of a tie, which counts half where it is not gold; `None` if there are
@@ -82,8 +84,12 @@ def compare_with_gold(
     """
     import numpy as np
 
-    everywhere = [key for key in found[0] if all(key in labels for labels in found[1:])]
-    keys = [key for key in everywhere if all(labels[key].agrees is not None for labels in found)]
+    everywhere = [
+        key for key in labels_by_run[0] if all(key in labels for labels in labels_by_run[1:])
+    ]
+    keys = [
+        key for key in everywhere if all(labels[key].agrees is not None for labels in labels_by_run)
+    ]
     if not keys:
         raise RunDirectoryError(
             "--gold: no shared row has a gold label and a verdict in every run; expected runs in "
@@ -98,16 +104,18 @@ def compare_with_gold(
         for uid, _ in keys
     ]
     sides, agreements, embedded = [], [], []
-    for letter, labels in zip(letters, found, strict=True):
-        of_run = [labels[key] for key in keys]
+    for letter, labels in zip(letters, labels_by_run, strict=True):
+        run_labels = [labels[key] for key in keys]
         points = [
             0.5 if not label.agrees and label.judge == tie else float(bool(label.agrees))
-            for label in of_run
+            for label in run_labels
         ]
         right = np.bincount(rows, points).astype(np.float64)
         side = RatioTerms(right, np.bincount(rows).astype(np.float64))
         embedded.append(
-            _embedded([label.gold for label in of_run], [label.judge for label in of_run])
+            _embed_labels(
+                [label.gold for label in run_labels], [label.judge for label in run_labels]
+            )
         )
         kappa = kappa_interval([embedded[-1]], rows, **settings)
         sides.append(side)
@@ -129,20 +137,24 @@ def compare_with_gold(
         "labels": len(keys),
         "rows": len({uid for uid, _ in keys}),
         "without": len(everywhere) - len(keys),
-        "weighted": all(isinstance(labels[key].gold, float) for labels in found for key in keys),
+        "weighted": all(
+            isinstance(labels[key].gold, float) for labels in labels_by_run for key in keys
+        ),
         "runs": agreements,
         "differences": [
             {
                 "letter": letter,
-                "accuracy": estimate(sides[0], side, settings["level"], UNIT)[0],
-                "kappa": _difference(kappa_interval([embedded[0], own], rows, **settings)),
+                "accuracy": estimate_difference(sides[0], side, settings["level"], UNIT)[0],
+                "kappa": _kappa_difference(
+                    kappa_interval([embedded[0], vectors], rows, **settings)
+                ),
                 # with one run beside the first it stays as it is
                 "test": {
                     "test": test,
                     "corrected": next(corrected) if test.p is not None and len(tests) > 1 else None,
                 },
             }
-            for letter, side, own, test in zip(
+            for letter, side, vectors, test in zip(
                 letters[1:], sides[1:], embedded[1:], tests, strict=True
             )
         ],
@@ -153,25 +165,25 @@ _Labels: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
 """Gold labels and a judge's, as vectors."""
 
 
-def _difference(found: tuple[float, Interval | None] | str) -> dict[str, Any]:
+def _kappa_difference(kappa: tuple[float, Interval | None] | str) -> dict[str, Any]:
     """The kappa of a run less that of the reference, as JSON has it."""
-    if isinstance(found, str):
-        return {"value": None, "interval": None, "reason": found}
+    if isinstance(kappa, str):
+        return {"value": None, "interval": None, "reason": kappa}
     return {
-        "value": found[0],
-        "interval": found[1],
-        "reason": "" if found[1] is not None else "one row",
+        "value": kappa[0],
+        "interval": kappa[1],
+        "reason": "" if kappa[1] is not None else "one row",
     }
 
 
-def _embedded(golds: Sequence[str | float], judges: Sequence[str | float | None]) -> _Labels:
+def _embed_labels(golds: Sequence[str | float], judges: Sequence[str | float | None]) -> _Labels:
     """Labels as vectors whose squared distances are the weights of kappa: scores as numbers, others one-hot."""
     import numpy as np
 
-    if all(isinstance(each, float | int) for each in (*golds, *judges)):
+    if all(isinstance(label, float | int) for label in (*golds, *judges)):
         return np.asarray(golds, dtype=float)[:, None], np.asarray(judges, dtype=float)[:, None]
-    names = {name: place for place, name in enumerate(dict.fromkeys(map(str, (*golds, *judges))))}
+    names = {name: index for index, name in enumerate(dict.fromkeys(map(str, (*golds, *judges))))}
     one_hot = np.eye(len(names))
-    return one_hot[[names[str(each)] for each in golds]], one_hot[
-        [names[str(each)] for each in judges]
+    return one_hot[[names[str(label)] for label in golds]], one_hot[
+        [names[str(label)] for label in judges]
     ]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from judgegym.engine.runs.directory import REPORT
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.compare.difference import OUTCOMES
-from judgegym.reports.compare.rendering import number, render_comparison
+from judgegym.reports.compare.rendering import format_value, render_comparison
 from judgegym.reports.document import TEMPLATES, document, render
 
 Link = Callable[[str, "str | None"], "str | None"]
@@ -23,7 +23,7 @@ _MARGIN = 8
 _STYLE = Path(__file__).parent / "static" / "compare.css"
 
 
-def html(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterator[bytes]:
+def write_page(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterator[bytes]:
     """Write the page, part by part.
 
     Args:
@@ -38,7 +38,7 @@ def html(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterato
         outcomes=OUTCOMES[comparison["kind"]],
         link=link,
         forest=forest,
-        number=number,
+        number=format_value,
         width=WIDTH,
     )
     yield from document(title=words["title"], body=body, styles=[_STYLE])
@@ -63,15 +63,17 @@ def forest(
         upper end.
     """
     lines: list[tuple[float, float, float]] = []
-    for each in estimates:
-        value, interval = each["value"], each["interval"]
+    for estimate in estimates:
+        value, interval = estimate["value"], estimate["interval"]
         lines.append(
             (value, value, value) if interval is None else (interval.low, value, interval.high)
         )
     values = [0.0, *(value for line in lines for value in line)]
     least, span = min(values), (max(values) - min(values)) or 1.0
 
-    def place(value: float) -> float:
+    def to_pixels(value: float) -> float:
         return round(_MARGIN + (value - least) / span * (WIDTH - 2 * _MARGIN), 1)
 
-    return place(0.0), [(place(low), place(value), place(high)) for low, value, high in lines]
+    return to_pixels(0.0), [
+        (to_pixels(low), to_pixels(value), to_pixels(high)) for low, value, high in lines
+    ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from judgegym.engine.runs.damaged_lines import skipped_lines
+from judgegym.engine.runs.damaged_lines import count_skipped
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.engine.terminal.output import printable
 from judgegym.llm import wire
@@ -28,7 +28,7 @@ _DIGEST = 16
 _LONGEST_START = 100
 
 
-class RowsOfRun:
+class RunRows:
     """The rows of one run: those with a value as columns of numbers, the others as counts.
 
     Attributes:
@@ -45,7 +45,7 @@ class RowsOfRun:
             RunDirectoryError: lines are missing, and not because they are damaged, or no row has a
                 value.
         """
-        self.places: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self.failed = self.uncounted = 0
         self.keeps_answers = False
         self.totals, self.weights, self.units, self.tasks = (
@@ -62,47 +62,47 @@ class RowsOfRun:
             wire.lookup(run.config, "group_by") is not None,
         )
         prompts, tasks = dict[str, int](), dict[str, int]()
-        known: dict[str | None, str | None] = {}
+        interned: dict[str | None, str | None] = {}
         for sample in run.samples():
             if sample.headline is None or sample.headline.weight <= 0:
                 self.failed += not sample.finished
                 self.uncounted += sample.finished
                 continue
             # Of a policy that judges, rows that it did not answer count as wrong.
-            self.places[sample.uid] = len(self.totals)
+            self.positions[sample.uid] = len(self.totals)
             self.totals.append(sample.headline.total)
             self.weights.append(sample.headline.weight)
             self.texts += _digest([sample.question, *sorted(sample.texts.values())])
             self.answers += _digest([completion.answer for completion in sample.completions])
             self.keeps_answers |= bool(sample.completions)
-            self.categories.append(known.setdefault(sample.category, sample.category))
-            self.labels.append(known.setdefault(sample.label, sample.label))
+            self.categories.append(interned.setdefault(sample.category, sample.category))
+            self.labels.append(interned.setdefault(sample.label, sample.label))
             self.units.append(prompts.setdefault(sample.prompt_key, len(prompts)))
             self.tasks.append(
                 tasks.setdefault(sample.task_digest, len(tasks)) if self.is_grouped else 0
             )
         selected = wire.lookup(run.general, "rows.selected")
-        is_damaged = any(skipped_lines(run.path / name) for name in (SAMPLES, FAILURES))
+        is_damaged = any(count_skipped(run.path / name) for name in (SAMPLES, FAILURES))
         if isinstance(selected, int) and selected != len(self) and not is_damaged:
             raise RunDirectoryError(
                 f"{run.path}: metrics.json is of {selected} rows, and samples.jsonl and "
                 f"failures.jsonl hold {len(self)}"
             )
-        if not self.places and self.uncounted:
+        if not self.positions and self.uncounted:
             raise RunDirectoryError(
                 f"{run.path}: no line of samples.jsonl says what the row adds to "
                 f"{run.general.get('headline')}; in a "
                 "run of an earlier version --resume adds it, and asks nothing again about finished "
                 "rows"
             )
-        if not self.places:
+        if not self.positions:
             raise RunDirectoryError(
                 f"{run.path}: no row has a judgment, so there is nothing to compare"
             )
 
     def __len__(self) -> int:
         """The number of all rows."""
-        return len(self.places) + self.failed + self.uncounted
+        return len(self.positions) + self.failed + self.uncounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +136,25 @@ class CommonRows:
     prompts: NDArray[np.int64] | None
 
 
-def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
+def select_common_rows(rows: Sequence[RunRows]) -> CommonRows:
     """The rows with a value in every run; the first run is the reference."""
     import numpy as np
 
     reference, *others = rows
-    uids = [uid for uid in reference.places if all(uid in other.places for other in others)]
+    uids = [
+        uid
+        for uid in reference.positions
+        if all(uid in other_rows.positions for other_rows in others)
+    ]
     sides, labels, texts, answers = [], [], [], []
     columns = [
-        np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids)) for each in rows
+        np.fromiter((source.positions[uid] for uid in uids), np.int64, len(uids)) for source in rows
     ]
-    for each, at in zip(rows, columns, strict=True):
-        sides.append(RatioTerms(each.totals, each.weights).at(at))
-        labels.append([each.labels[place] for place in at])
-        texts.append(np.frombuffer(each.texts, np.uint64).reshape(-1, 2)[at])
-        answers.append(np.frombuffer(each.answers, np.uint64).reshape(-1, 2)[at])
+    for run_rows, indices in zip(rows, columns, strict=True):
+        sides.append(RatioTerms(run_rows.totals, run_rows.weights).select(indices))
+        labels.append([run_rows.labels[place] for place in indices])
+        texts.append(np.frombuffer(run_rows.texts, np.uint64).reshape(-1, 2)[indices])
+        answers.append(np.frombuffer(run_rows.answers, np.uint64).reshape(-1, 2)[indices])
     prompts = None
     units = np.unique(np.asarray(reference.units)[columns[0]], return_inverse=True)[1]
     is_clustered = reference.is_scored or len({*units.tolist()}) < len(uids)
@@ -165,14 +169,14 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
         sides=sides,
         labels=labels,
         texts_differ=[
-            [uids[place] for place in np.flatnonzero((own != texts[0]).any(axis=1))]
-            for own in texts
+            [uids[place] for place in np.flatnonzero((digests != texts[0]).any(axis=1))]
+            for digests in texts
         ],
         same_answers=[
-            int((own == answers[0]).all(axis=1).sum())
-            if each.keeps_answers and reference.keeps_answers
+            int((digests == answers[0]).all(axis=1).sum())
+            if source.keeps_answers and reference.keeps_answers
             else None
-            for each, own in zip(rows, answers, strict=True)
+            for source, digests in zip(rows, answers, strict=True)
         ],
         units=units if is_clustered else None,
         is_scored=reference.is_scored,
@@ -181,12 +185,12 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
 
 
 def _digest(texts: Sequence[str]) -> bytes:
-    found = blake2b(digest_size=_DIGEST)
+    hasher = blake2b(digest_size=_DIGEST)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
-        found.update(len(data).to_bytes(8, "big"))
-        found.update(data)
-    return found.digest()
+        hasher.update(len(data).to_bytes(8, "big"))
+        hasher.update(data)
+    return hasher.digest()
 
 
 def shorten_text(text: str) -> str:

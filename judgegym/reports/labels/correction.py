@@ -154,7 +154,7 @@ class LabelledRows:
             )
         means = labels.means()
         labelled = {
-            (label.uid, label.row) for label in labels.given.values()
+            (label.uid, label.row) for label in labels.by_row_and_labeller.values()
         }  # each labeller saw a response
         uids = {uid for uid, _ in labelled}
         drawn_from = (
@@ -182,30 +182,33 @@ class LabelledRows:
                 "digest"
             )
         if not rows:
-            what = (
+            reason = (
                 f"{run.general.get('headline')} is no mean over rows, or no row has a value in it"
             )
-            raise DataError(f"{labels.path}: there is nothing to correct in {run.path}: {what}")
-        terms = RatioTerms(*np.array([[each.total, each.weight] for each, *_ in rows.values()]).T)
-        found = np.array([means.get(uid, np.nan) for uid in rows])
+            raise DataError(f"{labels.path}: there is nothing to correct in {run.path}: {reason}")
+        terms = RatioTerms(*np.array([[term.total, term.weight] for term, *_ in rows.values()]).T)
+        row_labels = np.array([means.get(uid, np.nan) for uid in rows])
         if terms.values.min() >= 0 and terms.values.max() <= 1:
             for uid, label in means.items():
                 if not 0 <= label <= 1:
                     raise DataError(
                         f"{labels.path}: row {uid!r}: expected a label from 0 to 1, found {label:g}"
                     )
-        strata, no_interval = _strata(labels, dict(zip(rows, terms.values.tolist(), strict=True)))
+        strata, no_interval = _assign_strata(
+            labels, dict(zip(rows, terms.values.tolist(), strict=True))
+        )
         return cls(
             uids=[*rows],
             terms=terms,
-            labels=found,
+            labels=row_labels,
             strata=strata,
-            clusters=_clusters([cluster for *_, cluster in rows.values()]),
+            clusters=_number_clusters([cluster for *_, cluster in rows.values()]),
             categories=[category for _, category, _ in rows.values()],
             left_out=len(means.keys() - rows.keys()),
             no_interval=no_interval,
             ends=find_ends(
-                np.concatenate([terms.values, found[np.isfinite(found)]]), run.headline_ends
+                np.concatenate([terms.values, row_labels[np.isfinite(row_labels)]]),
+                run.headline_ends,
             ),
         )
 
@@ -218,15 +221,15 @@ class LabelledRows:
             else "rate"
         )
 
-    def at(self, places: Codes) -> LabelledRows:
+    def select(self, indices: Codes) -> LabelledRows:
         """Return the rows at these places."""
         strata, clusters = (
-            None if codes is None else codes[places] for codes in (self.strata, self.clusters)
+            None if codes is None else codes[indices] for codes in (self.strata, self.clusters)
         )
         uids, categories = (
-            [names[place] for place in places] for names in (self.uids, self.categories)
+            [names[index] for index in indices] for names in (self.uids, self.categories)
         )
-        columns = (self.terms.at(places), self.labels[places], strata, clusters)
+        columns = (self.terms.select(indices), self.labels[indices], strata, clusters)
         return LabelledRows(uids, *columns, categories, self.left_out, self.no_interval, self.ends)
 
     def mean(self, kind: MeanKind) -> CorrectedMean | str:
@@ -242,10 +245,12 @@ class LabelledRows:
             ends=self.ends,
         )
 
-    def corrected(self, kind: MeanKind, name: str = "") -> CorrectedNumber:
+    def to_corrected_number(self, kind: MeanKind, name: str = "") -> CorrectedNumber:
         """Return the corrected number of these rows, as files have it."""
         columns = self.terms.values, self.labels
-        return corrected_number(name, self.terms.ratio, columns, self.mean(kind), self.no_interval)
+        return make_corrected_number(
+            name, self.terms.ratio, columns, self.mean(kind), self.no_interval
+        )
 
 
 def correct_run(run: SavedRun, labels: Labels) -> Correction:
@@ -259,13 +264,13 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
 
     rows, headline = LabelledRows.read(run, labels), run.headline
     kind, labelled = rows.kind(run), np.isfinite(rows.labels)
-    of_category: dict[str, list[int]] = {}
-    for place, category in enumerate(rows.categories):
-        of_category.setdefault(category or "", []).append(place)
+    indices_by_category: dict[str, list[int]] = {}
+    for index, category in enumerate(rows.categories):
+        indices_by_category.setdefault(category or "", []).append(index)
     categories = [
-        rows.at(np.array(places)).corrected(kind, name)
-        for name, places in sorted(of_category.items())
-        if name and len(of_category) > 1 and labelled[places].sum() >= FEWEST_OF_A_CATEGORY
+        rows.select(np.array(places)).to_corrected_number(kind, name)
+        for name, places in sorted(indices_by_category.items())
+        if name and len(indices_by_category) > 1 and labelled[places].sum() >= FEWEST_OF_A_CATEGORY
     ]
     return Correction(
         file=str(labels.path),
@@ -274,10 +279,10 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
         labellers=len(labels.labellers),
         agreement=labels.agreement(),
         left_out=rows.left_out,
-        whole=rows.corrected(kind),
+        whole=rows.to_corrected_number(kind),
         categories=tuple(categories),
         raw_interval=headline.interval if headline is not None else None,
-        undecided=len({uid for uid, _ in labels.given} - labels.means().keys()),
+        undecided=len({uid for uid, _ in labels.by_row_and_labeller} - labels.means().keys()),
     )
 
 
@@ -292,11 +297,11 @@ def read_correction(run: SavedRun) -> Correction | None:
 _CORRECTION = TypeAdapter(Correction)
 
 
-def corrected_number(
+def make_corrected_number(
     name: str,
     raw: float,
     columns: tuple[Floats, Floats],
-    found: CorrectedMean | str,
+    estimate: CorrectedMean | str,
     no_interval: str,
 ) -> CorrectedNumber:
     """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
@@ -305,31 +310,31 @@ def corrected_number(
         name: the category.
         raw: the judge's number.
         columns: the judge's values and the labels.
-        found: the corrected number, or why there is none.
+        estimate: the corrected number, or why there is none.
         no_interval: why there is no interval; empty if there is one.
     """
     import numpy as np
 
     number = CorrectedNumber(name, len(columns[0]), int(np.isfinite(columns[1]).sum()), raw)
-    if isinstance(found, str):
-        return replace(number, reason=found)
+    if isinstance(estimate, str):
+        return replace(number, reason=estimate)
     low, high = (
         (0.0, 1.0)
-        if all(np.nanmin(each) >= 0 and np.nanmax(each) <= 1 for each in columns)
+        if all(np.nanmin(column) >= 0 and np.nanmax(column) <= 1 for column in columns)
         else (-inf, inf)
     )
 
-    def within(interval: Interval) -> Interval | None:
+    def clip(interval: Interval) -> Interval | None:
         return None if no_interval else Interval(max(low, interval.low), min(high, interval.high))
 
     return replace(
         number,
-        value=min(high, max(low, found.value)),
-        interval=within(found.interval),
-        labels_only=found.labels_only.value,
-        labels_only_interval=within(found.labels_only.interval),
-        weight=found.weight,
-        effective_labels=found.effective_labels,
+        value=min(high, max(low, estimate.value)),
+        interval=clip(estimate.interval),
+        labels_only=estimate.labels_only.value,
+        labels_only_interval=clip(estimate.labels_only.interval),
+        weight=estimate.weight,
+        effective_labels=estimate.effective_labels,
         reason=no_interval,
     )
 
@@ -344,7 +349,7 @@ def _describe_missing_rows(run: SavedRun) -> str:
     return "the labels are of another run"
 
 
-def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, str]:
+def _assign_strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, str]:
     """Return the number of each row's stratum, of a draw by score, and why there is no interval."""
     import numpy as np
 
@@ -360,7 +365,7 @@ def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, 
     return np.unique([names[uid] for uid in values], return_inverse=True)[1], ""
 
 
-def _clusters(names: Sequence[str]) -> Codes | None:
+def _number_clusters(names: Sequence[str]) -> Codes | None:
     """Return the numbers of the names; `None` if no two are the same."""
     import numpy as np
 

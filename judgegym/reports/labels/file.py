@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from judgegym.engine.records import Sample, digest, explained
+from judgegym.engine.records import Sample, digest, explain_errors
 from judgegym.engine.runs.damaged_lines import Loss, is_being_written, mend_lines, read_objects
 from judgegym.engine.runs.lines import RawLine
 from judgegym.llm import wire
@@ -145,28 +145,28 @@ class Labels:
     Attributes:
         path: the file.
         draw: how their rows were drawn; `None` if the file does not say.
-        given: the label of each row and labeller that counts, the last one given last.
+        by_row_and_labeller: the label of each row and labeller that counts, the last one given last.
     """
 
     path: Path
     draw: Draw | None = None
-    given: dict[tuple[str, str], Label] = field(default_factory=dict)
+    by_row_and_labeller: dict[tuple[str, str], Label] = field(default_factory=dict)
 
     def add(self, label: Label) -> None:
         """Take a label in place of the labeller's earlier one of this row; one that is undone leaves none."""
-        self.given.pop(label.key, None)
+        self.by_row_and_labeller.pop(label.key, None)
         if not label.undone:
-            self.given[label.key] = label
+            self.by_row_and_labeller[label.key] = label
 
     @property
     def labellers(self) -> list[str]:
         """Return who has given labels, in the order of their labels."""
-        return list(dict.fromkeys(labeller for _, labeller in self.given))
+        return list(dict.fromkeys(labeller for _, labeller in self.by_row_and_labeller))
 
     def group_by_row(self) -> Mapping[str, list[Label]]:
         """Return the labels of each row that have a value, without those that cannot tell."""
         rows: defaultdict[str, list[Label]] = defaultdict(list)
-        for label in self.given.values():
+        for label in self.by_row_and_labeller.values():
             if label.label is not None:
                 rows[label.uid].append(label)
         return rows
@@ -174,23 +174,28 @@ class Labels:
     def means(self) -> Mapping[str, float]:
         """Return the mean label of each row that has one."""
         return {
-            uid: sum(each.label or 0.0 for each in of_row) / len(of_row)
-            for uid, of_row in self.group_by_row().items()
+            uid: sum(label.label or 0.0 for label in row_labels) / len(row_labels)
+            for uid, row_labels in self.group_by_row().items()
         }
 
     def agreement(self) -> LabellerAgreement:
         """Return how far the labellers agree."""
         shared = {
-            uid: {each.labeller: each.label for each in of_row}
-            for uid, of_row in self.group_by_row().items()
+            uid: {label.labeller: label.label for label in row_labels}
+            for uid, row_labels in self.group_by_row().items()
         }
-        shared = {uid: of_row for uid, of_row in shared.items() if len(of_row) > 1}
+        shared = {uid: row_ratings for uid, row_ratings in shared.items() if len(row_ratings) > 1}
         if not shared:
             return LabellerAgreement(0, None, *["no row has the labels of two labellers"] * 2)
-        names = list(dict.fromkeys(name for of_row in shared.values() for name in of_row))
-        ratings = [[of_row.get(name) for of_row in shared.values()] for name in names]
-        same = sum(len({*of_row.values()}) == 1 for of_row in shared.values()) / len(shared)
-        pairs = [[float(value) for value in of_one if value is not None] for of_one in ratings]
+        names = list(dict.fromkeys(name for row_ratings in shared.values() for name in row_ratings))
+        ratings = [[row_ratings.get(name) for row_ratings in shared.values()] for name in names]
+        same = sum(len({*row_ratings.values()}) == 1 for row_ratings in shared.values()) / len(
+            shared
+        )
+        pairs = [
+            [float(value) for value in labeller_ratings if value is not None]
+            for labeller_ratings in ratings
+        ]
         kappa = (
             quadratic_kappa(*pairs)
             if len(names) == 2
@@ -230,33 +235,33 @@ def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file of labels")
-    found = Labels(path)
+    labels = Labels(path)
     is_continued = may_be_empty and not is_being_written(path)
     lines = mend_lines(path, RawLine.fields, _LOST_LABELS) if is_continued else read_objects(path)
     for line, fields in lines:
         if "drawn" in fields:
             if line.number > 1:
                 raise DataError(f"{path}, line {line.number}: `drawn` belongs in the first line")
-            draw = _read(line, _DRAW, orjson.dumps(fields["drawn"]))
-            found = Labels(path, draw)
+            draw = _parse_line(line, _DRAW, orjson.dumps(fields["drawn"]))
+            labels = Labels(path, draw)
             if draw.strata and sum(stratum.rows for stratum in draw.strata) != draw.rows:
                 raise DataError(
                     f"{path}, line 1: the rows of the strata do not sum to rows, which is "
                     f"{draw.rows}"
                 )
             continue
-        found.add(_read(line, _LABEL, line.data))
-    if not may_be_empty and not found.given:
+        labels.add(_parse_line(line, _LABEL, line.data))
+    if not may_be_empty and not labels.by_row_and_labeller:
         raise DataError(f"{path}: there is no label in it; judgegym label writes them")
-    return found
+    return labels
 
 
-def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
+def _parse_line(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
     try:
         return kind.validate_json(data)
     except ValidationError as error:
         raise DataError(
-            f"{line.path}, line {line.number}: not a label: {explained(error)}"
+            f"{line.path}, line {line.number}: not a label: {explain_errors(error)}"
         ) from None
 
 
@@ -281,17 +286,18 @@ def assign_strata(values: Mapping[str, float]) -> Mapping[str, str]:
                 for part in range(1, _MOST_STRATA + 1)
             }
         )
-    kept: list[float] = []
+    merged_tops: list[float] = []
     sizes = Counter(bisect_left(tops, value) for value in ordered)
     room = 0
-    for place, top in enumerate(tops):
-        room += sizes[place]
+    for index, top in enumerate(tops):
+        room += sizes[index]
         if room >= FEWEST_ROWS:
-            kept.append(top)
+            merged_tops.append(top)
             room = 0
     if room:  # the last ones are too few, and join those before
-        kept[-1:] = [tops[-1]]
-    names = [f"to {top:g}" for top in kept]
+        merged_tops[-1:] = [tops[-1]]
+    names = [f"to {top:g}" for top in merged_tops]
     return {
-        uid: names[bisect_left(kept, values[uid])] for uid in sorted(values, key=values.__getitem__)
+        uid: names[bisect_left(merged_tops, values[uid])]
+        for uid in sorted(values, key=values.__getitem__)
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from judgegym.engine.terminal.output import Table, counted
+from judgegym.engine.terminal.output import Table, format_count
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.reports.labels.correction import CorrectedNumber, Correction
 from judgegym.statistics import percent
@@ -13,17 +13,17 @@ from judgegym.statistics.agreement import Interval
 NO_USE = "the judge adds nothing here (λ = 0)"
 
 
-def bounds(interval: Interval | None, reason: str = "") -> str:
+def format_bounds(interval: Interval | None, reason: str = "") -> str:
     """Return the ends of an interval, or why there is none."""
     return reason if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
 
 
 def format_with_interval(interval: Interval | None, reason: str = "no interval") -> str:
     """Return an interval as text beside its number."""
-    return reason if interval is None else f"95 %: {bounds(interval)}"
+    return reason if interval is None else f"95 %: {format_bounds(interval)}"
 
 
-def label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
+def describe_label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
     """Return how many labels the judge replaces, and a sentence about it; empty without a number."""
     if number.weight is None or number.effective_labels is None:
         return "", ""
@@ -31,13 +31,13 @@ def label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
     if number.labels == number.rows:
         return "0 labels", "all rows are labelled"
     if number.weight == 0 and not more:
-        return "0 labels", f"beside {counted(number.labels, 'label')} {NO_USE}"
+        return "0 labels", f"beside {format_count(number.labels, 'label')} {NO_USE}"
     alone = (
         f"{round(number.effective_labels):,} labels of random rows alone (λ = {number.weight:.2f})"
     )
     return (
         f"{more:+,} labels",
-        f"{counted(number.labels, 'label')} and the judge tell as much as {alone}",
+        f"{format_count(number.labels, 'label')} and the judge tell as much as {alone}",
     )
 
 
@@ -53,16 +53,16 @@ def format_numbers(correction: Correction, name: str) -> Iterator[SummaryLine]:
     yield SummaryLine(
         "labels only", f"{whole.labels_only:.4f}", format_with_interval(whole.labels_only_interval)
     )
-    for each in correction.categories:
-        said = (
-            f"{format_with_interval(each.interval, each.reason)}, {counted(each.labels, 'label')}"
+    for category in correction.categories:
+        remark = f"{format_with_interval(category.interval, category.reason)}, {format_count(category.labels, 'label')}"
+        yield SummaryLine(
+            category.name, "–" if category.value is None else f"{category.value:.4f}", remark
         )
-        yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
 
 
 def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
     """Return how many labels the judge replaces, the agreement of labellers, and what does not count."""
-    value, remark = label_equivalent(correction.whole)
+    value, remark = describe_label_equivalent(correction.whole)
     if value:
         yield SummaryLine("the judge is worth", value, remark)
     agreement = correction.agreement
@@ -70,7 +70,7 @@ def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
         shared = percent(agreement.same)
         remark = (
-            f"give the same label to {shared} of {counted(agreement.rows, 'row')} that several "
+            f"give the same label to {shared} of {format_count(agreement.rows, 'row')} that several "
             f"labelled; {alpha}"
         )
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
@@ -88,7 +88,7 @@ def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
 
 def make_title(correction: Correction) -> str:
     """Return the title of the corrected numbers."""
-    return f"corrected by {counted(correction.whole.labels, 'label')}"
+    return f"corrected by {format_count(correction.whole.labels, 'label')}"
 
 
 def make_section(correction: Correction) -> Section:
@@ -106,8 +106,8 @@ def make_table(correction: Correction) -> Table:
     rows = [
         raw,
         *(
-            (each.label, each.value, each.remark)
-            for each in format_numbers(correction, "corrected")
+            (line.label, line.value, line.remark)
+            for line in format_numbers(correction, "corrected")
         ),
     ]
     return Table(
@@ -117,5 +117,5 @@ def make_table(correction: Correction) -> Table:
 
 def make_fact(correction: Correction) -> tuple[str, str]:
     """Return the page's line about the labels."""
-    said = (f"{each.label}: {each.value}, {each.remark}" for each in format_remarks(correction))
-    return "labels", "; ".join((correction.file, *said))
+    remarks = (f"{line.label}: {line.value}, {line.remark}" for line in format_remarks(correction))
+    return "labels", "; ".join((correction.file, *remarks))

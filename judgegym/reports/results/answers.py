@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from judgegym.data.json_file import digest_file
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Completion, Conversation, read_completion
-from judgegym.engine.records import POLICY_FAILED, Sample, explained, read_sample
+from judgegym.engine.records import POLICY_FAILED, Sample, explain_errors, read_sample
 from judgegym.engine.runs.damaged_lines import read_objects
 from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
@@ -38,9 +38,9 @@ from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import SavedRun
 
-_LINES = (FAILURES, SAMPLES)
+_SAMPLE_FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
-_OF_A_RUN = (*_LINES, CALLS, PACKED_CALLS)
+_RUN_FILES = (*_SAMPLE_FILES, CALLS, PACKED_CALLS)
 _POLICY_CALL = re.compile(r"conversation_(\d+)(?:/turn_(\d+))?/policy")
 _QUICK = 1
 _SHOWN = 60
@@ -54,13 +54,13 @@ def find_run(path: Path) -> Path | None:
     """
     if path.is_dir():
         return path
-    if path.name in _OF_A_RUN and ((path.parent / CONFIG).exists() or _holds_samples(path)):
+    if path.name in _RUN_FILES and ((path.parent / CONFIG).exists() or _holds_samples(path)):
         return path.parent
     return None
 
 
 def _holds_samples(path: Path) -> bool:
-    if path.name not in _LINES:
+    if path.name not in _SAMPLE_FILES:
         return False
     try:
         return any("task_digest" in fields for _, fields in islice(read_objects(path), 1))
@@ -92,7 +92,7 @@ class RowAnswers:
         user_error: why a simulated user, who was asked, gave no message.
         question: the row's question in the run; `None` if that was interrupted before the row had a
             line.
-        asked: the last message of each conversation, where the ledger says it; empty for a row with
+        last_messages: the last message of each conversation, where the ledger says it; empty for a row with
             a line.
         task_digest: a digest of everything that the judge saw; empty without a line.
         is_judged: whether a judge beside the policy was asked about it; `None` where that is not
@@ -104,7 +104,7 @@ class RowAnswers:
     runs: tuple[CallRun, ...] = ()
     user_error: str | None = None
     question: str | None = None
-    asked: tuple[str | None, ...] = ()
+    last_messages: tuple[str | None, ...] = ()
     task_digest: str = ""
     is_judged: bool | None = None
 
@@ -130,11 +130,11 @@ class AnswersReader:
 
     def parse_conversation_number(self, component: str) -> int | None:
         """Return which conversation of its row a call of the policy was, or which turn of the only one; else `None`."""
-        found = _POLICY_CALL.fullmatch(component)
-        return None if found is None else int(found[2] or found[1])
+        match = _POLICY_CALL.fullmatch(component)
+        return None if match is None else int(match[2] or match[1])
 
 
-class JudgedAgain:
+class EarlierAnswers:
     """The answers of a run to the rows of a new one, by uid.
 
     Attributes:
@@ -162,9 +162,9 @@ class JudgedAgain:
         self._uids = uids
         self._reader = reader or AnswersReader()
         self.digest = ""
-        lacking = frozenset(uid for uid in uids if uid not in self.run.places)
+        lacking = frozenset(uid for uid in uids if uid not in self.run.line_locations)
         self._calls: Mapping[str, Mapping[int, bytes]] = (
-            self._from_ledger(lacking) if lacking else {}
+            self._read_ledger(lacking) if lacking else {}
         )
         missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
         if missing:
@@ -176,10 +176,10 @@ class JudgedAgain:
                 f"{missing[0]!r}{hint}"
             )
 
-        read = [path / name for name in (SAMPLES, FAILURES) if (path / name).exists()]
+        files_read = [path / name for name in (SAMPLES, FAILURES) if (path / name).exists()]
         if self._calls:
-            read.append(path / CALLS if (path / CALLS).exists() else path / PACKED_CALLS)
-        self.files = tuple((file, f"sha256:{digest_file(file)}") for file in read)
+            files_read.append(path / CALLS if (path / CALLS).exists() else path / PACKED_CALLS)
+        self.files = tuple((file, f"sha256:{digest_file(file)}") for file in files_read)
 
     def check(
         self,
@@ -202,9 +202,9 @@ class JudgedAgain:
         for task in tasks:
             row = self[task.uid]
             reason = (
-                _other_question(task, row)
+                _question_mismatch(task, row)
                 or refusal(self.run, task, row)
-                or _other_conversations(row, conversations(task))
+                or _conversation_mismatch(row, conversations(task))
             )
             if reason is not None:
                 raise DataError(
@@ -212,8 +212,14 @@ class JudgedAgain:
                     f"{reason}"
                 )
             completions: list[JSON] = [
-                [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short]
-                for each in row.completions
+                [
+                    completion.answer,
+                    completion.thinking,
+                    completion.thinking_fault,
+                    completion.finish_reason,
+                    completion.short,
+                ]
+                for completion in row.completions
             ]
             hashed.update(wire.dumps([task.uid, [completions, row.policy_error]]))
         self.digest = f"sha256:{hashed.hexdigest()}"
@@ -221,8 +227,10 @@ class JudgedAgain:
     @property
     def thinking_mode(self) -> bool:
         """Whether the policy was asked to think; a run of given answers says it of the run that asked."""
-        said = wire.lookup(self.run.general, "answers_of.thinking_mode")
-        return (wire.lookup(self.run.config, "env.thinking_mode") if said is None else said) is True
+        recorded = wire.lookup(self.run.general, "answers_of.thinking_mode")
+        return (
+            wire.lookup(self.run.config, "env.thinking_mode") if recorded is None else recorded
+        ) is True
 
     def __getitem__(self, uid: str) -> RowAnswers:
         """Read a row.
@@ -238,7 +246,7 @@ class JudgedAgain:
             ]  # of this process
             return RowAnswers(
                 tuple(completion for completion, _ in calls),
-                asked=tuple(asked for _, asked in calls),
+                last_messages=tuple(message for _, message in calls),
             )
         line = self.run.read_line(uid)
         sample = read_sample(line)
@@ -254,31 +262,35 @@ class JudgedAgain:
             is_judged=bool(sample.run.judge_calls) if sample.status == "ok" else None,
         )
 
-    def _from_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
+    def _read_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
         """The completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
         for call in read_calls(self.run.path, uids):
             number = self._reader.parse_conversation_number(call.component)
             if number is not None:
-                asked = call.messages[-1]["content"] if call.messages else None
-                follow_up = asked or "" if "/turn_" in call.component else ""
+                message = call.messages[-1]["content"] if call.messages else None
+                follow_up = message or "" if "/turn_" in call.component else ""
                 completion = replace(
                     read_completion(call.answer.choices[0], self._settings), follow_up=follow_up
                 )
                 rows[call.row][number] = zlib.compress(
-                    pickle.dumps((completion, asked)), _QUICK
+                    pickle.dumps((completion, message)), _QUICK
                 )  # the last one counts
         return {uid: calls for uid, calls in rows.items() if set(calls) == set(range(len(calls)))}
 
     @cached_property
     def _settings(self) -> CompletionSettings:
         """The settings of the run by which its completions were read."""
-        known = mapping_or_empty(self.run.config.get("env"))
-        shaping = {name: known[name] for name in CompletionSettings.model_fields if name in known}
+        env_settings = mapping_or_empty(self.run.config.get("env"))
+        shaping = {
+            name: env_settings[name]
+            for name in CompletionSettings.model_fields
+            if name in env_settings
+        }
         try:
             return CompletionSettings.model_validate(shaping)
         except ValidationError as error:
-            raise RunDirectoryError(f"{self.run.path / CONFIG}: {explained(error)}") from error
+            raise RunDirectoryError(f"{self.run.path / CONFIG}: {explain_errors(error)}") from error
 
     def to_json(self) -> dict[str, JSON]:
         """Return what `metrics.json` says of the run."""
@@ -297,7 +309,7 @@ class JudgedAgain:
         }
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return which run it is, in a sentence."""
         run = self.run
         environment = (
@@ -318,10 +330,10 @@ class JudgedAgain:
     def policy_is_stand_in(self) -> bool:
         """Whether an offline stand-in answered; its URL ends with its run, so `config.yaml` has none."""
         run = self.run
-        asked = (
+        is_stand_in = (
             run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
         )
-        return asked or _is_stand_in(run.general.get("answers_of"))
+        return is_stand_in or _is_stand_in(run.general.get("answers_of"))
 
 
 def _is_stand_in(answers_run: JSON) -> bool:
@@ -343,13 +355,13 @@ def are_verdicts(run: SavedRun, row: RowAnswers, environment: str) -> bool:
     return wire.lookup(run.config, "env.role") == "judge" or (others and row.is_judged is False)
 
 
-def _other_question(task: TaskT, row: RowAnswers) -> str | None:
+def _question_mismatch(task: TaskT, row: RowAnswers) -> str | None:
     if row.question is None or row.question == task.question:
         return None
-    return f"they answer another question; then {_differing(row.question, task.question)}"
+    return f"they answer another question; then {_show_difference(row.question, task.question)}"
 
 
-def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation]) -> str | None:
+def _conversation_mismatch(row: RowAnswers, conversations: Sequence[Conversation]) -> str | None:
     if row.policy_error is not None:
         return None
     first = [completion for completion in row.completions if not completion.follow_up]
@@ -359,20 +371,22 @@ def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation])
                 f"that run stopped after answer {len(first)} of {len(conversations)} of the policy"
             )
         return f"completions there: {len(first)}, conversations here: {len(conversations)}"
-    for asked, conversation in zip(row.asked, conversations, strict=False):
+    for message, conversation in zip(row.last_messages, conversations, strict=False):
         expected = conversation[-1]["content"]
-        if asked is not None and asked != expected:
-            return f"the policy was asked something else; then {_differing(asked, expected)}"
+        if message is not None and message != expected:
+            return (
+                f"the policy was asked something else; then {_show_difference(message, expected)}"
+            )
     return None
 
 
-def _differing(then: str, now: str) -> str:
+def _show_difference(then: str, now: str) -> str:
     """Two texts where they begin to differ."""
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(then, now, strict=False))
     start = max(0, sum(1 for _ in equal) - _BEFORE_DIFFERENCE)
     end = start + _SHOWN
     parts = [
-        f"{'…' if start else ''}{each[start:end]!r}{'…' if len(each) > end else ''}"
-        for each in (then, now)
+        f"{'…' if start else ''}{text[start:end]!r}{'…' if len(text) > end else ''}"
+        for text in (then, now)
     ]
     return f"{parts[0]}, now {parts[1]}"

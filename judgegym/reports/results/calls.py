@@ -45,10 +45,10 @@ class CallsOfRows:
         Raises:
             RunDirectoryError: the ledger is damaged.
         """
-        found = cls()
+        calls = cls()
         for call in read_calls(path, None if rows is None else frozenset(rows)):
-            found._calls[call.row, call.group].append(zlib.compress(pickle.dumps(call), _QUICK))
-        return found
+            calls._calls[call.row, call.group].append(zlib.compress(pickle.dumps(call), _QUICK))
+        return calls
 
     def select(self, uid: str, group: int | None = None) -> Sequence[RecordedCall]:
         """Return the calls of a row, or of one of its groups in `process`, in the order of their answers."""
@@ -69,32 +69,34 @@ class LedgerRows:
 
     def add(self, sample: Sample[JSON]) -> None:
         """Note a response."""
-        found = parse_response_uid(sample.uid)
+        uid_parts = parse_response_uid(sample.uid)
         try:
             self._digests.append(int(sample.task_digest[:_DIGITS] or "0", 16))
         except ValueError:
             self._digests.append(0)
-        self._rows.append(_NO_ROW if found is None else found[0])
+        self._rows.append(_NO_ROW if uid_parts is None else uid_parts[0])
 
-    def map_rows(self, places: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
+    def map_rows(self, positions: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
         """The row of each of some responses, by uid.
 
         Args:
-            places: in which order they were added, from 0.
+            positions: in which order they were added, from 0.
             uids: their uids.
         """
-        wanted = {self._digests[place] for place in places}
+        digests = {self._digests[position] for position in positions}
         least: dict[int, int] = {}
         for digest, row in zip(self._digests, self._rows, strict=True):
-            if row < least.get(digest, _NO_ROW) and digest in wanted:
+            if row < least.get(digest, _NO_ROW) and digest in digests:
                 least[digest] = row
         return {
-            uid: make_row_uid(least[self._digests[place]]) if self._digests[place] in least else uid
-            for place, uid in zip(places, uids, strict=True)
+            uid: make_row_uid(least[self._digests[position]])
+            if self._digests[position] in least
+            else uid
+            for position, uid in zip(positions, uids, strict=True)
         }
 
 
-def calls_about(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence[RecordedCall]:
+def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence[RecordedCall]:
     """Of the calls of a response's row those of the policy, and those that were asked about the response's texts.
 
     A text stands on lines of its own: another one may begin with it. One that a prompt holds in
@@ -103,11 +105,11 @@ def calls_about(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence
     """
 
     def shows(call: RecordedCall) -> bool:
-        asked = [f"\n{message['content']}\n" for message in call.messages or ()]
-        return any(f"\n{text.strip()}\n" in content for text in texts for content in asked)
+        contents = [f"\n{message['content']}\n" for message in call.messages or ()]
+        return any(f"\n{text.strip()}\n" in content for text in texts for content in contents)
 
-    about = [call for call in calls if shows(call)]
-    return [*(call for call in calls if call.is_policy_call), *about] if about else calls
+    matching = [call for call in calls if shows(call)]
+    return [*(call for call in calls if call.is_policy_call), *matching] if matching else calls
 
 
 def has_images(path: Path) -> bool:

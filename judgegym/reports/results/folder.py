@@ -64,43 +64,43 @@ class UnreadableRun:
     date: datetime
 
 
-def runs_in(folder: Path) -> list[FoundRun]:
+def list_runs(folder: Path) -> list[FoundRun]:
     """Read the runs in a folder, the newest first; a folder that is a run directory itself has that one.
 
     Raises:
         RunDirectoryError: there is no such folder, or it cannot be read.
     """
-    runs = [run for path in paths_in(folder) if (run := _opened(path)) is not None]
+    runs = [run for path in find_run_paths(folder) if (run := _open_run(path)) is not None]
     return sorted(runs, key=lambda run: (run.date, run.path.name), reverse=True)
 
 
-def paths_in(folder: Path) -> list[Path]:
+def find_run_paths(folder: Path) -> list[Path]:
     """Find the run directories, files of groups and folders that may not be read in a folder, and read none of them.
 
     Raises:
         RunDirectoryError: there is no such folder, or it cannot be read.
     """
     if not folder.is_dir():
-        wrong = (
+        problem = (
             " is a file; expected a folder of runs"
             if folder.exists()
             else ": there is no such folder"
         )
-        raise RunDirectoryError(f"{folder}{wrong}")
+        raise RunDirectoryError(f"{folder}{problem}")
     try:
         next(folder.iterdir(), None)
     except OSError as error:
         raise RunDirectoryError(f"{folder} cannot be read: {error.strerror}") from error
-    return list(_paths(folder, _DEEPEST))
+    return list(_walk(folder, _DEEPEST))
 
 
-def _paths(folder: Path, depth: int) -> Iterator[Path]:
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
     try:
-        found = _is_run(folder)
+        is_run = _is_run(folder)
         groups = (
-            None if found else _find_groups_file(folder)
+            None if is_run else _find_groups_file(folder)
         )  # beside a scored file is a run, and no file of groups
-        entries = [] if found or not depth else sorted(folder.iterdir())
+        entries = [] if is_run or not depth else sorted(folder.iterdir())
         folders = [
             entry
             for entry in entries
@@ -113,10 +113,10 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
         return
     if groups is not None:
         yield groups
-    if found or is_training_run(folder) or (groups is None and _has_begun(folder)):
+    if is_run or is_training_run(folder) or (groups is None and _has_begun(folder)):
         yield folder
     for entry in folders:
-        yield from _paths(entry, depth - 1)
+        yield from _walk(entry, depth - 1)
 
 
 def _is_run(folder: Path) -> bool:
@@ -141,7 +141,7 @@ def _find_groups_file(folder: Path) -> Path | None:
     return groups if groups.is_file() and not groups.is_symlink() else None
 
 
-def _opened(path: Path) -> FoundRun | None:
+def _open_run(path: Path) -> FoundRun | None:
     """What lies at a path; `None` if it was removed meanwhile."""
     try:
         date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)

@@ -9,10 +9,10 @@ from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from judgegym.engine.records import explained
+from judgegym.engine.records import explain_errors
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.lines import RawLine
-from judgegym.judges.conversations.turns import text_turn, transcript
+from judgegym.judges.conversations.turns import render_transcript, text_turn
 from judgegym.judges.core.group import Look, OrderAgreement
 
 
@@ -100,11 +100,11 @@ class SavedGroup(_SavedGroupLine):
     @property
     def prompt(self) -> list[SavedTurn]:
         """The messages that the policy was asked in all rollouts; none where the file has no messages."""
-        places = zip(*(turns[:-1] for turns in self.messages or ()), strict=False)
+        columns = zip(*(turns[:-1] for turns in self.messages or ()), strict=False)
         return [
             first
             for first, *others in takewhile(
-                lambda place: all(turn == place[0] for turn in place), places
+                lambda column: all(turn == column[0] for turn in column), columns
             )
         ]
 
@@ -128,10 +128,10 @@ class SavedGroup(_SavedGroupLine):
     def rollouts(self) -> list[SavedTurn | None]:
         """The completion of each rollout, or its turns as one text; `None` where the file has no messages."""
         begins = len(self.prompt)
-        found: list[SavedTurn | None] = [
-            _as_one(turns[begins:]) for turns in self.messages or () if turns
+        completions: list[SavedTurn | None] = [
+            _merge_turns(turns[begins:]) for turns in self.messages or () if turns
         ]
-        return found + [None] * (len(self.scores) - len(found))
+        return completions + [None] * (len(self.scores) - len(completions))
 
     @property
     def reward(self) -> float:
@@ -139,12 +139,12 @@ class SavedGroup(_SavedGroupLine):
         return fmean(self.scores) if self.scores else 0.0
 
 
-def _as_one(turns: Sequence[SavedTurn]) -> SavedTurn:
+def _merge_turns(turns: Sequence[SavedTurn]) -> SavedTurn:
     """What comes after the prompt: the last turn, with those before it in its text."""
     if len(turns) == 1:
         return turns[0]
-    whole = transcript([text_turn(turn.role, turn.content) for turn in turns])
-    return turns[-1].model_copy(update={"content": whole})
+    text = render_transcript([text_turn(turn.role, turn.content) for turn in turns])
+    return turns[-1].model_copy(update={"content": text})
 
 
 def read_groups(path: Path) -> Iterator[SavedGroup]:
@@ -162,5 +162,5 @@ def _read_group(line: RawLine) -> SavedGroup:
     except ValidationError as error:
         line.fields()  # a line that holds no object is damaged
         raise line.error(
-            f"neither a row of a scored file nor a group of rollouts: {explained(error)}"
+            f"neither a row of a scored file nor a group of rollouts: {explain_errors(error)}"
         ) from error

@@ -60,7 +60,7 @@ _KINDS = {
     "rubric_checklist": "checklist",
 }
 """The judges of environments that have one kind of judge."""
-_BEGINS = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
+_UID_START = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
 """The beginning of a line whose uid is plain ASCII without an escape."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
 _EXPECTED_RUN = "expected a run directory, or a file of score with its run beside it"
@@ -68,7 +68,7 @@ _WANTED, _MOST_NAMED = "expected what evaluate or score has written", 4
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineOfRun:
+class RunHeadline:
     """The result of a run.
 
     Attributes:
@@ -115,16 +115,20 @@ class SavedRun:
             RunDirectoryError: there is no such directory, it holds no run, or a file is damaged; or
                 it is another file.
         """
-        given = path.expanduser()
-        path = given if given.is_dir() else find_scoring_run(given) or given
+        requested_path = path.expanduser()
+        path = (
+            requested_path
+            if requested_path.is_dir()
+            else find_scoring_run(requested_path) or requested_path
+        )
         if path.is_file():
-            is_of_a_run = (path.parent / METRICS).is_file()
-            wanted = (
+            is_run_file = (path.parent / METRICS).is_file()
+            expected = (
                 f"give the run directory that it is in: {path.parent}"
-                if is_of_a_run
+                if is_run_file
                 else _EXPECTED_RUN
             )
-            raise RunDirectoryError(f"{path} is a file; {wanted}")
+            raise RunDirectoryError(f"{path} is a file; {expected}")
         if not path.is_dir():
             raise RunDirectoryError(
                 f"{path}: there is no such run directory, nor a scored file with a run beside it"
@@ -139,17 +143,17 @@ class SavedRun:
                 if folder.is_dir() and is_run_directory(folder)
             )
             more = ", …" if len(inside) > _MOST_NAMED else ""
-            wanted = (
+            expected = (
                 f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}"
                 if inside
                 else _WANTED
             )
             raise RunDirectoryError(
-                f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {wanted}"
+                f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {expected}"
             )
         config = read_settings(path)
         if not (path / METRICS).exists():
-            return cls(path, config, {}, {}, _date(path, {}))
+            return cls(path, config, {}, {}, _read_date(path, {}))
         try:
             report = wire.loads((path / METRICS).read_bytes())
         except (OSError, ValueError) as error:
@@ -162,11 +166,11 @@ class SavedRun:
                 f"{path / METRICS}: expected config_general and results.all, which are objects"
             )
         metrics = {
-            name: _known(value)
+            name: _finite_number(value)
             for name, value in values.items()
             if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
         }
-        return cls(path, config, general, metrics, _date(path, general))
+        return cls(path, config, general, metrics, _read_date(path, general))
 
     @property
     def has_lost_rows(self) -> bool:
@@ -182,8 +186,8 @@ class SavedRun:
     def environment(self) -> str:
         """Return the environment's name; of a run that is not complete what its directory's name says, or nothing."""
         first, parts, _ = self.path.name.partition("--")
-        of_data = SCORED if "data" in self.config and "judge" in self.config else ""
-        return self._said("environment") or of_data or (first if parts else "")
+        scored_name = SCORED if "data" in self.config and "judge" in self.config else ""
+        return self._general_text("environment") or scored_name or (first if parts else "")
 
     @property
     def is_scored(self) -> bool:
@@ -199,12 +203,12 @@ class SavedRun:
     def policy(self) -> str:
         """Return what was evaluated: a model, a file of answers, a data set, or several candidates."""
         if self.is_scored:
-            return self._said("model_name") or _name_answers(
+            return self._general_text("model_name") or _name_answers(
                 Path(text_or_empty(self.config.get("data")))
             )
         answers = _name_answers(Path(text_or_empty(wire.lookup(self.config, "env.model_answers"))))
         return (
-            self._said("model_name")
+            self._general_text("model_name")
             or answers
             or text_or_empty(wire.lookup(self.config, "openai.model_name"))
         )
@@ -223,7 +227,7 @@ class SavedRun:
                 if self.config.get("offline")
                 else text_or_empty(self.config.get("judge_model_name"))
             )
-        return self._said("judge_model_name") or text_or_empty(
+        return self._general_text("judge_model_name") or text_or_empty(
             wire.lookup(self.config, "env.judge_model_name")
         )
 
@@ -242,7 +246,7 @@ class SavedRun:
         """Return the labels of the prompt file that judged, with their scores from 0 to 1; empty for other judges."""
         scale = (
             wire.lookup(self.judge_settings, "judge_prompt.scale")
-            if self._is(PromptJudgeSettings)
+            if self._has_settings(PromptJudgeSettings)
             else None
         )
         if scale == "yes/no":
@@ -252,30 +256,30 @@ class SavedRun:
             for name, score in mapping_or_empty(scale).items()
             if isinstance(score, int | float)
         }
-        return dict(sorted(scores.items(), key=lambda each: each[1]))
+        return dict(sorted(scores.items(), key=lambda item: item[1]))
 
     @property
     def judge_scale(self) -> Scale | None:
         """Return the scale of the raw scores of the judge; `None` if it has none, or one for each row."""
         settings, ends = self.judge_settings, list[JSON]()
-        if self._is(RubricJudgeSettings):
+        if self._has_settings(RubricJudgeSettings):
             ends = [settings.get("scale_min"), settings.get("scale_max")]
-        elif self._is(PromptJudgeSettings):
+        elif self._has_settings(PromptJudgeSettings):
             scale = wire.lookup(settings, "judge_prompt.scale")
             ends = [*scale] if isinstance(scale, list) else []
         whole = [end for end in ends if isinstance(end, int)]
         return Scale(*whole) if len(whole) == 2 else None
 
     @property
-    def headline(self) -> HeadlineOfRun | None:
+    def headline(self) -> RunHeadline | None:
         """Return the result; `None` if the run is not complete or has no such metric."""
-        name = self._said("headline")
+        name = self._general_text("headline")
         value = self.metrics.get(name)
         if value is None:
             return None
-        words = self._said("headline_words") or name.rpartition("/")[2].replace("_", " ")
+        words = self._general_text("headline_words") or name.rpartition("/")[2].replace("_", " ")
         low, high = (self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high"))
-        return HeadlineOfRun(
+        return RunHeadline(
             name, words, value, None if low is None or high is None else Interval(low, high)
         )
 
@@ -285,7 +289,7 @@ class SavedRun:
         ends = self.general.get("headline_scale")
         if not isinstance(ends, list) or len(ends) != 2:
             return None
-        low, high = map(_known, ends)
+        low, high = map(_finite_number, ends)
         return None if low is None or high is None or low >= high else Ends(low, high)
 
     @property
@@ -293,10 +297,10 @@ class SavedRun:
         """Return the built-in kind of its judge; `None` for any other, whose file a report must not run."""
         return JUDGES.get(self.judge_kind)
 
-    def _is(self, settings: type[JudgeSettings]) -> bool:
+    def _has_settings(self, settings: type[JudgeSettings]) -> bool:
         return self.judge_definition is not None and self.judge_definition.settings is settings
 
-    def _said(self, name: str) -> str:
+    def _general_text(self, name: str) -> str:
         return text_or_empty(self.general.get(name))
 
     def samples(self, uids: Container[str] | None = None) -> Iterator[Sample[JSON]]:
@@ -313,10 +317,10 @@ class SavedRun:
         """
 
         def read(line: RawLine) -> Sample[JSON] | None:
-            uid = _uid(line)
+            uid = _read_uid(line)
             if uids is not None and uid not in uids:
                 return None
-            is_last = self.is_complete or self.places.get(uid, ())[:3] == (
+            is_last = self.is_complete or self.line_locations.get(uid, ())[:3] == (
                 line.path.name,
                 line.number,
                 line.offset,
@@ -344,9 +348,9 @@ class SavedRun:
             RunDirectoryError: the run has no such row.
             DataError: the file has changed since rows were looked up.
         """
-        if uid not in self.places:
+        if uid not in self.line_locations:
             raise RunDirectoryError(f"{self.path} has no row {uid!r}")
-        name, number, offset, length, checksum = self.places[uid]
+        name, number, offset, length, checksum = self.line_locations[uid]
         data = os.pread(self._files[name], length, offset)
         if zlib.crc32(data) != checksum:
             changed = (
@@ -356,7 +360,7 @@ class SavedRun:
         return RawLine(self.path / name, number, offset, data)
 
     @cached_property
-    def places(self) -> Mapping[str, tuple[str, int, int, int, int]]:
+    def line_locations(self) -> Mapping[str, tuple[str, int, int, int, int]]:
         """The file of each row, the number, offset and length of its last line there, and the checksum of its bytes."""
         return {
             sample.uid: (name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
@@ -367,14 +371,14 @@ class SavedRun:
     @cached_property
     def _files(self) -> Mapping[str, int]:
         """The files of rows, open as long as the run is in use."""
-        found = {}
+        descriptors = {}
         for path in (self.path / name for name in _FILES if (self.path / name).exists()):
             try:
-                found[path.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptors[path.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
-            weakref.finalize(self, os.close, found[path.name])
-        return found
+            weakref.finalize(self, os.close, descriptors[path.name])
+        return descriptors
 
 
 def classify_metric(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
@@ -398,11 +402,11 @@ def is_run_directory(path: Path) -> bool:
 
 def find_scoring_run(path: Path) -> Path | None:
     """The run that made a scored file, or was to make it: beside it; `None` if there is none, or for any other file."""
-    beside = locate_run_directory(path)
+    run_path = locate_run_directory(path)
     is_one = path.suffix in FILE_KINDS and any(
-        (beside / name).is_file() for name in (METRICS, *_FILES)
+        (run_path / name).is_file() for name in (METRICS, *_FILES)
     )
-    return beside if is_one else None
+    return run_path if is_one else None
 
 
 def _name_answers(path: Path) -> str:
@@ -412,27 +416,29 @@ def _name_answers(path: Path) -> str:
     return path.stem if path.suffix in FILE_KINDS else path.name
 
 
-def _uid(line: RawLine) -> str:
-    begins = _BEGINS.match(line.data)
-    if begins is not None:  # as they are written: the rest is read when it is needed
-        return begins[1].decode()
+def _read_uid(line: RawLine) -> str:
+    match = _UID_START.match(line.data)
+    if match is not None:  # as they are written: the rest is read when it is needed
+        return match[1].decode()
     return str(line.fields()["uid"])
 
 
-def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
+def list_objects(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
     """The objects of the list that is a field of an object; none where there is no such list."""
     listed = mapping_or_empty(value).get(name)
     return (
-        [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+        [entry for entry in listed if isinstance(entry, Mapping)]
+        if isinstance(listed, list)
+        else []
     )
 
 
-def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
+def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
     """When a run ended, by what it says, if every zone's clock has that date; else when its files last changed."""
     try:
-        found = datetime.fromisoformat(text_or_empty(general.get("date")))
-        if datetime.min.year < found.year < datetime.max.year:
-            return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+        date = datetime.fromisoformat(text_or_empty(general.get("date")))
+        if datetime.min.year < date.year < datetime.max.year:
+            return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
     except ValueError:
         pass
     files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
@@ -440,7 +446,7 @@ def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
     return datetime.fromtimestamp(changed, timezone.utc)
 
 
-def _known(value: JSON) -> float | int | None:
+def _finite_number(value: JSON) -> float | int | None:
     """A number; `None` for one that is not finite, or greater than a floating-point number can be."""
     try:
         return value if isinstance(value, int | float) and math.isfinite(value) else None

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.reports.run_page.drawing import ACCENT, BAR, TEXT, Chart, clean_label, drawing
-from judgegym.reports.run_page.figures import Mean, RunFigures, present
+from judgegym.reports.run_page.figures import Mean, RunFigures, drop_missing
 from judgegym.statistics import percent
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _NARROWEST_GAP = 1 / 24
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ChartLabels:
     """What the charts call things.
 
     Attributes:
@@ -51,7 +51,7 @@ class Words:
     intervals: bool = True
 
 
-def charts(figures: RunFigures, words: Words, *, overall: Mean | None) -> list[Chart]:
+def draw_charts(figures: RunFigures, words: ChartLabels, *, overall: Mean | None) -> list[Chart]:
     """The charts of a run.
 
     Args:
@@ -60,39 +60,39 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None) -> list[C
         overall: the headline metric, drawn beside that of the categories.
     """
     drawn = [
-        _categories(figures, words, overall),
-        _distribution(figures.scores, words),
+        _draw_categories(figures, words, overall),
+        _draw_distribution(figures.scores, words),
         _plot_length(figures, words),
-        _orders(figures),
-        _latencies(figures),
-        _costs(figures, words),
+        _draw_orders(figures),
+        _draw_latencies(figures),
+        _draw_costs(figures, words),
     ]
     return [chart for chart in drawn if chart is not None]
 
 
-def _categories(figures: RunFigures, words: Words, overall: Mean | None) -> Chart | None:
+def _draw_categories(figures: RunFigures, words: ChartLabels, overall: Mean | None) -> Chart | None:
     means, left_out = figures.average_by_category(most=_MOST_BARS, intervals=words.intervals)
     if not means:
         return None
-    what = words.headline if figures.has_values else f"mean {words.score}"
+    metric = words.headline if figures.has_values else f"mean {words.score}"
     best_first = sorted(means.items(), key=lambda pair: -pair[1].value)
     bars = [] if overall is None else [("all", overall)]
     bars += [
         (clean_label(name), mean) for name, mean in best_first
     ]  # two names may be cut to one label
-    more = f" {left_out} smaller categories are not drawn." if left_out else ""
+    note = f" {left_out} smaller categories are not drawn." if left_out else ""
     is_apart = overall is not None
-    return _bars(
+    return _draw_bars(
         bars,
-        f"{what.capitalize()} by category",
-        what,
+        f"{metric.capitalize()} by category",
+        metric,
         item=words.item,
         first_is_apart=is_apart,
-        note=more,
+        note=note,
     )
 
 
-def _orders(figures: RunFigures) -> Chart | None:
+def _draw_orders(figures: RunFigures) -> Chart | None:
     """Position bias: without it both orders have the same points."""
     means = figures.average_by_order()
     if len(means) < 2:
@@ -106,7 +106,7 @@ def _orders(figures: RunFigures) -> Chart | None:
             "Without position bias the bars are equal."
         )
     bars = [(clean_label(order.replace("_", " ")), mean) for order, mean in means.items()]
-    return _bars(bars, "Points by the order of the answers", "mean points", note=note)
+    return _draw_bars(bars, "Points by the order of the answers", "mean points", note=note)
 
 
 def plot_by_position(figures: RunFigures) -> Chart | None:
@@ -117,35 +117,41 @@ def plot_by_position(figures: RunFigures) -> Chart | None:
     """
     import numpy as np
 
-    places, of, points, scores = map(np.asarray, figures.looks)
-    if len(set(places)) < 2:
+    positions, counts, points, scores = map(np.asarray, figures.looks)
+    if len(set(positions)) < 2:
         return None
-    names = {1: "shown first", 2: "shown second"} if of.max() == 2 else {}  # games
-    sizes, number = np.unique(of, return_inverse=True)
+    names = {1: "shown first", 2: "shown second"} if counts.max() == 2 else {}  # games
+    sizes, number = np.unique(counts, return_inverse=True)
     if (
         len(sizes) > 1
     ):  # late places are those of large groups alone, whose answers may be better or worse
         means = np.bincount(number, weights=points) / np.bincount(number)
         points = points.mean() + points - means[number]
     bars = []
-    for place in sorted({*map(int, places)})[:_MOST_BARS]:
-        of_place = points[places == place]
+    for position in sorted({*map(int, positions)})[:_MOST_BARS]:
+        points_at_position = points[positions == position]
         bars.append(
-            (names.get(place, f"place {place}"), Mean(float(of_place.mean()), len(of_place), None))
+            (
+                names.get(position, f"place {position}"),
+                Mean(float(points_at_position.mean()), len(points_at_position), None),
+            )
         )
-    there = ~np.isnan(scores)
-    at, rewards = (places[there] - 1) / np.maximum(of[there] - 1, 1), scores[there]
+    has_score = ~np.isnan(scores)
+    relative_positions, rewards = (
+        (positions[has_score] - 1) / np.maximum(counts[has_score] - 1, 1),
+        scores[has_score],
+    )
     note = (
         " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
     )
     note += " Without position bias the bars are equal but for chance."
-    if len(rewards) > 2 and np.std(at) > 0 and np.std(rewards) > 0:
-        correlation = round(np.corrcoef(at, rewards)[0, 1], 2) + 0.0
+    if len(rewards) > 2 and np.std(relative_positions) > 0 and np.std(rewards) > 0:
+        correlation = round(np.corrcoef(relative_positions, rewards)[0, 1], 2) + 0.0
         note += f" The correlation of reward and place is {correlation:.2f}."
-    return _bars(bars, "Points by place", "mean points", item="answer", note=note)
+    return _draw_bars(bars, "Points by place", "mean points", item="answer", note=note)
 
 
-def _bars(
+def _draw_bars(
     bars: Sequence[tuple[str, Mean]],
     title: str,
     unit: str,
@@ -156,10 +162,10 @@ def _bars(
 ) -> Chart:
     """A bar for each mean, with its interval, from top to bottom."""
     means = [mean for _, mean in bars]
-    places, said, ends = range(len(bars)), [], [0.0]
+    positions, descriptions, ends = range(len(bars)), [], [0.0]
     with drawing(title, height=0.75 + _BAR_HEIGHT * len(bars)) as (axes, chart):
-        colors = [ACCENT if first_is_apart and not place else BAR for place in places]
-        axes.barh(places, [mean.value for mean in means], height=0.66, color=colors)
+        colors = [ACCENT if first_is_apart and not position else BAR for position in positions]
+        axes.barh(positions, [mean.value for mean in means], height=0.66, color=colors)
         for place, (name, mean) in enumerate(bars):
             bounds, interval = "", mean.interval
             ends.append(mean.value)
@@ -167,50 +173,50 @@ def _bars(
                 axes.plot([interval.low, interval.high], [place, place], color=TEXT, linewidth=1.1)
                 ends += [interval.low, interval.high]
                 bounds = f" ({interval.low:.3f} to {interval.high:.3f})"
-            said.append(f"{name}: {mean.value:.3f}{bounds} of {mean.rows}")
-        axes.set_yticks(places, [f"{name} ({mean.rows})" for name, mean in bars])
+            descriptions.append(f"{name}: {mean.value:.3f}{bounds} of {mean.rows}")
+        axes.set_yticks(positions, [f"{name} ({mean.rows})" for name, mean in bars])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
         axes.set_xlim(min(ends) * 1.02, max(ends[1:]) * 1.02 if any(ends) else 1.0)
         axes.set_xlabel(unit)
         axes.grid(axis="x")
     intervals = ", with 95 % intervals" if any(mean.interval is not None for mean in means) else ""
-    shown = f"{title}{intervals}; in brackets the number of {item}s. {'; '.join(said)}."
-    return {**chart, "description": f"{shown}{note}"}
+    summary = f"{title}{intervals}; in brackets the number of {item}s. {'; '.join(descriptions)}."
+    return {**chart, "description": f"{summary}{note}"}
 
 
-def _distribution(scores: array[float], words: Words) -> Chart | None:
-    there = present(scores)
-    if not there:
+def _draw_distribution(scores: array[float], words: ChartLabels) -> Chart | None:
+    present_scores = drop_missing(scores)
+    if not present_scores:
         return None
-    counts = Counter(there)
+    counts = Counter(present_scores)
     values = sorted(counts)
     gap = min((high - low for low, high in pairwise(values)), default=1.0)
     with drawing(f"Distribution of {words.score}s") as (axes, chart):
         if len(counts) <= _MOST_VALUES and gap >= (values[-1] - values[0]) * _NARROWEST_GAP:
             axes.bar(values, [counts[value] for value in values], width=gap * 0.7, color=BAR)
             axes.set_xticks(values, [f"{value:.3g}" for value in values])
-            said = "; ".join(f"{value:.3g}: {counts[value]}" for value in values)
+            summary = "; ".join(f"{value:.3g}: {counts[value]}" for value in values)
         else:
-            heights, edges, _ = axes.hist(there, bins=_BINS, color=BAR)
-            most = max(range(_BINS), key=lambda place: float(heights[place]))
+            heights, edges, _ = axes.hist(present_scores, bins=_BINS, color=BAR)
+            most = max(range(_BINS), key=lambda index: float(heights[index]))
             span = f"from {edges[0]:.3g} to {edges[-1]:.3g}"
-            said = (
+            summary = (
                 f"{span}, most ({int(heights[most])}) from {edges[most]:.3g} to "
                 f"{edges[most + 1]:.3g}"
             )
         axes.locator_params(axis="y", integer=True)
-        _label(axes, words.score, f"{words.item}s")
-    return {**chart, "description": f"{chart['title']}: {said}."}
+        _label_axes(axes, words.score, f"{words.item}s")
+    return {**chart, "description": f"{chart['title']}: {summary}."}
 
 
-def _plot_length(figures: RunFigures, words: Words) -> Chart | None:
+def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
     """Each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger than 500."""
     import numpy as np
 
     lengths, scores = np.asarray(figures.lengths), np.asarray(figures.scores)
-    there = ~np.isnan(scores)
-    lengths, scores = lengths[there], scores[there]
+    has_score = ~np.isnan(scores)
+    lengths, scores = lengths[has_score], scores[has_score]
     if len(lengths) < 2 or lengths.min() == lengths.max():
         return None
     levels = np.unique(scores)
@@ -243,35 +249,38 @@ def _plot_length(figures: RunFigures, words: Words) -> Chart | None:
         ordered = np.argsort(lengths, kind="stable")
         count = min(_MEANS_OF_LENGTH, len(ordered) // _ROWS_OF_A_MEAN)
         parts = np.array_split(ordered, count) if count > 2 else []
-        at, means = (
+        centers, means = (
             [lengths[part].mean() for part in parts],
             [scores[part].mean() for part in parts],
         )
-        axes.plot(at, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
-        _label(axes, f"characters of the {words.length}", words.score, grid="both")
+        axes.plot(centers, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
+        _label_axes(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
     correlation = (
         "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
     )
-    parts_said = (
+    line_text = (
         f"; the line is the mean of each of {len(parts)} equally large parts, by length"
         if parts
         else ""
     )
-    said = (
-        f"{chart['title']}: a dot stands for the {words.item}s around it{parts_said}.{correlation}"
+    description = (
+        f"{chart['title']}: a dot stands for the {words.item}s around it{line_text}.{correlation}"
     )
-    return {**chart, "description": said}
+    return {**chart, "description": description}
 
 
-def _latencies(figures: RunFigures) -> Chart | None:
-    calls = {"judge": present(figures.judge_seconds), "policy": present(figures.policy_seconds)}
+def _draw_latencies(figures: RunFigures) -> Chart | None:
+    calls = {
+        "judge": drop_missing(figures.judge_seconds),
+        "policy": drop_missing(figures.policy_seconds),
+    }
     calls = {name: seconds for name, seconds in calls.items() if seconds}
     if not calls:
         return None
     import numpy as np
 
-    said = []
+    descriptions = []
     with drawing("Latency of calls") as (axes, chart):
         for (name, seconds), color in zip(calls.items(), (BAR, ACCENT), strict=False):
             ordered = np.quantile(seconds, np.linspace(0, 1, 101))
@@ -282,31 +291,35 @@ def _latencies(figures: RunFigures) -> Chart | None:
                 linewidth=1.5,
                 label=f"{name} ({len(seconds)})",
             )
-            said.append(
+            descriptions.append(
                 f"{name}: median {ordered[50]:.3g} s, 95 % within {ordered[95]:.3g} s, "
                 f"{len(seconds)} calls"
             )
         axes.set_xlim(left=0)
         axes.legend(frameon=False, loc="best")
-        _label(axes, "seconds from the first request to the answer", "% of calls", grid="both")
-    shown = f"{chart['title']}, the share of calls answered within a time. {'; '.join(said)}."
+        _label_axes(axes, "seconds from the first request to the answer", "% of calls", grid="both")
+    shown = (
+        f"{chart['title']}, the share of calls answered within a time. {'; '.join(descriptions)}."
+    )
     return {**chart, "description": shown}
 
 
-def _costs(figures: RunFigures, words: Words) -> Chart | None:
-    costs = [cost for cost in present(figures.judge_costs) if cost > 0]
+def _draw_costs(figures: RunFigures, words: ChartLabels) -> Chart | None:
+    costs = [cost for cost in drop_missing(figures.judge_costs) if cost > 0]
     if not costs:
         return None
     with drawing(f"Judge cost of a {words.item}") as (axes, chart):
         axes.hist(costs, bins=_BINS, color=BAR)
-        _label(axes, "US dollars", f"{words.item}s")
-    total, missing = math.fsum(costs), len(figures) - len(present(figures.judge_costs))
+        _label_axes(axes, "US dollars", f"{words.item}s")
+    total, missing = math.fsum(costs), len(figures) - len(drop_missing(figures.judge_costs))
     unknown = f" {missing} are not known." if missing else ""
-    said = f"{total:.4g} US dollars for {len(costs)}, the mean {total / len(costs):.3g}"
-    return {**chart, "description": f"{chart['title']}: {said}.{unknown}"}
+    summary = f"{total:.4g} US dollars for {len(costs)}, the mean {total / len(costs):.3g}"
+    return {**chart, "description": f"{chart['title']}: {summary}.{unknown}"}
 
 
-def _label(axes: Axes, below: str, beside: str, *, grid: Literal["both", "x", "y"] = "y") -> None:
+def _label_axes(
+    axes: Axes, below: str, beside: str, *, grid: Literal["both", "x", "y"] = "y"
+) -> None:
     axes.set_xlabel(below)
     axes.set_ylabel(beside)
     axes.grid(axis=grid)

@@ -93,7 +93,7 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
     image = _FONTS.sub(rb"\1system-ui, sans-serif", _DECLARATIONS.sub(b"", file.getvalue()))
     chart |= {
         "light": image,
-        "dark": re.sub(b"|".join(_DARK), lambda found: _DARK[found[0]], image),
+        "dark": re.sub(b"|".join(_DARK), lambda match: _DARK[match[0]], image),
     }
 
 

@@ -30,8 +30,12 @@ def orders_disagree(orders: Mapping[str, float]) -> bool | None:
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
     """The sum of the costs of calls; `None` if one of them is not known."""
-    known = list(costs)
-    return None if None in known else sum((cost for cost in known if cost is not None), 0.0)
+    known_costs = list(costs)
+    return (
+        None
+        if None in known_costs
+        else sum((cost for cost in known_costs if cost is not None), 0.0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +137,15 @@ class RunFigures:
         self.statuses[status] += 1
         self.categories.append(self.names.setdefault(category, len(self.names)))
         self.prompts.append(prompt_code(prompt))
-        self.scores.append(_number(score))
-        self.totals.append(_number(headline.total if headline is not None and counts else None))
-        self.weights.append(_number(headline.weight if headline is not None and counts else None))
+        self.scores.append(_to_float(score))
+        self.totals.append(_to_float(headline.total if headline is not None and counts else None))
+        self.weights.append(_to_float(headline.weight if headline is not None and counts else None))
         self.lengths.append(length)
-        self.judge_costs.append(_number(judge_cost))
+        self.judge_costs.append(_to_float(judge_cost))
         for order, points in orders.items():
             self.orders.setdefault(order, _Terms()).add(points, 1.0, self.prompts[-1])
         for look in looks:
-            for column, number in zip(self.looks, (*look, _number(score)), strict=True):
+            for column, number in zip(self.looks, (*look, _to_float(score)), strict=True):
                 column.append(number)
         disagree = orders_disagree(orders)
         self.in_both_orders += disagree is not None
@@ -203,10 +207,10 @@ class RunFigures:
         }
 
 
-def present(column: Iterable[float]) -> list[float]:
+def drop_missing(column: Iterable[float]) -> list[float]:
     """The numbers of a column, of the rows that have one."""
     return [number for number in column if not math.isnan(number)]
 
 
-def _number(value: float | None) -> float:
+def _to_float(value: float | None) -> float:
     return NONE if value is None or not math.isfinite(value) else float(value)

@@ -14,7 +14,7 @@ from judgegym.engine import terminal
 from judgegym.engine.runs.directory import locate_run_directory, read_settings
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.judges.core.group import looks_in_words, orders_in_words
+from judgegym.judges.core.group import describe_looks, describe_orders
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.scorers.registry import built_in_kind
@@ -23,7 +23,7 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.groups import SavedGroup, read_groups
-from judgegym.reports.run_page.charts import Words, charts, plot_by_position
+from judgegym.reports.run_page.charts import ChartLabels, draw_charts, plot_by_position
 from judgegym.reports.run_page.figures import RunFigures, total_cost
 from judgegym.reports.run_page.head import Facts, format_with_interval
 from judgegym.reports.run_page.items import (
@@ -32,10 +32,10 @@ from judgegym.reports.run_page.items import (
     Item,
     View,
     call_views,
-    choose,
+    choose_items,
     completion_view,
-    named,
     rank,
+    titled_text,
 )
 from judgegym.statistics import percent
 from judgegym.statistics.intervals import mean_interval
@@ -47,10 +47,12 @@ _JUDGES = {
     built_in_kind(ListwiseJudgeSettings): "by a listwise judge",
     _TOURNAMENT: "by a tournament",
 }
-_WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
+_WORDS = ChartLabels(
+    "mean reward", item="rollout", score="reward", length="completion", intervals=False
+)
 
 
-def group_contents(
+def read_group_page(
     path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS
 ) -> tuple[View, Callable[[], Iterator[Item]]]:
     """Read a file of groups: the head of its page, and its items, which are read each time that they are gone through.
@@ -69,7 +71,7 @@ def group_contents(
     uids: list[str | None] = []
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
-        _add(figures, group)
+        _add_rollouts(figures, group)
         scores = [
             score
             for score, failed in zip(group.scores, group.substituted, strict=True)
@@ -90,18 +92,18 @@ def group_contents(
         if (
             call.answer.latency_s
             and not call.answer.cached
-            and (call.is_policy_call or _is_judges(call))
+            and (call.is_policy_call or _is_judge_call(call))
         ):
-            (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(
+            (figures.judge_seconds if _is_judge_call(call) else figures.policy_seconds).append(
                 call.answer.latency_s
             )
-    places, notices = choose(ranks, most=most, order=order or "dataset", items="groups")
+    indices, notices = choose_items(ranks, most=most, order=order or "dataset", items="groups")
     headline = ""
     if totals:  # the interval is over groups, whose rollouts are alike
         interval = mean_interval(totals, weights)
         headline = f"mean reward {format_with_interval(sum(totals) / sum(weights), interval)}"
     first = [
-        *_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),
+        *_lookup_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),
         ("groups", f"{len(ranks)}, with {len(figures)} rollouts"),
         *([("orders", f"agree on {percent(agreed / pairs)} of {pairs:,} pairs")] if pairs else []),
     ]
@@ -110,24 +112,24 @@ def group_contents(
         "title": f"{path.stem}: groups of {wire.lookup(config, 'openai.model_name') or 'rollouts'}",
         "headline": headline,
         "first_facts": first,
-        "facts": _facts(config),
-        "notices": [*_notices(config, figures, has_messages=has_messages), *notices],
+        "facts": _run_facts(config),
+        "notices": [*_list_notices(config, figures, has_messages=has_messages), *notices],
         "charts": [
-            *charts(figures, _WORDS, overall=None),
+            *draw_charts(figures, _WORDS, overall=None),
             *filter(None, [plot_by_position(figures)]),
         ],
         "total": len(ranks),
         "tables": (),
     }
     calls = CallsOfRows.read(
-        run_path, {uid for place in places if (uid := uids[place]) is not None}
+        run_path, {uid for index in indices if (uid := uids[index]) is not None}
     )
-    return head, lambda: _items(path, calls, places)
+    return head, lambda: _iter_items(path, calls, indices)
 
 
-def _add(figures: RunFigures, group: SavedGroup) -> None:
+def _add_rollouts(figures: RunFigures, group: SavedGroup) -> None:
     """Add each rollout; a score that stands in for another is none, and equal rollouts were shown once."""
-    shown = set[str]()
+    texts_added = set[str]()
     rollouts = zip(group.scores, group.rollouts, group.substituted, group.failed, strict=True)
     for score, rollout, has_none, failed in rollouts:
         if has_none and not failed:  # it stands in for a turn that it does not have
@@ -138,19 +140,21 @@ def _add(figures: RunFigures, group: SavedGroup) -> None:
             score=None if failed else score,
             length=len(text or ""),
             category=None if group.row is None else group.row.category,
-            looks=() if rollout is None or text in shown else rollout.judgment.looks,
+            looks=() if rollout is None or text in texts_added else rollout.judgment.looks,
         )
         if text is not None:
-            shown.add(text)
+            texts_added.add(text)
 
 
-def _settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
+def _lookup_settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
     """The settings that are known, by what they are called."""
-    found = {name: wire.lookup(config, setting) for name, setting in names.items()}
-    return [(name, str(value)) for name, value in found.items() if value is not None and str(value)]
+    values = {name: wire.lookup(config, setting) for name, setting in names.items()}
+    return [
+        (name, str(value)) for name, value in values.items() if value is not None and str(value)
+    ]
 
 
-def _facts(config: Mapping[str, JSON]) -> Facts:
+def _run_facts(config: Mapping[str, JSON]) -> Facts:
     is_together = wire.lookup(config, "env.group_judge") not in (None, "none")
     names = {
         "group size": "env.group_size",
@@ -158,7 +162,7 @@ def _facts(config: Mapping[str, JSON]) -> Facts:
         "seed": "env.seed",
     }
     return [
-        *_settings(
+        *_lookup_settings(
             config, {**({"judged together": "env.group_judge"} if is_together else {}), **names}
         ),
         *(
@@ -169,8 +173,10 @@ def _facts(config: Mapping[str, JSON]) -> Facts:
     ]
 
 
-def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: bool) -> list[str]:
-    found = []
+def _list_notices(
+    config: Mapping[str, JSON], figures: RunFigures, *, has_messages: bool
+) -> list[str]:
+    notices = []
     names = {
         "judge": (STAND_IN_JUDGE, "env.judge_model_name"),
         "policy": (STAND_IN_POLICY, "openai.model_name"),
@@ -179,40 +185,41 @@ def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: b
         role for role, (name, setting) in names.items() if wire.lookup(config, setting) == name
     ]
     if stand_ins:
-        found.append(terminal.offline_notice(stand_ins))
+        notices.append(terminal.offline_notice(stand_ins))
     failed = figures.statuses[Status.JUDGE_FAILED.value]
     if failed:
-        found.append(
+        notices.append(
             f"The judge failed for {failed} of {len(figures)} rollouts: their score is the mean of "
             "their group, their "
             "advantage is zero, and they are in no number on this page."
         )
     if not has_messages:
-        found.append("The file has no texts: they are written with --env.include_messages=True.")
-    return found
+        notices.append("The file has no texts: they are written with --env.include_messages=True.")
+    return notices
 
 
-def _items(path: Path, calls: CallsOfRows, places: Sequence[int]) -> Iterator[Item]:
+def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Iterator[Item]:
     """The items in their order; only if that is not the file's are all groups of the page in memory."""
-    wanted = set(places)
-    groups = ((place, group) for place, group in enumerate(read_groups(path)) if place in wanted)
-    if list(places) != sorted(places):
-        at = dict(groups)
-        groups = ((place, at[place]) for place in places)
+    chosen = set(indices)
+    groups = ((index, group) for index, group in enumerate(read_groups(path)) if index in chosen)
+    if list(indices) != sorted(indices):
+        groups_by_index = dict(groups)
+        groups = ((index, groups_by_index[index]) for index in indices)
     for place, group in groups:
-        yield group_item(
+        yield make_group_item(
             place + 1,
             group,
             () if group.row is None else calls.select(group.row.uid, group.row.group),
         )
 
 
-def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
+def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
     """A group in the list, and what it opens to; it took the seconds of its slowest judge call after the policy's."""
-    judge = [call for call in calls if _is_judges(call)]
-    policy = [call for call in calls if not _is_judges(call)]
+    judge = [call for call in calls if _is_judge_call(call)]
+    policy = [call for call in calls if not _is_judge_call(call)]
     slowest = [
-        max((call.answer.latency_s for call in of_role), default=0.0) for of_role in (policy, judge)
+        max((call.answer.latency_s for call in role_calls), default=0.0)
+        for role_calls in (policy, judge)
     ]
     labels = {rollout.judgment.label for rollout in group.rollouts if rollout is not None}
     failed = sum(group.failed)
@@ -225,7 +232,9 @@ def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) ->
         "score": group.reward,
         "value": group.reward,
         "orders_disagree": None,
-        "length": round(fmean(len(each.content) if each else 0 for each in group.rollouts))
+        "length": round(
+            fmean(len(completion.content) if completion else 0 for completion in group.rollouts)
+        )
         if group.scores
         else 0,
         "seconds": sum(slowest),
@@ -238,27 +247,27 @@ def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) ->
         "error": f"the judge failed for {failed} of {len(group.scores)} rollouts"
         if failed
         else None,
-        "conversation": [named(turn.role, turn.content) for turn in group.prompt],
+        "conversation": [titled_text(turn.role, turn.content) for turn in group.prompt],
         "texts": [
-            named(title, text)
+            titled_text(title, text)
             for title, text in (group.row.texts if group.row is not None else {}).items()
         ],
-        "completions": list(_completions(group, calls)),
+        "completions": list(_completion_views(group, calls)),
         "calls": call_views(call for call in calls if not call.component.startswith(_ROLLOUT)),
         "judgment": None,
         "critique": None,
-        "comparison": _comparison(group),
+        "comparison": _describe_comparison(group),
         "verdict": (),
         "said": (),
     }
 
 
-def _is_judges(call: RecordedCall) -> bool:
+def _is_judge_call(call: RecordedCall) -> bool:
     """Whether a call of a group was made to judge one of its rollouts, or all of them together."""
     return call.component.startswith((_ROLLOUT, _GROUP))
 
 
-def _completions(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[View]:
+def _completion_views(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[View]:
     by_rollout: dict[str, list[RecordedCall]] = {}
     for call in calls:
         by_rollout.setdefault(call.component.partition("/")[0], []).append(call)
@@ -308,12 +317,12 @@ def _completions(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[V
             status=judgment.status or None,
             label=label,
             explanation=judgment.explanation,
-            seen=looks_in_words(judgment.looks),
+            seen=describe_looks(judgment.looks),
             calls=call_views(its_calls),
         )
 
 
-def _comparison(group: SavedGroup) -> str:
+def _describe_comparison(group: SavedGroup) -> str:
     """How the rollouts were compared with each other, in words; empty if each was judged by itself."""
     together = group.together
     if together is None or group.row is None:
@@ -329,7 +338,7 @@ def _comparison(group: SavedGroup) -> str:
         f"{anchor} is one more of them, as good as the middle of the rewards' range"
         if together.anchored
         else "",
-        orders_in_words(together.orders),
+        describe_orders(together.orders),
     ]
     if together.judge == _TOURNAMENT:
         parts.append(

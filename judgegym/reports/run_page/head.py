@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.output import format_dollars
 from judgegym.engine.terminal.summary import COMPLETION_FAULTS, ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
@@ -43,11 +43,11 @@ _USAGE = {
 """What is said of the metrics of a role: the format of the number, and the words after it."""
 
 
-def headline(run: SavedRun, so_far: Mean | None) -> str:
+def make_headline(run: SavedRun, so_far: Mean | None) -> str:
     """The result in words; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
-        return f"{_preferred(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
+        return f"{_chosen_higher(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
     return (
         f"{format_with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
         if so_far
@@ -55,7 +55,7 @@ def headline(run: SavedRun, so_far: Mean | None) -> str:
     )
 
 
-def _preferred(run: SavedRun) -> str:
+def _chosen_higher(run: SavedRun) -> str:
     """How often the chosen responses of a scored data set have the higher score; empty without chosen ones."""
     name = f"eval/{CHOSEN_HIGHER}"
     value, low, high = (run.metrics.get(f"{name}{end}") for end in ("", "_ci_low", "_ci_high"))
@@ -72,89 +72,95 @@ def format_with_interval(value: float, interval: Interval | None) -> str:
     )
 
 
-def notices(run: SavedRun, figures: RunFigures) -> list[str]:
+def list_notices(run: SavedRun, figures: RunFigures) -> list[str]:
     """What a reader of the numbers must know."""
-    said = [str(notice) for notice in _list(run.general.get("notices"))]
+    messages = [str(notice) for notice in _as_list(run.general.get("notices"))]
     failed = {
         status: count
         for status, count in sorted(figures.statuses.items())
         if status not in (Status.OK.value, Status.INVALID_COMPLETION.value)
     }
     if not run.is_complete:
-        said.append("The run is not complete: there are no metrics yet, and rows may be missing.")
+        messages.append(
+            "The run is not complete: there are no metrics yet, and rows may be missing."
+        )
     selected = wire.lookup(run.general, "rows.selected")
     if isinstance(selected, int) and selected != len(figures):
-        said.append(
+        messages.append(
             f"metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold "
             f"{len(figures)}."
         )
     if not figures.has_values and len(failed) < len(figures.statuses):
-        said.append(
+        messages.append(
             "The run is of a version that did not keep what each row adds to the result: bars are "
             "mean scores."
         )
     if failed:
         kinds = ", ".join(f"{count} {status}" for status, count in failed.items())
-        said.append(f"{sum(failed.values())} of {len(figures)} {run.items} have no score: {kinds}.")
-    return said
+        messages.append(
+            f"{sum(failed.values())} of {len(figures)} {run.items} have no score: {kinds}."
+        )
+    return messages
 
 
-def first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
+def list_first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
     """What a reader needs before the charts: rows, faults, cost and time."""
     selected = wire.lookup(run.general, "rows.selected")
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     rates = {words: run.metrics.get(f"eval/{name}") for name, words in COMPLETION_FAULTS.items()}
-    wrong = [f"{words} {percent(rate)} of the answers" for words, rate in rates.items() if rate]
+    faults = [f"{words} {percent(rate)} of the answers" for words, rate in rates.items() if rate]
     suspects = run.metrics.get("eval/judge_injection_suspects")
     seconds = run.general.get("total_evaluation_time_seconds")
     try:
         time = "" if seconds is None else f"{float(str(seconds)):,.1f} s"
     except ValueError:
         time = str(seconds)
-    found = [
+    lines = [
         (run.items, f"{selected} selected: {counts}" if selected is not None else counts),
         (
             "went wrong",
-            ", ".join([*wrong, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])]),
+            ", ".join(
+                [*faults, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])]
+            ),
         ),
-        ("cost", _costs(run)),
+        ("cost", _describe_costs(run)),
         ("time", time),
         ("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else ""),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in lines if value]
 
 
-def facts(run: SavedRun) -> Facts:
+def list_facts(run: SavedRun) -> Facts:
     """Who was evaluated on what and how, what it used, and what was left out: it is folded below the charts."""
     general = run.general
-    found = [
+    lines = [
         ("environment", "" if run.is_scored else run.environment),
         ("data set" if run.is_scored else "evaluated", run.policy),
         ("judge", run.judge),
-        ("answers of", _earlier(general.get("answers_of"))),
-        ("version", _text(general.get("judgegym_version"))),
-        ("seed", _text(describe_seed(run))),
-        *(("data", _dataset(dataset)) for dataset in _list(general.get("datasets"))),
-        ("digest of the rows", _text(wire.lookup(general, "rows.digest"))),
-        ("prompts", _pairs(general.get("judge_prompt_digests"), "")),
-        ("sampling", _pairs(general.get("generation_parameters"), "")),
-        ("protocol", _pairs(general.get("protocol"), "env.")),
-        *(fact for role in ROLES for fact in _usage(run, role)),
+        ("answers of", _describe_earlier_run(general.get("answers_of"))),
+        ("version", _to_text(general.get("judgegym_version"))),
+        ("seed", _to_text(describe_seed(run))),
+        *(("data", _describe_dataset(dataset)) for dataset in _as_list(general.get("datasets"))),
+        ("digest of the rows", _to_text(wire.lookup(general, "rows.digest"))),
+        ("prompts", _format_pairs(general.get("judge_prompt_digests"), "")),
+        ("sampling", _format_pairs(general.get("generation_parameters"), "")),
+        ("protocol", _format_pairs(general.get("protocol"), "env.")),
+        *(fact for role in ROLES for fact in _describe_usage(run, role)),
         *_group_by_reason("left out", general.get("left_out")),
         *_group_by_reason("unknown", general.get("unknown")),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in lines if value]
 
 
 def describe_seed(run: SavedRun) -> JSON:
     """What a run says of its seed."""
-    said = run.general.get("seed")
+    seed = run.general.get("seed")
     return (
-        wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
+        wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if seed is None else seed
     )
 
 
-def _dataset(dataset: JSON) -> str:
+def _describe_dataset(dataset: JSON) -> str:
     name, split, rows, digest = (
         wire.lookup(dataset, field) for field in ("name", "split", "rows", "digest")
     )
@@ -162,42 +168,45 @@ def _dataset(dataset: JSON) -> str:
     return f"{name}{place}, {rows} rows, {digest}"
 
 
-def _earlier(value: JSON) -> str:
+def _describe_earlier_run(value: JSON) -> str:
     """The run whose completions are judged again; of several candidates, that of each."""
     if not isinstance(value, Mapping):
         return ""
     if "path" not in value:
-        return "; ".join(f"{candidate}: {_earlier(run)}" for candidate, run in value.items())
+        return "; ".join(
+            f"{candidate}: {_describe_earlier_run(run)}" for candidate, run in value.items()
+        )
     path, judge, date, digest = (
-        _text(value.get(name)) for name in ("path", "judge", "date", "digest")
+        _to_text(value.get(name)) for name in ("path", "judge", "date", "digest")
     )
     return ", ".join(filter(None, [path, f"judged by {judge}" if judge else "", date, digest]))
 
 
-def _costs(run: SavedRun) -> str:
+def _describe_costs(run: SavedRun) -> str:
     costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
-    there = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
-    if there and all(cost is None for cost in there.values()):
+    known_costs = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
+    if known_costs and all(cost is None for cost in known_costs.values()):
         return "not known"
     return ", ".join(
-        f"{role} {'not known' if cost is None else dollars(cost)}" for role, cost in there.items()
+        f"{role} {'not known' if cost is None else format_dollars(cost)}"
+        for role, cost in known_costs.items()
     )
 
 
-def _usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
+def _describe_usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
     """Cost, calls, tokens and latency of a role, as far as they are known."""
     for name, parts in _USAGE.items():
-        said = []
+        amounts = []
         for metric, form in parts.items():
             number, (digits, _, words) = (
                 run.metrics.get(f"eval/{role}_{metric}"),
                 form.partition(" "),
             )
             if number is not None:
-                said.append(f"{number:{digits}} {words}")
+                amounts.append(f"{number:{digits}} {words}")
             elif metric == "cost_usd" and f"eval/{role}_{metric}" in run.metrics:
-                said.append("not known")
-        yield f"{role} {name}", ", ".join(said)
+                amounts.append("not known")
+        yield f"{role} {name}", ", ".join(amounts)
 
 
 def _group_by_reason(name: str, value: JSON) -> Facts:
@@ -205,40 +214,40 @@ def _group_by_reason(name: str, value: JSON) -> Facts:
     names: dict[str, list[str]] = {}
     for metric, reason in mapping_or_empty(value).items():
         names.setdefault(str(reason), []).append(metric)
-    return [(name, f"{', '.join(of_reason)}: {reason}") for reason, of_reason in names.items()]
+    return [(name, f"{', '.join(metrics)}: {reason}") for reason, metrics in names.items()]
 
 
-def _pairs(value: JSON, prefix: str) -> str:
+def _format_pairs(value: JSON, prefix: str) -> str:
     return ", ".join(
-        f"{name.removeprefix(prefix)}={_text(item)}"
+        f"{name.removeprefix(prefix)}={_to_text(item)}"
         for name, item in mapping_or_empty(value).items()
     )
 
 
-def _text(value: JSON) -> str:
+def _to_text(value: JSON) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else wire.dumps(value).decode()
 
 
-def _list(value: JSON) -> Sequence[JSON]:
+def _as_list(value: JSON) -> Sequence[JSON]:
     return value if isinstance(value, list) else []
 
 
 def render_tables(run: SavedRun) -> list[View]:
     """Return the tables of a run, names in the first column and numbers in the others; none before it is complete."""
-    found = []
-    for each in _list(run.general.get("tables")):
-        title, header, rows = (wire.lookup(each, name) for name in ("title", "header", "rows"))
+    tables = []
+    for table in _as_list(run.general.get("tables")):
+        title, header, rows = (wire.lookup(table, name) for name in ("title", "header", "rows"))
         if isinstance(title, str) and _are_texts(header) and isinstance(rows, list):
-            kept = [
+            valid_rows = [
                 row
                 for row in rows[:_MOST_ROWS]
-                if _are_texts(row) and len(_list(row)) == len(_list(header))
+                if _are_texts(row) and len(_as_list(row)) == len(_as_list(header))
             ]
-            found.append({"title": title, "header": header, "rows": kept})
-    return found
+            tables.append({"title": title, "header": header, "rows": valid_rows})
+    return tables
 
 
 def _are_texts(value: JSON) -> bool:
-    return bool(_list(value)) and all(isinstance(each, str) for each in _list(value))
+    return bool(_as_list(value)) and all(isinstance(entry, str) for entry in _as_list(value))

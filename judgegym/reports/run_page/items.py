@@ -37,7 +37,7 @@ START = 140
 """How many characters of a question the list shows."""
 
 
-def named(title: str, text: str) -> View:
+def titled_text(title: str, text: str) -> View:
     """A text with its title: a message with its role, or a text of the row (`baseline`, `reference`, `rubric`)."""
     return {"title": title, "text": text}
 
@@ -90,7 +90,7 @@ def turn_view(
     """A turn of a conversation; what a tool returned is folded."""
     is_folded = title.startswith(("tool", "system"))
     return {
-        **named(title, text),
+        **titled_text(title, text),
         "turn_score": turn_score,
         "is_judged": is_judged,
         "is_folded": is_folded,
@@ -99,14 +99,14 @@ def turn_view(
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:
     """The calls, in the order of their answers; of several completions each is a view, with the usage at the first."""
-    return [view for call in calls for view in _views(call)]
+    return [view for call in calls for view in _iter_call_views(call)]
 
 
-def _views(call: RecordedCall) -> Iterator[View]:
+def _iter_call_views(call: RecordedCall) -> Iterator[View]:
     answer, choices = call.answer, call.answer.choices
     name = call.component.rpartition("/")[2] if call.group is not None else call.component
     messages = call.messages and [
-        named(message["role"], message["content"]) for message in call.messages
+        titled_text(message["role"], message["content"]) for message in call.messages
     ]
     for number, choice in enumerate(choices):
         usage = answer.usage if number == 0 and not answer.cached else None
@@ -132,10 +132,10 @@ def _views(call: RecordedCall) -> Iterator[View]:
 def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
     """The images of calls, each once: those that are files of the run with their data, and of others the address."""
     messages = (message for call in calls for message in call.messages or ())
-    found = {image.url: image.mark for message in messages for image in message.get("images", ())}
+    marks = {image.url: image.mark for message in messages for image in message.get("images", ())}
     return [
         {"title": mark or "image", "url": url, "data": _render_data(run, url)}
-        for url, mark in found.items()
+        for url, mark in marks.items()
     ]
 
 
@@ -154,7 +154,7 @@ def rank(failed: bool, value: float) -> Rank:
     return not failed, has_value, value if has_value else 0.0
 
 
-def choose(
+def choose_items(
     ranks: Sequence[Rank], *, most: int | None, order: str, items: str = "rows"
 ) -> tuple[Sequence[int], list[str]]:
     """Choose the items of a page.
@@ -169,33 +169,33 @@ def choose(
         Their places in the run, in the order of the page; and a notice of how they were chosen,
         unless all are there.
     """
-    places: Sequence[int] = range(len(ranks))
+    indices: Sequence[int] = range(len(ranks))
     notices = []
     if most is not None and len(ranks) > most:
-        failed = [place for place in places if not ranks[place][0]]
+        failed = [index for index in indices if not ranks[index][0]]
         others = sorted(
-            (place for place in places if ranks[place][0]), key=lambda place: (ranks[place], place)
+            (index for index in indices if ranks[index][0]), key=lambda index: (ranks[index], index)
         )
-        kept_failed = _evenly(failed, max(most // 2, most - len(others)))
+        kept_failed = _space_evenly(failed, max(most // 2, most - len(others)))
         room = most - len(kept_failed)
-        worst, rest = others[: room // 2], others[room // 2 :]
-        spread = _evenly(sorted(rest), room - len(worst))
-        places = sorted([*kept_failed, *worst, *spread])
+        worst, middle = others[: room // 2], others[room // 2 :]
+        spread = _space_evenly(sorted(middle), room - len(worst))
+        indices = sorted([*kept_failed, *worst, *spread])
         all_failed = "all" if len(kept_failed) == len(failed) else f"{len(kept_failed)} of"
-        of_failed = f"{all_failed} {len(failed)} that failed, " if failed else ""
+        failed_text = f"{all_failed} {len(failed)} that failed, " if failed else ""
         notices.append(
-            f"This page holds {most} of {len(ranks)} {items}: {of_failed}the {len(worst)} of the "
+            f"This page holds {most} of {len(ranks)} {items}: {failed_text}the {len(worst)} of the "
             "least value, and "
             f"{len(spread)} at even distances over the others. The charts and numbers are of all "
             f"{items}."
         )
     if order == "worst":
-        places = sorted(places, key=lambda place: (ranks[place], place))
-    return places, notices
+        indices = sorted(indices, key=lambda index: (ranks[index], index))
+    return indices, notices
 
 
-def _evenly(places: Sequence[int], count: int) -> list[int]:
+def _space_evenly(indices: Sequence[int], count: int) -> list[int]:
     """Places at even distances; all, if there are no more than `count`."""
-    if len(places) <= count:
-        return list(places)
-    return [places[number * len(places) // count] for number in range(count)]
+    if len(indices) <= count:
+        return list(indices)
+    return [indices[number * len(indices) // count] for number in range(count)]

@@ -23,9 +23,9 @@ from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.reports.document import TEMPLATES, as_json, document, json_block, packed_block, render
 from judgegym.reports.labels.correction import Correction
 from judgegym.reports.results.run import find_scoring_run
-from judgegym.reports.run_page.groups import group_contents
+from judgegym.reports.run_page.groups import read_group_page
 from judgegym.reports.run_page.items import MOST_ITEMS, Item, View
-from judgegym.reports.run_page.rows import run_contents
+from judgegym.reports.run_page.rows import read_run_page
 
 logger = logging.getLogger(__name__)
 
@@ -85,11 +85,11 @@ def write_report(
         OSError: the page cannot be written.
     """
     if path.is_file() and find_scoring_run(path) is None:
-        head, items = group_contents(path, order=order, most=most)
+        head, items = read_group_page(path, order=order, most=most)
     else:
-        head, items = run_contents(path, order=order, most=most, correction=correction)
+        head, items = read_run_page(path, order=order, most=most, correction=correction)
     target = output or locate_report(path)
-    write_atomic(target, lambda: page(head, items()))
+    write_atomic(target, lambda: render_page(head, items()))
     return target
 
 
@@ -108,7 +108,9 @@ async def write_report_after(
         Where the page is; `None` if it could not be written, with a warning that says why.
     """
     try:
-        return await disk.retried(path, lambda: (write or write_report)(path), in_thread=True)
+        return await disk.retry_until_written(
+            path, lambda: (write or write_report)(path), in_thread=True
+        )
     except Exception as error:  # noqa: BLE001  # of charts, a damaged file, the disk: the numbers are on disk
         how = shlex.join(["python", "-m", "judgegym.reports", str(path)])
         logger.warning(
@@ -120,7 +122,7 @@ async def write_report_after(
         return None
 
 
-def page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
+def render_page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
     """Write the page, part by part; `items` is read once, while it is written.
 
     Args:
@@ -132,19 +134,19 @@ def page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
     return document(
         title=head["title"],
         body=render(
-            TEMPLATES / "report.html", head=head, address=_address, word=_WORDS[head["kind"]]
+            TEMPLATES / "report.html", head=head, address=_data_url, word=_WORDS[head["kind"]]
         ),
         styles=[_STATIC / "report.css"],
         scripts=[_STATIC / f"{name}.js" for name in _SCRIPTS],
-        data=_data(head, items),
+        data=_iter_blocks(head, items),
     )
 
 
-def _address(svg: bytes) -> str:
+def _data_url(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
-def _data(head: View, items: Iterable[Item]) -> Iterator[bytes]:
+def _iter_blocks(head: View, items: Iterable[Item]) -> Iterator[bytes]:
     summaries: list[View] = []
     scores: list[list[float | None]] = []
     starts: list[int] = []

@@ -49,22 +49,22 @@ class Curve:
             step, 1, value, value if low is None else low, value if high is None else high
         )
         if self._points and self._points[-1].values < self._values_of_a_point:
-            self._points[-1] = self._joined(self._points[-1], point)
+            self._points[-1] = self._merge(self._points[-1], point)
             return
         if len(self._points) == MOST_POINTS:
             pairs = zip(self._points[::2], self._points[1::2], strict=True)
-            self._points = [self._joined(one, other) for one, other in pairs]
+            self._points = [self._merge(left, right) for left, right in pairs]
             self._values_of_a_point *= 2
         self._points.append(point)
 
-    def _joined(self, one: _Point, other: _Point) -> _Point:
-        values = one.values + other.values
+    def _merge(self, left: _Point, right: _Point) -> _Point:
+        values = left.values + right.values
         if self.has_band:
-            low = (one.low * one.values + other.low * other.values) / values
-            high = (one.high * one.values + other.high * other.values) / values
+            low = (left.low * left.values + right.low * right.values) / values
+            high = (left.high * left.values + right.high * right.values) / values
         else:
-            low, high = min(one.low, other.low), max(one.high, other.high)
-        return _Point(other.step, values, one.total + other.total, low, high)
+            low, high = min(left.low, right.low), max(left.high, right.high)
+        return _Point(right.step, values, left.total + right.total, low, high)
 
     def __len__(self) -> int:
         """Return the number of points."""
@@ -72,16 +72,16 @@ class Curve:
 
     def view(self, name: str) -> dict[str, JSON]:
         """Return the curve for a page: steps `x`, values `y`, and the range `low` to `high` where there is one."""
-        found: dict[str, JSON] = {
+        series: dict[str, JSON] = {
             "name": name,
-            "x": [_rounded(point.step) for point in self._points],
-            "y": [_rounded(point.total / point.values) for point in self._points],
+            "x": [_round(point.step) for point in self._points],
+            "y": [_round(point.total / point.values) for point in self._points],
         }
         if self.has_band or self._values_of_a_point > 1:
-            found["low"] = [_rounded(point.low) for point in self._points]
-            found["high"] = [_rounded(point.high) for point in self._points]
-        return found
+            series["low"] = [_round(point.low) for point in self._points]
+            series["high"] = [_round(point.high) for point in self._points]
+        return series
 
 
-def _rounded(number: float) -> float:
+def _round(number: float) -> float:
     return float(f"{number:.{_DIGITS}g}") if abs(number) < 1e5 else round(number)

@@ -70,7 +70,7 @@ class MonitorHistory:
         self._limits: dict[str, tuple[Curve, Curve]] = {}
         self._beyond: set[str] = set()
         self._reasons: dict[str, str] = {}
-        self._said: dict[str, str] = {}
+        self._remarks: dict[str, str] = {}
         self._unit = ""
         self._at: float | None = None
 
@@ -152,8 +152,8 @@ class MonitorHistory:
         self._add_limits(_GAP, step, [None, limit])
         self._add(_EVIDENCE, "evidence", step, evidence)
         self._add(_ORDER, "alike", step, check.get("order_agreement"))
-        within = "in the reference" if limit is None else f"limit {limit:+.3f}"
-        self._said[_GAP] = f"{gap:+.3f} ± {half:.3f}, {within}; evidence {evidence or 0:.3g}"
+        limit_text = "in the reference" if limit is None else f"limit {limit:+.3f}"
+        self._remarks[_GAP] = f"{gap:+.3f} ± {half:.3f}, {limit_text}; evidence {evidence or 0:.3g}"
         for name, value in (
             (_GAP, limit is not None and gap > limit),
             (_EVIDENCE, check.get("is_alarm") is True),
@@ -224,7 +224,7 @@ class MonitorHistory:
             "limits": limits,
             "is_beyond": name in self._beyond,
             "is_logarithmic": name == _EVIDENCE,
-            "said": self._said.get(name) or self._reasons.get(name, ""),
+            "said": self._remarks.get(name) or self._reasons.get(name, ""),
         }
 
 
@@ -239,4 +239,4 @@ def parse_number(value: JSON) -> float | None:
 
 
 def _texts(value: JSON) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []

@@ -74,20 +74,20 @@ def _blocks(run: TrainingRun) -> Iterator[bytes]:
     calls = CallsOfRows.read(run.path, {str(group.get("uid")) for group in groups.values()})
     for name, group in groups.items():
         yield packed_block(
-            f"group-{name}", as_json({**group, "calls": calls_by_rollout(calls, group)})
+            f"group-{name}", as_json({**group, "calls": group_calls_by_rollout(calls, group)})
         )
 
 
-def calls_by_rollout(
+def group_calls_by_rollout(
     calls: CallsOfRows, group: Mapping[str, JSON]
 ) -> dict[str, list[dict[str, Any]]]:
     """The calls of a group as views, by the number of the rollout; those for all rollouts are those of ``""``."""
-    ledger, found = group.get("ledger"), dict[str, list[dict[str, Any]]]()
+    ledger, views_by_rollout = group.get("ledger"), dict[str, list[dict[str, Any]]]()
     if not isinstance(ledger, int):
-        return found
+        return views_by_rollout
     for call in calls.select(str(group.get("uid")), ledger):
         rollout = call.component.partition("/")[0]
         number = rollout.removeprefix("rollout_") if rollout.startswith("rollout_") else ""
-        views = found.setdefault(number, [])
+        views = views_by_rollout.setdefault(number, [])
         views += call_views([call])[: max(0, _MOST_CALLS - len(views))]
-    return found
+    return views_by_rollout

@@ -58,7 +58,7 @@ class TrainingRun:
         self.alarm_count = self.damaged = 0
         self._pause: Mapping[str, JSON] = {}
         self._is_ended = False
-        self._offset, self._file, self._rest, self._last_at = 0, (0, 0), b"", 0.0
+        self._offset, self._file, self._partial_line, self._last_at = 0, (0, 0), b"", 0.0
         self._live: tuple[int, int, int] | None = None
         self._status: Mapping[str, JSON] = {}
         self._groups: dict[str, bytes] = {}
@@ -96,11 +96,11 @@ class TrainingRun:
             while part := file.read(_PART):
                 is_new = True
                 self._offset += len(part)
-                *lines, self._rest = (self._rest + part).split(b"\n")
+                *lines, self._partial_line = (self._partial_line + part).split(b"\n")
                 for line in lines:
                     self._add(line)
-                if len(self._rest) > _LONGEST_LINE:
-                    self._rest = b""
+                if len(self._partial_line) > _LONGEST_LINE:
+                    self._partial_line = b""
         return is_new
 
     def _add(self, data: bytes) -> None:
@@ -127,13 +127,13 @@ class TrainingRun:
         path = self.path / LIVE
         try:
             state = path.stat()
-            found = state.st_ino, state.st_size, state.st_mtime_ns
-            if found == self._live:
+            identity = state.st_ino, state.st_size, state.st_mtime_ns
+            if identity == self._live:
                 return False
             lines = path.read_bytes().splitlines()
         except FileNotFoundError:
             return False
-        self._live, self._groups, self._heads = found, {}, []
+        self._live, self._groups, self._heads = identity, {}, []
         for data in lines:
             line = parse_live_line(data)
             if line is None:
@@ -164,13 +164,13 @@ class TrainingRun:
     def state(self) -> dict[str, Any]:
         """Return what the page shows; its size is bounded."""
         histories, status = self.histories, self._status
-        gold_judges = sum(bool(each.gold_judge) for each in histories.values())
+        gold_judges = sum(bool(history.gold_judge) for history in histories.values())
         costs: dict[str, float | None] = {}
-        for each in histories.values():
-            add_costs(costs, each.costs)
+        for judge_history in histories.values():
+            add_costs(costs, judge_history.costs)
         return {
             "title": self.path.resolve().name,
-            "standing": self._standing(),
+            "standing": self._describe_standing(),
             "at": self._written_at or None,
             "numbers": self._numbers(),
             "costs": costs,
@@ -188,7 +188,7 @@ class TrainingRun:
             "damaged": self.damaged,
         }
 
-    def _standing(self) -> str:
+    def _describe_standing(self) -> str:
         """Say whether the run goes on; what a killed process has left behind looks silent."""
         if self._is_ended or self._status.get("is_over") is True:
             return "ended"
@@ -208,10 +208,12 @@ class TrainingRun:
 
     def _numbers(self) -> dict[str, float | None]:
         """Return how far the run is; `None` for what is not known."""
-        said = {name: parse_number(self._status.get(name)) for name in _NUMBERS}
+        numbers = {name: parse_number(self._status.get(name)) for name in _NUMBERS}
         histories = self.histories.values()
-        if said["step"] is None:
-            said["step"] = max((each.step for each in histories), default=0)
+        if numbers["step"] is None:
+            numbers["step"] = max((history.step for history in histories), default=0)
         for name in ("groups", "rollouts"):
-            said[name] = max(said[name] or 0, sum(getattr(each, name) for each in histories))
-        return said
+            numbers[name] = max(
+                numbers[name] or 0, sum(getattr(history, name) for history in histories)
+            )
+        return numbers

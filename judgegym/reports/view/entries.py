@@ -13,7 +13,7 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.monitoring.live_file import LIVE, iter_live_lines
 from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
-from judgegym.reports.results.run import SavedRun, objects_in
+from judgegym.reports.results.run import SavedRun, list_objects
 
 _FAILED = (
     "eval/judge_failed_count",
@@ -45,9 +45,9 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
     entry = {
         "id": make_run_id(run.path, folder),
         "name": make_relative_name(run.path, folder),
-        "date": _cell(f"{run.date.astimezone():%Y-%m-%d %H:%M}", run.date.timestamp()),
+        "date": _make_cell(f"{run.date.astimezone():%Y-%m-%d %H:%M}", run.date.timestamp()),
         **texts,
-        **dict.fromkeys(("result", "rows", "failed", "cost"), _cell("")),
+        **dict.fromkeys(("result", "rows", "failed", "cost"), _make_cell("")),
         "is_open": True,
         "is_comparable": False,
     }
@@ -56,84 +56,97 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
     if isinstance(run, SavedTraining):
         status = mapping_or_empty(next(iter_live_lines(run.path / LIVE), {}).get("status"))
         step, rollouts = status.get("step"), status.get("rollouts")
-        rows = _cell(f"{rollouts:,} rollouts", rollouts) if isinstance(rollouts, int) else _cell("")
-        known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
-        known["data"] = _named(wire.lookup(run.run.config, "env.train_prompt_dataset"))
+        rows = (
+            _make_cell(f"{rollouts:,} rollouts", rollouts)
+            if isinstance(rollouts, int)
+            else _make_cell("")
+        )
+        fields = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
+        fields["data"] = _dataset_name(wire.lookup(run.run.config, "env.train_prompt_dataset"))
         ended = ", ended" if status.get("is_over") is True else ""
         return {
             **entry,
-            **known,
+            **fields,
             "state": f"training{f', step {step}' if isinstance(step, int) else ''}{ended}",
         }
     if isinstance(run, SavedGroups):
-        groups, data = _lines(run.path), wire.lookup(run.run.config, "env.train_prompt_dataset")
-        rows = _cell("groups" if groups is None else f"{groups:,} groups", groups)
-        known = {
+        groups, data = (
+            _count_lines(run.path),
+            wire.lookup(run.run.config, "env.train_prompt_dataset"),
+        )
+        rows = _make_cell("groups" if groups is None else f"{groups:,} groups", groups)
+        fields = {
             "policy": run.run.policy,
             "judge": run.run.judge,
             "rows": rows,
-            "data": _named(data),
+            "data": _dataset_name(data),
         }
-        return {**entry, **known, "state": "groups of rollouts"}
+        return {**entry, **fields, "state": "groups of rollouts"}
     entry |= {"environment": run.environment, "policy": run.policy, "judge": run.judge}
     if not run.is_complete:
-        rows, failed = _count(_lines(run.path / SAMPLES)), _count(_lines(run.path / FAILURES))
+        rows, failed = (
+            _count_cell(_count_lines(run.path / SAMPLES)),
+            _count_cell(_count_lines(run.path / FAILURES)),
+        )
         return {**entry, "rows": rows, "failed": failed, "state": "not finished"}
     if run.has_lost_rows:
         entry["state"] = "its rows are gone: samples.jsonl is missing"
-    names = (_named(dataset.get("name")) for dataset in objects_in(run.general, "datasets"))
+    names = (
+        _dataset_name(dataset.get("name")) for dataset in list_objects(run.general, "datasets")
+    )
     entry |= {
-        "rows": _count(wire.lookup(run.general, "rows.selected")),
-        "failed": _count(sum(run.metrics.get(metric) or 0 for metric in _FAILED)),
-        "cost": _cost(run),
+        "rows": _count_cell(wire.lookup(run.general, "rows.selected")),
+        "failed": _count_cell(sum(run.metrics.get(metric) or 0 for metric in _FAILED)),
+        "cost": _cost_cell(run),
         "data": ", ".join(dict.fromkeys(filter(None, names))),
     }
     if run.headline is None:
-        return {**entry, "result": _cell("none")}
+        return {**entry, "result": _make_cell("none")}
     value, interval = run.headline.value, run.headline.interval
     bounds = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
     result = {
-        "result": _cell(f"{value:.4f}", value),
+        "result": _make_cell(f"{value:.4f}", value),
         "interval": bounds,
         "metric": run.headline.words,
     }
     return {**entry, **result, "is_comparable": True}
 
 
-def _cell(text: str, number: float | None = None) -> dict[str, Any]:
+def _make_cell(text: str, number: float | None = None) -> dict[str, Any]:
     """What a column shows, and the number by which it sorts; `None` sorts last, as what is not known."""
     return {"text": text, "number": number}
 
 
-def _cost(run: SavedRun) -> dict[str, Any]:
+def _cost_cell(run: SavedRun) -> dict[str, Any]:
     """The cost of all roles; where one is not known, that of the others, and no sum."""
     costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
-    asked = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
-    known = {role: cost for role, cost in asked.items() if cost is not None}
-    if len(known) == len(asked):
-        total = sum(known.values())
-        return _cell(_dollars(total), total) if known else _cell("")
-    return _cell(
-        ", ".join(f"{role} {_dollars(cost)}" for role, cost in known.items()) or "not known"
+    role_costs = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
+    known_costs = {role: cost for role, cost in role_costs.items() if cost is not None}
+    if len(known_costs) == len(role_costs):
+        total = sum(known_costs.values())
+        return _make_cell(_format_dollars(total), total) if known_costs else _make_cell("")
+    return _make_cell(
+        ", ".join(f"{role} {_format_dollars(cost)}" for role, cost in known_costs.items())
+        or "not known"
     )
 
 
-def _dollars(cost: float) -> str:
+def _format_dollars(cost: float) -> str:
     return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.2g}"
 
 
-def _named(name: JSON) -> str:
+def _dataset_name(name: JSON) -> str:
     """A dataset, without the folders of a file that is named from the root."""
     if not isinstance(name, str):
         return ""
     return PurePath(name).name if PurePath(name).is_absolute() else name
 
 
-def _count(number: JSON) -> dict[str, Any]:
-    return _cell(f"{number:,}", number) if isinstance(number, int | float) else _cell("")
+def _count_cell(number: JSON) -> dict[str, Any]:
+    return _make_cell(f"{number:,}", number) if isinstance(number, int | float) else _make_cell("")
 
 
-def _lines(path: Path) -> int | None:
+def _count_lines(path: Path) -> int | None:
     """The number of lines of a file; `None` of a large one, which would take long to count."""
     try:
         if path.stat().st_size > _LONGEST_COUNTED:

@@ -36,7 +36,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 UNFRAMED = "frame-ancestors 'none'"
-NOTHING = f"default-src 'none'; base-uri 'none'; form-action 'none'; {UNFRAMED}"
+DENY_ALL_POLICY = f"default-src 'none'; base-uri 'none'; form-action 'none'; {UNFRAMED}"
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _METHODS = ("GET", "POST")
 _PATIENCE_S = 0.2
@@ -44,7 +44,13 @@ _PATIENCE_S = 0.2
 
 
 async def serve_on_loopback(
-    app: web.Application, host: str, port: int, told: str, *, path: str = "", opens: bool = False
+    app: web.Application,
+    host: str,
+    port: int,
+    announcement: str,
+    *,
+    path: str = "",
+    opens: bool = False,
 ) -> int:
     """Serve an application; return the exit code of the signal that stopped it.
 
@@ -52,7 +58,7 @@ async def serve_on_loopback(
         app: the application, of `loopback_app`.
         host: an address of this machine.
         port: the port to listen at; 0 takes a free one.
-        told: printed once it listens, with its address in the place of `{url}`.
+        announcement: printed once it listens, with its address in the place of `{url}`.
         path: what the address ends with, after the slash.
         opens: open the address in the browser.
 
@@ -72,13 +78,15 @@ async def serve_on_loopback(
     logger = logging.getLogger(__name__)
     # A request that is no HTTP is answered with 400, and is no fault of the server.
     logger.addFilter(
-        lambda each: each.exc_info is None or not isinstance(each.exc_info[1], HttpProcessingError)
+        lambda record: (
+            record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+        )
     )
     runner = web.AppRunner(app, access_log=None, logger=logger, shutdown_timeout=_PATIENCE_S)
     await runner.setup()
     await web.SockSite(runner, listener).start()
     url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/{path}"
-    say(told.replace("{url}", url))
+    say(announcement.replace("{url}", url))
     sys.stdout.flush()
     if opens:
         webbrowser.open(url)
@@ -128,7 +136,7 @@ def is_own_name(host: str) -> bool:
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     """Add the headers before a response is sent; to one without a policy of its own one that allows nothing."""
     response.headers.update(HEADERS)
-    response.headers.setdefault("Content-Security-Policy", NOTHING)
+    response.headers.setdefault("Content-Security-Policy", DENY_ALL_POLICY)
 
 
 def html_response(page: bytes, status: int = 200) -> web.Response:

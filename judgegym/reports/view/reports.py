@@ -21,7 +21,7 @@ from typing import BinaryIO, TypeAlias, TypeVar
 
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, locate_run_directory
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
-from judgegym.reports.run_page.page import locate_report, page, write_report
+from judgegym.reports.run_page.page import locate_report, render_page, write_report
 
 ResultT = TypeVar("ResultT")
 
@@ -51,16 +51,16 @@ def read_content_policy(page: bytes) -> str | None:
 @lru_cache
 def report_policy() -> str:
     """The content security policy of all reports of this version: it names the digests of their scripts."""
-    policy = read_content_policy(_empty())
+    policy = read_content_policy(_empty_page())
     assert policy is not None, "documents begin with it"
     return policy
 
 
 @lru_cache
-def _empty() -> bytes:
+def _empty_page() -> bytes:
     """The page of no rows."""
     nothing = dict.fromkeys(("title", "headline"), "") | dict.fromkeys(_PARTS, ())
-    return b"".join(page({"kind": "rows", "total": 0, **nothing}, []))
+    return b"".join(render_page({"kind": "rows", "total": 0, **nothing}, []))
 
 
 class Reports:
@@ -70,7 +70,7 @@ class Reports:
         """Write them into a folder."""
         self._folder = folder
         self._made: dict[str, State] = {}
-        self._one = asyncio.Semaphore(1)  # each holds the calls of the rows on its page
+        self._write_slot = asyncio.Semaphore(1)  # each holds the calls of the rows on its page
 
     async def report_path(self, key: str, path: Path) -> Path:
         """The file of a report.
@@ -86,10 +86,10 @@ class Reports:
         if await in_thread(lambda: _is_current(path)):
             return locate_report(path)
         target = self._folder / f"{key}.html"
-        if self._made.get(key) == _state(path):
+        if self._made.get(key) == _files_state(path):
             return target
-        async with self._one:
-            state = _state(path)
+        async with self._write_slot:
+            state = _files_state(path)
             if self._made.get(key) != state:
                 await in_thread(lambda: write_report(path, output=target))
                 self._made[key] = state
@@ -120,21 +120,21 @@ def _is_current(path: Path) -> bool:
 def _leads_nowhere(file: BinaryIO) -> bool:
     """Whether a page has no element beyond those of its head that could lead away from it."""
     file.seek(0)
-    found, end = 0, b""
+    count, end = 0, b""
     while part := file.read(_PART):
         text = end + part
-        found += sum(each.start() < len(text) - _LONGEST for each in _LEADS_AWAY.finditer(text))
+        count += sum(match.start() < len(text) - _LONGEST for match in _LEADS_AWAY.finditer(text))
         end = text[-_LONGEST:]  # what begins here may go on in the next part
-    return found + len(_LEADS_AWAY.findall(end)) == len(_LEADS_AWAY.findall(_empty()))
+    return count + len(_LEADS_AWAY.findall(end)) == len(_LEADS_AWAY.findall(_empty_page()))
 
 
-def _state(path: Path) -> State:
+def _files_state(path: Path) -> State:
     folder = locate_run_directory(path) if path.is_file() else path
-    found = []
+    entries = []
     for file in (*([path] if path.is_file() else []), *(folder / name for name in _READ)):
         with suppress(OSError):
-            found.append((file.name, file.stat().st_size, file.stat().st_mtime_ns))
-    return tuple(found)
+            entries.append((file.name, file.stat().st_size, file.stat().st_mtime_ns))
+    return tuple(entries)
 
 
 async def in_thread(work: Callable[[], ResultT]) -> ResultT:

@@ -16,13 +16,13 @@ from urllib.parse import quote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.extras import find_missing_extra
 from judgegym.llm.errors import UserError
 from judgegym.reports.compare.comparison import NotComparableError, compare_runs
 from judgegym.reports.compare.conditions import CONDITIONS, Condition
-from judgegym.reports.compare.page import html
+from judgegym.reports.compare.page import write_page
 from judgegym.reports.document import TEMPLATES, document, render
-from judgegym.reports.results.folder import is_training_run, paths_in, runs_in
+from judgegym.reports.results.folder import find_run_paths, is_training_run, list_runs
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.view.entries import make_entry, make_run_id
 from judgegym.reports.view.loopback import UNFRAMED, html_response, loopback_app, serve_on_loopback
@@ -41,18 +41,20 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
         RunDirectoryError: there is no such folder.
         SettingsError: the port cannot be had.
     """
-    paths_in(folder)
-    with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
-        told = f"the runs in {folder} are at {{url}} (Ctrl-C stops)"
+    find_run_paths(folder)
+    with tempfile.TemporaryDirectory(
+        prefix="judgegym-view-", ignore_cleanup_errors=True
+    ) as temporary:
+        announcement = f"the runs in {folder} are at {{url}} (Ctrl-C stops)"
         return await serve_on_loopback(
-            make_app(folder, Reports(Path(made))), host, port, told, opens=opens
+            make_app(folder, Reports(Path(temporary))), host, port, announcement, opens=opens
         )
 
 
 def make_app(folder: Path, reports: Reports) -> web.Application:
     """The application over a folder."""
     views = _Views(folder, reports)
-    app = loopback_app(_told)
+    app = loopback_app(_handle_errors)
     app.router.add_get("/", views.overview, allow_head=False)
     app.router.add_get("/run/{id:[0-9a-f]{16}}", views.report, allow_head=False)
     app.router.add_get("/compare", views.compare, allow_head=False)
@@ -61,12 +63,12 @@ def make_app(folder: Path, reports: Reports) -> web.Application:
 
 
 @web.middleware
-async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Say in a page why there is none of what was asked for."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
-        return _problem(404, "There is nothing here", request.path)
+        return _problem_response(404, "There is nothing here", request.path)
     except UserError as error:
         reason = str(error)
     except ConnectionError:  # the browser has left
@@ -74,14 +76,14 @@ async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
     except OSError as error:
         reason = f"{error.filename or ''}: {error.strerror}"
     except ModuleNotFoundError as error:
-        missing = missing_extra(error)
+        missing = find_missing_extra(error)
         if missing is None:
             raise
         reason = str(missing)
-    return _problem(500, "This cannot be shown", reason)
+    return _problem_response(500, "This cannot be shown", reason)
 
 
-def _problem(
+def _problem_response(
     status: int,
     title: str,
     reason: str,
@@ -99,10 +101,10 @@ def _problem(
         keys=keys,
         label=label,
     )
-    return html_response(_page(title, body), status)
+    return html_response(_make_page(title, body), status)
 
 
-def _page(title: str, body: str, scripts: Sequence[Path] = ()) -> bytes:
+def _make_page(title: str, body: str, scripts: Sequence[Path] = ()) -> bytes:
     styles = [_STATIC / "view.css"]
     return b"".join(
         document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
@@ -113,27 +115,29 @@ class _Views:
     def __init__(self, folder: Path, reports: Reports) -> None:
         self._folder = folder
         self._reports = reports
-        self._one = asyncio.Semaphore(1)
+        self._comparison_slot = asyncio.Semaphore(1)
         self.training = TrainingViews(self._paths)
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         """The list of all runs."""
-        return html_response(await in_thread(self._listing))
+        return html_response(await in_thread(self._overview_page))
 
-    def _listing(self) -> bytes:
-        entries = [make_entry(run, self._folder) for run in runs_in(self._folder)]
+    def _overview_page(self) -> bytes:
+        entries = [make_entry(run, self._folder) for run in list_runs(self._folder)]
         body = render(TEMPLATES / "view.html", folder=str(self._folder), entries=entries)
-        return _page("Runs", body, [_STATIC / "view.js"])
+        return _make_page("Runs", body, [_STATIC / "view.js"])
 
     async def report(self, request: web.Request) -> web.StreamResponse:
         """The report of a run."""
         key = request.match_info["id"]
         path = (await in_thread(self._paths)).get(key)
         if path is None:
-            return _problem(404, "There is no such run", "It is not in the folder any more.")
+            return _problem_response(
+                404, "There is no such run", "It is not in the folder any more."
+            )
         if is_training_run(path):
             return await self.training.page(key, path)
-        return await _sent(request, await self._reports.report_path(key, path))
+        return await _send_file(request, await self._reports.report_path(key, path))
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """The comparison of runs; the oldest is the reference."""
@@ -142,18 +146,20 @@ class _Views:
             condition for condition in CONDITIONS if condition in request.query.getall("across", [])
         ]
         if not 2 <= len(keys) <= MOST_COMPARED:
-            return _problem(
+            return _problem_response(
                 400, "Nothing to compare", f"Tick two runs or more, at most {MOST_COMPARED}."
             )
         paths = await in_thread(self._paths)
         if any(key not in paths or paths[key].is_file() for key in keys):
-            return _problem(
+            return _problem_response(
                 404, "There is no such run", "A ticked run is not in the folder any more."
             )
         try:
-            async with self._one:
+            async with self._comparison_slot:
                 return html_response(
-                    await in_thread(lambda: self._compared([paths[key] for key in keys], across))
+                    await in_thread(
+                        lambda: self._comparison_page([paths[key] for key in keys], across)
+                    )
                 )
         except NotComparableError as error:
             differ = error.conditions
@@ -162,21 +168,21 @@ class _Views:
             )
             allowed = [*dict.fromkeys([*across, *differ])] if differ else []
             title = "These runs are not compared"
-            return _problem(409, title, str(error), keys=keys, across=allowed, label=label)
+            return _problem_response(409, title, str(error), keys=keys, across=allowed, label=label)
 
-    def _compared(self, paths: list[Path], across: list[Condition]) -> bytes:
+    def _comparison_page(self, paths: list[Path], across: list[Condition]) -> bytes:
         runs = sorted(map(SavedRun.open, paths), key=lambda run: (run.date, run.path.name))
-        return b"".join(html(compare_runs(runs, across=across), self._link))
+        return b"".join(write_page(compare_runs(runs, across=across), self._link))
 
     def _link(self, run: str, uid: str | None) -> str:
         address = f"/run/{make_run_id(Path(run), self._folder)}"
         return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
     def _paths(self) -> Mapping[str, Path]:
-        return {make_run_id(path, self._folder): path for path in paths_in(self._folder)}
+        return {make_run_id(path, self._folder): path for path in find_run_paths(self._folder)}
 
 
-async def _sent(request: web.Request, report: Path) -> web.StreamResponse:
+async def _send_file(request: web.Request, report: Path) -> web.StreamResponse:
     """Send a file that may be large, part by part."""
     with report.open("rb") as file:
         response = web.StreamResponse(

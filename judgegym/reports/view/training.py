@@ -27,7 +27,7 @@ from judgegym.monitoring.pause import request_resume
 from judgegym.reports.document import as_json
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.folder import is_training_run
-from judgegym.reports.training.page import calls_by_rollout, training_page
+from judgegym.reports.training.page import group_calls_by_rollout, training_page
 from judgegym.reports.training.run import TrainingRun
 from judgegym.reports.view.loopback import html_response
 from judgegym.reports.view.reports import in_thread
@@ -72,7 +72,7 @@ class TrainingViews:
         """Show the runs that `paths` returns by their ids."""
         self._paths = paths
         self._readers: OrderedDict[str, _Reader] = OrderedDict()
-        self._one = asyncio.Semaphore(1)  # reading a ledger takes long
+        self._ledger_slot = asyncio.Semaphore(1)  # reading a ledger takes long
         self._token = secrets.token_urlsafe()
 
     def routes(self) -> list[web.RouteDef]:
@@ -95,7 +95,7 @@ class TrainingViews:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Send the state whenever it changes, until the browser leaves."""
-        reader = await self._asked(request)
+        reader = await self._requested_reader(request)
         response = web.StreamResponse()
         response.content_type = "text/event-stream"
         await response.prepare(request)
@@ -114,26 +114,26 @@ class TrainingViews:
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Return a kept group with its texts."""
-        _, group = await self._asked_group(request)
+        _, group = await self._requested_group(request)
         return _json(as_json(group))
 
     async def calls(self, request: web.Request) -> web.StreamResponse:
         """Return the calls of a kept group, by rollout, as far as the ledger has them."""
-        reader, group = await self._asked_group(request)
+        reader, group = await self._requested_group(request)
         uid = str(group.get("uid"))
-        async with self._one:
+        async with self._ledger_slot:
             calls = await in_thread(lambda: CallsOfRows.read(reader.run.path, {uid}))
-        return _json(as_json(calls_by_rollout(calls, group)))
+        return _json(as_json(group_calls_by_rollout(calls, group)))
 
     async def resume(self, request: web.Request) -> web.StreamResponse:
         """Let a paused run go on."""
-        given = request.headers.get(TOKEN, "")
-        if not secrets.compare_digest(given.encode(), self._token.encode()):
+        token = request.headers.get(TOKEN, "")
+        if not secrets.compare_digest(token.encode(), self._token.encode()):
             return web.Response(
                 status=403,
                 text="the token is not that of a page of this server: load the page again\n",
             )
-        reader = await self._asked(request)
+        reader = await self._requested_reader(request)
         if reader.run.state()["standing"] != "paused":
             return web.Response(status=409, text="the run is not paused\n")
         try:
@@ -144,7 +144,7 @@ class TrainingViews:
             )
         return web.Response(status=202, text="it goes on within a second\n")
 
-    async def _asked(self, request: web.Request) -> _Reader:
+    async def _requested_reader(self, request: web.Request) -> _Reader:
         key = request.match_info["id"]
         path = (await in_thread(self._paths)).get(key)
         if path is None or not is_training_run(path):
@@ -154,8 +154,8 @@ class TrainingViews:
             await reader.state()
         return reader
 
-    async def _asked_group(self, request: web.Request) -> tuple[_Reader, Mapping[str, JSON]]:
-        reader = await self._asked(request)
+    async def _requested_group(self, request: web.Request) -> tuple[_Reader, Mapping[str, JSON]]:
+        reader = await self._requested_reader(request)
         group = reader.run.group(request.match_info["group"])
         if group is None:
             raise web.HTTPGone(text="this group is not kept any more\n")

@@ -75,7 +75,7 @@ class RequestBody(BaseModel):
         return False
 
     @classmethod
-    def refused(
+    def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
         """The answer to a request that is not judged: its error, unless the caller needs another form.

@@ -32,9 +32,9 @@ def plain_prompt(text: str) -> str:
         turns = [(match["role"], match["text"].strip()) for match in pattern.finditer(text)]
         filled = [(role, words) for role, words in turns if words]
         if filled:
-            asked = [words for role, words in filled if role == "user"]
-            if len(asked) == 1 and all(role in ("user", "system") for role, _ in filled):
-                return asked[0]
+            user_texts = [words for role, words in filled if role == "user"]
+            if len(user_texts) == 1 and all(role in ("user", "system") for role, _ in filled):
+                return user_texts[0]
             return "\n\n".join(f"{role}: {words}" for role, words in filled)
     return TEMPLATE_TOKEN.sub("", text).strip()
 
@@ -64,7 +64,7 @@ _LEAST_REST = 16
 _MOST_TRIED = 20
 
 
-def response_in(query: str, prompt: str) -> str | None:
+def find_response(query: str, prompt: str) -> str | None:
     """The response in a query; `None` if it cannot be told from the prompt.
 
     Args:
@@ -73,12 +73,14 @@ def response_in(query: str, prompt: str) -> str | None:
     """
     if prompt.strip() and query.startswith(prompt):
         return query[len(prompt) :]
-    words, asked = _words(query), _words(prompt)
-    length = _asked_length(words, asked.lstrip(_HALF_A_CHARACTER))
+    words, prompt_words = _words(query), _words(prompt)
+    length = _prompt_length(words, prompt_words.lstrip(_HALF_A_CHARACTER))
     if length is None:
         return _cut_header(query, prompt)
-    return _after(
-        query, length, ending=TEMPLATE_TOKEN.findall(prompt, _place_after(prompt, len(asked)))
+    return _skip_prompt(
+        query,
+        length,
+        ending=TEMPLATE_TOKEN.findall(prompt, _index_after(prompt, len(prompt_words))),
     )
 
 
@@ -87,7 +89,7 @@ def _words(text: str) -> str:
     return "".join(TEMPLATE_TOKEN.sub(" ", text).split())
 
 
-def _asked_length(query: str, prompt: str) -> int | None:
+def _prompt_length(query: str, prompt: str) -> int | None:
     """How many characters at the beginning of `query` are the end of `prompt`: all of it, or else its longest suffix.
 
     Both are without white space and special tokens.
@@ -98,17 +100,17 @@ def _asked_length(query: str, prompt: str) -> int | None:
         return len(prompt)
     cut = len(query) - len(query.lstrip(_HALF_A_CHARACTER))
     start = query[cut : cut + _LEAST_REST]
-    place = prompt.find(start) if len(start) == _LEAST_REST else -1
+    index = prompt.find(start) if len(start) == _LEAST_REST else -1
     for _ in range(_MOST_TRIED):
-        if place < 0:
+        if index < 0:
             return None
-        if query.startswith(prompt[place:], cut):
-            return cut + len(prompt) - place
-        place = prompt.find(start, place + 1)
+        if query.startswith(prompt[index:], cut):
+            return cut + len(prompt) - index
+        index = prompt.find(start, index + 1)
     return None
 
 
-def _after(query: str, length: int, *, ending: list[str]) -> str:
+def _skip_prompt(query: str, length: int, *, ending: list[str]) -> str:
     """What follows the first `length` characters of `query`, white space and special tokens not counted.
 
     Args:
@@ -116,28 +118,28 @@ def _after(query: str, length: int, *, ending: list[str]) -> str:
         length: the number of characters.
         ending: the special tokens with which the prompt ends; others are the response's own.
     """
-    place = _place_after(query, length)
-    while (found := _BETWEEN.match(query, place)) is not None:
-        if found[0] in ending:
-            ending.remove(found[0])
-        elif not found[0].isspace():
+    index = _index_after(query, length)
+    while (match := _BETWEEN.match(query, index)) is not None:
+        if match[0] in ending:
+            ending.remove(match[0])
+        elif not match[0].isspace():
             break
-        place = found.end()
-    return query[place:]
+        index = match.end()
+    return query[index:]
 
 
-def _place_after(text: str, length: int) -> int:
+def _index_after(text: str, length: int) -> int:
     """The place behind the first `length` characters, white space and special tokens not counted."""
     start, left = 0, length
     for token in TEMPLATE_TOKEN.finditer(text):
         count = _count(text, start, token.start())
         if count >= left:
-            return _place_within(text, start, token.start(), left)
+            return _index_within(text, start, token.start(), left)
         start, left = token.end(), left - count
-    return _place_within(text, start, len(text), left)
+    return _index_within(text, start, len(text), left)
 
 
-def _place_within(text: str, start: int, end: int, length: int) -> int:
+def _index_within(text: str, start: int, end: int, length: int) -> int:
     """The place behind the first `length` characters of a part of the text without tokens, by halving the part."""
     while length > 0 and end - start > 1:
         middle = (start + end) // 2
@@ -156,8 +158,8 @@ def _count(text: str, start: int, end: int) -> int:
 def _cut_header(query: str, prompt: str) -> str | None:
     """What follows the header of the last turn: that of the prompt, as far as can be known."""
     headers = list(_HEADER.finditer(query))
-    of_prompt = sum(1 for _ in _HEADER.finditer(prompt))
-    if not headers or len(headers) > max(1, of_prompt):
+    prompt_headers = sum(1 for _ in _HEADER.finditer(prompt))
+    if not headers or len(headers) > max(1, prompt_headers):
         if not headers and not prompt.strip():
             return query
         return None

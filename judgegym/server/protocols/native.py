@@ -10,8 +10,12 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, parse_aspects
-from judgegym.judges.conversations.images import images_shown
-from judgegym.judges.conversations.messages import TextOrMessages, answer_turns, render_completion
+from judgegym.judges.conversations.images import show_images
+from judgegym.judges.conversations.messages import (
+    TextOrMessages,
+    completion_turns,
+    render_completion,
+)
 from judgegym.judges.conversations.readers import prompt_text, read_tools
 from judgegym.judges.conversations.turns import list_images
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
@@ -72,7 +76,7 @@ class ScoreBody(RequestBody):
     @field_validator("aspects", mode="before")
     @classmethod
     def _index_by_name(cls, value: object) -> object:
-        return list(found) if isinstance(found := parse_aspects(value), tuple) else found
+        return list(aspects) if isinstance(aspects := parse_aspects(value), tuple) else aspects
 
     @model_validator(mode="after")
     def _has_a_response(self) -> Self:
@@ -89,13 +93,13 @@ class ScoreBody(RequestBody):
         responses = self.responses if self.responses is not None else [self.response or ""]
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
         tools = read_tools(self.tools)
-        with images_shown():
+        with show_images():
             task = make_judge_task(
                 prompt_text(self.prompt, tools), [*map(render_completion, responses)], fields
             )
             traces, images = (
-                tuple(map(answer_turns, responses)),
-                list_images(answer_turns(self.prompt)),
+                tuple(map(completion_turns, responses)),
+                list_images(completion_turns(self.prompt)),
             )
         task = replace(
             task,
@@ -104,7 +108,7 @@ class ScoreBody(RequestBody):
             group=parse_id(self.group),
             member=parse_id(self.member),
         )
-        return [replace(task, images=images).numbered()] if task.responses else []
+        return [replace(task, images=images).number_images()] if task.responses else []
 
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers

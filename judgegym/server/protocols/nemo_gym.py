@@ -62,12 +62,12 @@ from http.cookies import CookieError, SimpleCookie
 from pydantic import BaseModel, ConfigDict, Field
 
 from judgegym.judges.checklists.criteria import Criterion
-from judgegym.judges.conversations.images import images_shown
+from judgegym.judges.conversations.images import show_images
 from judgegym.judges.conversations.messages import parse_items
 from judgegym.judges.conversations.readers import add_tools, read_tools
-from judgegym.judges.conversations.turns import Turn, list_images, text_turn, transcript
-from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, failure
-from judgegym.judges.scorers.columns import usual_fields
+from judgegym.judges.conversations.turns import Turn, list_images, render_transcript, text_turn
+from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, make_failure
+from judgegym.judges.scorers.columns import read_fields
 from judgegym.judges.scorers.fields import (
     FieldTypeError,
     make_judge_task,
@@ -76,10 +76,16 @@ from judgegym.judges.scorers.fields import (
 )
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
+from judgegym.server.answers import (
+    JUDGE_FAILED,
+    UNUSABLE,
+    FailureAnswers,
+    RequestError,
+    make_failure_error,
+)
 from judgegym.server.protocols.base import RequestBody, Results, parse_id
 from judgegym.server.protocols.native import RubricField
-from judgegym.server.request import ServerResponse, json_response, validated
+from judgegym.server.request import ServerResponse, json_response, validate_body
 
 FAILURE = "_ng_failure_class"
 """The class that `gym eval reverify --judge-failed-only` takes."""
@@ -98,10 +104,10 @@ _MEMBERS = ("_ng_rollout_index", "_rowidx")
 """What names a rollout in its group: the collector's own number, or NeMo RL's number of the row in its batch."""
 
 COMPONENTS = "judge_components"
-_OF_OLDER_SERVERS = "reward_components"
+_OLD_COMPONENTS = "reward_components"
 _INVALID = "invalid_completion"
-_OF_AN_EARLIER_ANSWER = frozenset(
-    {"reward", COMPONENTS, _OF_OLDER_SERVERS, MASK, "failure_kind", "failure_reason", _INVALID}
+_EARLIER_FIELDS = frozenset(
+    {"reward", COMPONENTS, _OLD_COMPONENTS, MASK, "failure_kind", "failure_reason", _INVALID}
 )
 _EARLIER_FAILURE = "_ng_failure_"
 _MASKED_BY_US = "_ng_failure_masked"
@@ -142,7 +148,7 @@ def seed_session(raw: Mapping[str, JSON]) -> ServerResponse:
     """
     if SESSION not in raw:
         return json_response({})
-    seed = validated(_Seed, raw)
+    seed = validate_body(_Seed, raw)
     group = hashlib.sha256(wire.dumps([seed.task_id.taskset, seed.task_id.task_id])).hexdigest()[
         :32
     ]
@@ -191,14 +197,14 @@ class PolicyResponse(BaseModel):
         return None
 
 
-def _texts_in(fields: Mapping[str, object]) -> JudgeTask:
+def _read_texts(fields: Mapping[str, object]) -> JudgeTask:
     """The context and the baseline of a row, where they are texts; a column of that name may hold something else."""
-    shown = JudgeTask("", ())
+    texts = JudgeTask("", ())
     for name in ("context", "baseline"):
         with suppress(FieldTypeError):
             value = getattr(make_judge_task("", (), {name: fields.get(name)}), name)
-            shown = replace(shown, **{name: value})
-    return shown
+            texts = replace(texts, **{name: value})
+    return texts
 
 
 class VerifyBody(RequestBody):
@@ -239,30 +245,38 @@ class VerifyBody(RequestBody):
             raise ValueError(
                 f"the row cannot be echoed: {type(error).__name__}: {error}"
             ) from error
-        fields = usual_fields(raw)
+        fields = read_fields(raw)
         rubric, levels = parse_rubric(
             self.principle if fields.get("rubric") is None else fields["rubric"]
         )
         reference = fields.get("reference")
-        asked = self.responses_create_params.input if self.question is None else self.question
+        prompt_input = (
+            self.responses_create_params.input if self.question is None else self.question
+        )
         tools = read_tools(self.responses_create_params.tools)
-        with images_shown():
-            turns = (text_turn("user", asked),) if isinstance(asked, str) else parse_items(asked)
+        with show_images():
+            turns = (
+                (text_turn("user", prompt_input),)
+                if isinstance(prompt_input, str)
+                else parse_items(prompt_input)
+            )
             trace = final_turns(self.response.output)
         prompt = (
-            asked if isinstance(asked, str) and not tools else transcript(add_tools(turns, tools))
+            prompt_input
+            if isinstance(prompt_input, str) and not tools
+            else render_transcript(add_tools(turns, tools))
         )
-        shown = _texts_in(fields)
+        texts = _read_texts(fields)
         return [
             JudgeTask(
                 prompt,
-                (transcript(trace),),
+                (render_transcript(trace),),
                 traces=(trace,),
                 images=list_images(turns),
                 tools=tools,
                 reference=reference if isinstance(reference, str) else None,
-                context=shown.context,
-                baseline=shown.baseline,
+                context=texts.context,
+                baseline=texts.baseline,
                 rubric=rubric,
                 levels=levels,
                 fault=self.response.failure,
@@ -270,7 +284,7 @@ class VerifyBody(RequestBody):
                 criteria=self._criteria(fields.get("criteria")),
                 group=_find_group(raw),
                 member=_find_member(raw),
-            ).numbered()
+            ).number_images()
         ]
 
     def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
@@ -296,13 +310,13 @@ class VerifyBody(RequestBody):
             result = replace(result, status=POLICY_FAILED, is_final=not is_episode)
         if result.is_failed:
             if answers.on_failure == "http" or is_episode:
-                raise refusal(result)
+                raise make_failure_error(result)
             cause = JUDGE_FAILED if fault is None else POLICY_FAILED
             reward = answers.placeholder(result.others)
             return _failed_row(
                 raw, cause, kind=result.status, reason=result.explanation, reward=reward
             )
-        row = _drop_earlier_answer(raw)
+        row = _drop_earlier_result(raw)
         if result.is_invalid:
             row |= {"reward": answers.invalid_completion_score, _INVALID: True}
             return json_response(row, failed=result.status)
@@ -319,7 +333,7 @@ class VerifyBody(RequestBody):
         return answers.on_failure != "http"
 
     @classmethod
-    def refused(
+    def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
         """A failed row, unless failures are told by HTTP.
@@ -342,8 +356,8 @@ def _find_group(raw: Mapping[str, JSON]) -> str | None:
         task, attempt, _ = str(raw[_EPISODE]).split(".", 2)
         return f"session={task} attempt={attempt}"
     for name, attempt in _GROUPS:
-        if (known := parse_id(raw.get(name))) is not None:
-            return f"{name}={known} attempt={parse_id(raw.get(attempt)) or 0}"
+        if (group_id := parse_id(raw.get(name))) is not None:
+            return f"{name}={group_id} attempt={parse_id(raw.get(attempt)) or 0}"
     return parse_id(raw.get("prompt_id"))
 
 
@@ -352,7 +366,7 @@ def _find_member(raw: Mapping[str, JSON]) -> str | None:
     if _EPISODE in raw:
         return str(raw[_EPISODE]).split(".", 2)[2]
     return next(
-        (known for name in _MEMBERS if (known := parse_id(raw.get(name))) is not None), None
+        (member_id for name in _MEMBERS if (member_id := parse_id(raw.get(name))) is not None), None
     )
 
 
@@ -364,22 +378,22 @@ def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     """
     turns = parse_items(output)
     if all(item.get("type", "message") in ("message", "reasoning") for item in output):
-        own = [turn for turn in turns if turn.role == "assistant"]
-        return (own[-1],) if own and own[-1].text.strip() else ()
+        messages = [turn for turn in turns if turn.role == "assistant"]
+        return (messages[-1],) if messages and messages[-1].text.strip() else ()
     return turns
 
 
-def _drop_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
+def _drop_earlier_result(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """The request's fields without those of an earlier answer, which a row that is verified again still has."""
-    earlier = (raw.get(COMPONENTS), raw.get(_OF_OLDER_SERVERS))
-    stale = _OF_AN_EARLIER_ANSWER.union(*(names for names in earlier if isinstance(names, Mapping)))
+    earlier = (raw.get(COMPONENTS), raw.get(_OLD_COMPONENTS))
+    stale = _EARLIER_FIELDS.union(*(names for names in earlier if isinstance(names, Mapping)))
     row = {
         name: value
         for name, value in raw.items()
         if name not in stale and not name.startswith(_EARLIER_FAILURE)
     }
     if _EPISODE in raw:
-        row = {name: value for name, value in row.items() if not name.startswith(_OWN)}
+        row = {name: value for name, value in row.items() if not name.startswith(_FIELD_PREFIX)}
     config = raw.get(CONFIG)
     if raw.get(_MASKED_BY_US) is True and isinstance(config, Mapping):
         row[CONFIG] = {name: value for name, value in config.items() if name != MASK}
@@ -392,7 +406,7 @@ def _failed_row(
     raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float
 ) -> ServerResponse:
     row: dict[str, JSON] = {
-        name: value for name, value in _drop_earlier_answer(raw).items() if _is_json(value)
+        name: value for name, value in _drop_earlier_result(raw).items() if _is_json(value)
     }
     row |= {
         "reward": reward,
@@ -422,7 +436,7 @@ def _is_json(value: JSON) -> bool:
 
 TASK = "_ng_task_index"
 ROLLOUT = "_ng_rollout_index"
-_OWN = "_ng_"
+_FIELD_PREFIX = "_ng_"
 
 Rollout = Mapping[str, object]
 
@@ -446,7 +460,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
         _INVALID in rollout for rollout in judged
     ):  # a share of all, which those that are valid do not name
         judged = [{_INVALID: False, **rollout} for rollout in judged]
-    by_task = _grouped(judged, TASK)
+    by_task = _group_by(judged, TASK)
     groups: list[JSON] = [
         {TASK: task, "num_rollouts": len(rollouts), **_statistics(rollouts)}
         for task, rollouts in by_task.items()
@@ -464,7 +478,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
         "agent_metrics": {**overall, **counts},
         "key_metrics": headline,
     }
-    by_repeat = _grouped(judged, ROLLOUT)
+    by_repeat = _group_by(judged, ROLLOUT)
     if len(by_repeat) > 1:
         aggregated["repeat_level_metrics"] = [
             {
@@ -478,7 +492,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
     return aggregated
 
 
-def _grouped(rollouts: Iterable[Rollout], name: str) -> dict[int, list[Rollout]]:
+def _group_by(rollouts: Iterable[Rollout], name: str) -> dict[int, list[Rollout]]:
     """The rollouts by a number that they have, in its order; 0 for those without it."""
     groups: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
@@ -496,23 +510,23 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
         for source in (usage, rollout):
             for name, value in source.items() if isinstance(source, Mapping) else ():
                 if (
-                    not name.startswith(_OWN)
+                    not name.startswith(_FIELD_PREFIX)
                     and name != MASK
                     and (number := _number(value)) is not None
                 ):
                     columns.setdefault(name, []).append(number)
-    found: dict[str, float] = {}
+    summary: dict[str, float] = {}
     for name, values in columns.items():
-        found[f"mean/{name}"] = statistics.mean(values)
-        found[f"max/{name}"] = max(values)
-        found[f"min/{name}"] = min(values)
+        summary[f"mean/{name}"] = statistics.mean(values)
+        summary[f"max/{name}"] = max(values)
+        summary[f"min/{name}"] = min(values)
         # The sum of two may be beyond the range of a float.
-        found[f"median/{name}"] = (
+        summary[f"median/{name}"] = (
             statistics.median_low(values) / 2 + statistics.median_high(values) / 2
         )
         with suppress(OverflowError):
-            found[f"std/{name}"] = statistics.stdev(values) if len(values) > 1 else 0.0
-    return found
+            summary[f"std/{name}"] = statistics.stdev(values) if len(values) > 1 else 0.0
+    return summary
 
 
 def _number(value: object) -> float | None:
@@ -540,10 +554,10 @@ class CompareBody(RequestBody):
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One item with all whole responses; the principle is the criteria."""
-        prompt = transcript(parse_items(self.conversation_history))
+        prompt = render_transcript(parse_items(self.conversation_history))
         whole = [response for response in self.response_objs if response.failure is None]
         traces = tuple(final_turns(response.output) for response in whole)
-        responses = tuple(map(transcript, traces))
+        responses = tuple(map(render_transcript, traces))
         return (
             [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)]
             if traces
@@ -560,31 +574,34 @@ class CompareBody(RequestBody):
         """
         judged = iter(results[0] if results else ())
         faults = [response.failure for response in self.response_objs]
-        of_all = [
-            next(judged) if fault is None else failure(fault, POLICY_FAILED) for fault in faults
+        judgments = [
+            next(judged) if fault is None else make_failure(fault, POLICY_FAILED)
+            for fault in faults
         ]
-        known = [None if result.is_failed else answers.number(result) for result in of_all]
-        others = [reward for reward in known if reward is not None]
-        failed = next((result for result in of_all if result.is_failed), None)
+        rewards_or_none = [
+            None if result.is_failed else answers.choose_score(result) for result in judgments
+        ]
+        others = [reward for reward in rewards_or_none if reward is not None]
+        failed = next((result for result in judgments if result.is_failed), None)
         if failed is not None and (answers.on_failure == "http" or not others):
-            raise refusal(failed)
+            raise make_failure_error(failed)
         mean = statistics.fmean(others) if others else 0.0
-        rewards: list[JSON] = [mean if reward is None else reward for reward in known]
+        rewards: list[JSON] = [mean if reward is None else reward for reward in rewards_or_none]
         metrics: dict[str, JSON] = {
             "mean_reward": mean,
             "std_reward": statistics.pstdev(others) if others else 0.0,
-            "judge_failed": float(sum(result.is_failed for result in of_all)),
-            "judge_calls": float(sum(result.judge_calls for result in of_all)),
+            "judge_failed": float(sum(result.is_failed for result in judgments)),
+            "judge_calls": float(sum(result.judge_calls for result in judgments)),
         }
         compared: list[JSON] = [
             {
                 **result.components,
-                "response_i": place,
+                "response_i": index,
                 "status": result.status,
                 "judge_failed": result.is_failed,
                 "explanation": result.explanation,
             }
-            for place, result in enumerate(of_all)
+            for index, result in enumerate(judgments)
         ]
         body: JSON = {"rewards": rewards, "comparison_results": compared, "metrics": metrics}
         return json_response(body, failed=None if failed is None else failed.status)

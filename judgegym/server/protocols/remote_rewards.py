@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.conversations.messages import TextOrMessages, render_conversation
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, make_failure
 from judgegym.judges.scorers.fields import make_judge_task, parse_criteria, parse_rubric
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -36,9 +36,9 @@ from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.protocols.base import RequestBody, Results, parse_id
 from judgegym.server.protocols.chat_tokens import (
     NOT_FOUND,
+    find_response,
     plain_prompt,
     plain_response,
-    response_in,
 )
 from judgegym.server.request import ServerResponse, json_response
 
@@ -73,10 +73,10 @@ class RewardBody(RequestBody):
         """A task for each query: the response is the query without its prompt."""
         rows = zip(self.query, self.prompts, self.labels or [None] * len(self.query), strict=True)
         tasks: list[JudgeTask] = []
-        for place, (query, prompt, label) in enumerate(rows):
-            response = response_in(query, prompt)
-            fault = f"query[{place}]: {NOT_FOUND}" if response is None else None
-            task = labelled(
+        for index, (query, prompt, label) in enumerate(rows):
+            response = find_response(query, prompt)
+            fault = f"query[{index}]: {NOT_FOUND}" if response is None else None
+            task = add_label(
                 JudgeTask(plain_prompt(prompt), (plain_response(response or ""),), fault=fault),
                 label,
             )
@@ -87,7 +87,9 @@ class RewardBody(RequestBody):
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
         """Rewards in the order of the queries."""
-        return _rewards([result for of_item in results for result in of_item], answers)
+        return _rewards_response(
+            [result for task_results in results for result in task_results], answers
+        )
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
@@ -95,7 +97,7 @@ class RewardBody(RequestBody):
         return True
 
     @classmethod
-    def refused(
+    def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
         """With `on_failure=score` the flagged fallback if the server is full, or its judge was away for too long.
@@ -104,25 +106,28 @@ class RewardBody(RequestBody):
             RequestError: the error.
         """
         queries = raw.get("query")
-        is_told = answers.on_failure == "score" and error.kind in ("overloaded", "judge_away")
-        if not is_told or not isinstance(queries, list):
+        sends_fallback = answers.on_failure == "score" and error.kind in (
+            "overloaded",
+            "judge_away",
+        )
+        if not sends_fallback or not isinstance(queries, list):
             raise error
-        return _rewards([failure(error.message)] * len(queries), answers)
+        return _rewards_response([make_failure(error.message)] * len(queries), answers)
 
 
-def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> ServerResponse:
-    rewards: list[JSON] = [answers.number(result) for result in results]
+def _rewards_response(
+    results: Sequence[ResponseJudgment], answers: FailureAnswers
+) -> ServerResponse:
+    rewards: list[JSON] = [answers.choose_score(result) for result in results]
     logs: dict[str, JSON] = {
         "judge_failed": [float(result.is_failed) for result in results],
         "invalid_completion": [float(result.is_invalid) for result in results],
     }
-    without = next((result.status for result in results if result.score is None), None)
-    return json_response(
-        {"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without
-    )
+    failed = next((result.status for result in results if result.score is None), None)
+    return json_response({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=failed)
 
 
-def labelled(task: JudgeTask, label: object) -> JudgeTask:
+def add_label(task: JudgeTask, label: object) -> JudgeTask:
     """The task with its label: text is a reference, unless it is a JSON object of what else the judge is shown.
 
     That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the
@@ -134,16 +139,16 @@ def labelled(task: JudgeTask, label: object) -> JudgeTask:
     """
     fields = label
     if isinstance(label, str) and label.lstrip().startswith("{"):
-        fields = wire.as_json(label)
+        fields = wire.loads_or_none(label)
     if not (
         isinstance(fields, Mapping) and {"reference", "rubric", "criteria", *_TEXTS} & fields.keys()
     ):
         return replace(task, reference=_format_label(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
-        shown, found = str(label), type(rubric).__name__
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-        raise ValueError(f"labels: the rubric of {shown} is {found}; expected text or an object")
+        excerpt, kind = str(label), type(rubric).__name__
+        excerpt = excerpt if len(excerpt) <= _SHOWN else f"{excerpt[:_SHOWN]}…"
+        raise ValueError(f"labels: the rubric of {excerpt} is {kind}; expected text or an object")
     text, levels = parse_rubric(rubric)
     criteria, reference = (
         parse_criteria(fields.get("criteria")),
@@ -183,7 +188,7 @@ class SlimeBody(RequestBody):
             if isinstance(self.prompt, str)
             else render_conversation(self.prompt)
         )
-        return [labelled(JudgeTask(prompt, (plain_response(self.response),)), self.label)]
+        return [add_label(JudgeTask(prompt, (plain_response(self.response),)), self.label)]
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
@@ -198,4 +203,6 @@ class SlimeBody(RequestBody):
         if result.score is not None:
             return json_response(result.score)
         header = FAILED_HEADER if result.is_failed else INVALID_HEADER
-        return json_response(answers.number(result), headers={header: "1"}, failed=result.status)
+        return json_response(
+            answers.choose_score(result), headers={header: "1"}, failed=result.status
+        )

@@ -18,7 +18,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym_trainers import openrlhf, slime, trl, verl
 from judgegym_trainers.scores.sources import JudgeSource
 from judgegym_trainers.single_turn import EnvironmentSource, close_all
-from judgegym_trainers.single_turn import opened as opened_environment
+from judgegym_trainers.single_turn import get_environment as opened_environment
 from tests.command import write_lines
 from tests.conformance.doors.door import ROWS, Door, RefusedError, Scores, Visit
 from tests.conformance.doors.judges import QUESTIONS
@@ -182,7 +182,7 @@ def _server_source(visit: Visit) -> Scores:
     """The settings of a judge as other plugins take them."""
 
     async def rewarded() -> Scores:
-        scoring = JudgeSource(judge=visit.fields()).scoring()
+        scoring = JudgeSource(judge=visit.fields()).make_scorer()
         done = await scoring.score_each(
             [_row(question, text) for question, text in QUESTIONS.items()]
         )
@@ -193,9 +193,9 @@ def _server_source(visit: Visit) -> Scores:
 
 
 def _row(question: str, text: str) -> Any:
-    from judgegym_trainers.scores.requests import completion_row
+    from judgegym_trainers.scores.requests import make_completion_row
 
-    return completion_row(question, text)
+    return make_completion_row(question, text)
 
 
 IN_PYTHON = (

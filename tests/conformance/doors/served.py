@@ -14,7 +14,7 @@ import aiohttp
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
 from judgegym.server.http import listening
-from judgegym.server.service import opened
+from judgegym.server.service import open_service
 from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.conformance.doors.commands import scores_of_gold
 from tests.conformance.doors.door import Door, RefusedError, Scores, Visit
@@ -35,7 +35,7 @@ async def served(visit: Visit, *flags: str) -> AsyncIterator[Server]:
         loaded = load(
             RewardServerSettings, [*PLACE, *visit.place(), *flags], prog="test", reshape=add_preset
         )
-        server = opened(loaded)
+        server = open_service(loaded)
         service = await server.__aenter__()
     except SettingsError as error:
         raise RefusedError(2, str(error)) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym_trainers.scores.requests import completion_row
+from judgegym_trainers.scores.requests import make_completion_row
 from judgegym_trainers.scores.sources import JudgeSource
 from tests.command import serving
 from tests.conformance.doors.door import Visit
@@ -80,9 +80,9 @@ async def test_a_label_of_a_trainer_has_all_that_a_prompt_shows(tmp_path: Path) 
     )
     async with ScriptedEndpoint("FINE: yes") as endpoint:
         judge = {"judge": str(tmp_path / "all.yaml"), "judge_base_url": endpoint.base_url}
-        scoring = JudgeSource(judge=judge).scoring()
+        scoring = JudgeSource(judge=judge).make_scorer()
         (result,) = await scoring.score_each(
-            [completion_row("Why?", "Because.", label=json.dumps(_SHOWN))]
+            [make_completion_row("Why?", "Because.", label=json.dumps(_SHOWN))]
         )
         await scoring.close()
     assert result.reward == 1.0

@@ -199,7 +199,7 @@ def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) ->
         SettingsError,
         match=r"judge_prompt: the judge is the prompt file .*; expected one of the two",
     ):
-        JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).scoring()
+        JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).make_scorer()
 
 
 @pytest.mark.slow

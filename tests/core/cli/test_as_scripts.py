@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.cli.commands import program_called
-from judgegym.cli.environments import built_in
+from judgegym.cli.commands import find_program
+from judgegym.cli.environments import built_in_modules
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.command_line.program import Program
 from tests.command import ROOT, RunFiles, Started, as_process
@@ -22,7 +22,7 @@ OF_TIME = ("date", "total_evaluation_time_seconds")
 
 
 def script_of(name: str) -> str:
-    return str(ROOT / f"{built_in()[name].replace('.', '/')}.py")
+    return str(ROOT / f"{built_in_modules()[name].replace('.', '/')}.py")
 
 
 def metrics_of(run: RunFiles) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def test_program_is_called_as_the_shell_finds_it(
         shutil.copy("/bin/true", Path(folder) / "judgegym")
     monkeypatch.setenv("PATH", str(tmp_path / "bin") if on_path else "/nowhere")
     monkeypatch.setattr(sys, "argv", [typed, "list"])
-    assert program_called() == Program(expected, expected)
+    assert find_program() == Program(expected, expected)
 
 
 def test_program_run_as_a_module_is_called_by_the_interpreter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/anywhere/judgegym/__main__.py", "list"])
-    assert program_called() == Program(
+    assert find_program() == Program(
         ("python", "-m", "judgegym"), (sys.executable, "-m", "judgegym")
     )

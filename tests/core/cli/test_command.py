@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.cli.commands import COMMANDS
-from judgegym.cli.environments import built_in
+from judgegym.cli.environments import built_in_modules
 from tests.core.cli.command import PROGRAM, judgegym
 
 ENVIRONMENTS = {
@@ -26,7 +26,7 @@ HEAVY = ("aiohttp", "argparse", "numpy", "pydantic", "rich", "yaml")
 
 
 def test_built_in_environments_are_those_of_the_packages() -> None:
-    assert set(built_in()) == ENVIRONMENTS
+    assert set(built_in_modules()) == ENVIRONMENTS
 
 
 @pytest.mark.slow

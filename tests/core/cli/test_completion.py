@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.cli.commands import COMMANDS
-from judgegym.cli.environments import built_in
+from judgegym.cli.environments import built_in_modules
 from judgegym.judges.config.extras import install_command
 from tests.command import PATIENCE_S, ROOT, clean_environment
 from tests.core.cli.command import judgegym
@@ -63,7 +63,7 @@ def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
     [
         ("judgegym ", [*COMMANDS, *metadata.entry_points(group="judgegym.commands").names]),
         ("judgegym eval", ["evaluate"]),
-        ("judgegym evaluate ", list(built_in())),
+        ("judgegym evaluate ", list(built_in_modules())),
         ("judgegym process rub", ["rubric_absolute", "rubric_checklist"]),
         ("judgegym list ar", ["arena_hard"]),
         ("judgegym evaluate min", ["mine.py"]),

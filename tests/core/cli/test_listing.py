@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.cli.environments import built_in, load_environment
+from judgegym.cli.environments import built_in_modules, load_environment
 from judgegym.judges.config.extras import TRAINERS
 from tests.command import ROOT
 from tests.core.cli.command import judgegym
@@ -39,8 +39,8 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert ended.code == 0
     assert [line for line in ended.out.splitlines() if len(line) > 80] == []
     listed = parts(ended.out)
-    assert [*listed] == [*built_in(), "judge-server", "extras"]
-    for name in built_in():
+    assert [*listed] == [*built_in_modules(), "judge-server", "extras"]
+    for name in built_in_modules():
         declared = load_environment(name)
         assert [
             setting

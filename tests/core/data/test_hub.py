@@ -25,9 +25,9 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in _PLACES:
         __import__(name)
         monkeypatch.setattr(sys.modules[name], "HF_HUB_OFFLINE", False)
-    hub._unreachable.cache_clear()
+    hub._find_connection_error.cache_clear()
     yield
-    hub._unreachable.cache_clear()
+    hub._find_connection_error.cache_clear()
 
 
 def test_hub_that_does_not_answer_is_out_of_reach_and_its_libraries_are_told(

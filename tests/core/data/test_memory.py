@@ -15,7 +15,7 @@ from judgegym.data.pairs import add_swapped, choice_task, read_preferences
 from judgegym.data.rows import Row, index_by_uid, load_rows
 from judgegym.data.rubric_rows import read_answers, read_gold, read_rubric_rows
 from judgegym.data.task_list import TaskList, epoch_order, index_uids, select
-from judgegym.eval_environments.arena.environment import ArenaHardTask, arena_task
+from judgegym.eval_environments.arena.environment import ArenaHardTask, make_arena_task
 from judgegym.eval_environments.peer.settings import read_queries
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
@@ -44,7 +44,7 @@ def row(number: int) -> dict[str, Any]:
 def arena(rows: Sequence[Row]) -> TaskList[ArenaHardTask]:
     baselines = index_by_uid(rows)
     return TaskList.from_rows(
-        index_by_uid(rows), lambda uid, row: arena_task(uid, row, baselines[uid])
+        index_by_uid(rows), lambda uid, row: make_arena_task(uid, row, baselines[uid])
     )
 
 

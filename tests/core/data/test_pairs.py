@@ -94,7 +94,7 @@ def test_the_gold_letter_points_at_a_correct_answer(
 ) -> None:
     row = preference(uid, correct=correct, wrong=wrong)
     task = choice_task(row, num_choices=num_choices, seed=seed, shuffle=shuffle)
-    for each in (task, task.swapped()):
+    for each in (task, task.swap()):
         assert each.answers[each.letters.index(each.gold)] in row.correct
         assert len(set(each.answers) & set(row.correct)) == len(each.correct) == 1
         assert len(set(each.answers)) == len(each.answers) == min(num_choices or 26, 1 + wrong, 26)
@@ -103,7 +103,7 @@ def test_the_gold_letter_points_at_a_correct_answer(
 
 def test_the_twin_has_the_answers_in_reverse_and_the_right_one_still() -> None:
     task = ask()
-    twin = task.swapped()
+    twin = task.swap()
     assert twin.answers == task.answers[::-1]
     assert twin.uid == f"{task.uid}/swapped"
     assert (twin.question, twin.category, twin.mode) == (task.question, task.category, task.mode)

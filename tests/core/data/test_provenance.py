@@ -5,13 +5,13 @@ from pathlib import Path
 import datasets
 import pytest
 
-from judgegym.data.rows import DatasetRead, load_rows, recording
+from judgegym.data.rows import DatasetRead, collect_datasets_read, load_rows
 
 
 def test_file_is_recorded_once_with_the_digest_that_sha256sum_gives(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"uid": "a"}\n{"uid": "b"}\n')
-    with recording() as read:
+    with collect_datasets_read() as read:
         load_rows(str(path), split="train")
         load_rows(str(path), split="test")
     digest = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
@@ -31,7 +31,7 @@ def test_hub_dataset_is_recorded_by_name_and_split_with_a_digest_of_its_rows(
     monkeypatch.setattr(
         "datasets.load_dataset", lambda source, split: datasets.Dataset.from_list(tables[split])
     )
-    with recording() as read:
+    with collect_datasets_read() as read:
         for split in tables:
             load_rows("who/what", split=split)
     assert [(each.name, each.split, each.rows) for each in read] == [

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data.rows import Row, index_by_uid
-from judgegym.data.task_list import TaskList, epoch_order, index_uids, list_uids, picked, select
+from judgegym.data.task_list import TaskList, epoch_order, index_uids, list_uids, pick_tasks, select
 from judgegym.llm.errors import DataError
 
 
@@ -97,8 +97,8 @@ def test_uids_positions_choices_and_orders_are_those_of_a_plain_list(
 ) -> None:
     assert list(list_uids(tasks)) == ["u1", "u2", "u3", "u4", "u5"]
     assert index_uids(tasks) == {"u1": 0, "u2": 1, "u3": 2, "u4": 3, "u5": 4}
-    assert list(list_uids(picked(tasks, [3, 0]))) == ["u4", "u1"]
-    assert [task.uid for task in picked(tasks, [3, 0])] == ["u4", "u1"]
+    assert list(list_uids(pick_tasks(tasks, [3, 0]))) == ["u4", "u1"]
+    assert [task.uid for task in pick_tasks(tasks, [3, 0])] == ["u4", "u1"]
     chosen, order = select(tasks, limit=3, seed=2), epoch_order(tasks, seed=2, epoch=1)
     assert [task.uid for task in chosen] == list(list_uids(chosen)) == CHOSEN
     assert [task.uid for task in order] == list(list_uids(order)) == ORDER
@@ -113,7 +113,7 @@ def test_uids_positions_choices_and_orders_build_no_task() -> None:
     list_uids(tasks)
     index_uids(tasks)
     epoch_order(select(tasks, limit=3, seed=0), seed=0, epoch=0)
-    assert picked(tasks, [1])[:1].map(lambda task: Named(task.uid)).uids == ["u2"]  # type: ignore[union-attr]
+    assert pick_tasks(tasks, [1])[:1].map(lambda task: Named(task.uid)).uids == ["u2"]  # type: ignore[union-attr]
     assert built == []
 
 

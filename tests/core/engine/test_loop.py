@@ -87,7 +87,7 @@ async def finish_all(
 
 
 def uids(saved: SavedRows[Row, Any]) -> list[str]:
-    return [sample.uid for _, sample in saved.everything()]
+    return [sample.uid for _, sample in saved.all_rows()]
 
 
 @pytest.mark.parametrize("in_flight", [1, 7, 30, 100])

@@ -32,7 +32,7 @@ async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
         progress = RunProgress("right", lambda: "an endpoint is away", display)
         for number in range(4):
             progress.add(sample(number))
-        with progress.shown(Disk(), print, left=6):
+        with progress.show(Disk(), print, left=6):
             for number, score in enumerate([1.0, 0.0, None, 0.0], start=4):
                 progress.add(sample(number, score))
     (line,) = [record.getMessage() for record in caplog.records]

@@ -14,7 +14,7 @@ from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.engine.settings.policy import ReasoningEffort, reasoning_body
 from judgegym.engine.settings.training import IGNORED
 from judgegym.judges.config.explaining import TextOrFile
-from judgegym.judges.config.removed import removed_setting
+from judgegym.judges.config.removed import find_removed_setting
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
 from tests.core.engine.loading import loaded_from
@@ -78,7 +78,7 @@ def test_settings_of_atropos_have_its_types_and_defaults() -> None:
             default = getattr(atropos.default, "value", atropos.default)
             if name in IGNORED:
                 continue
-            if (removed := removed_setting(section.ours, field)) is not None:
+            if (removed := find_removed_setting(section.ours, field)) is not None:
                 assert removed.is_constant(OTHER_DEFAULT.get(name, default)), name
                 continue
             mine = section.ours.model_fields[field]

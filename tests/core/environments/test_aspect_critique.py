@@ -12,7 +12,7 @@ import pytest
 from judgegym.data.rubric_rows import AspectTask
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
-from judgegym.environments.training.monitoring import monitor_group
+from judgegym.environments.training.monitoring import make_monitor_group
 from judgegym.judges.core.judgment import CallRun
 from tests.aspects import (
     answered,
@@ -143,5 +143,7 @@ def test_gold_verdicts_are_of_the_rows_own_answers(tmp_path: Path) -> None:
 def test_a_gold_judge_is_shown_the_context() -> None:
     env: Any = SimpleNamespace(texts=partial(AspectCritiqueEnv.texts, cast(Any, None)))
     task = AspectTask("row-1", "Q", "Q", None, "Cats sleep.", "A reference.", None)
-    seen = monitor_group(env, task, JudgedGroup((), (), (), (), CallRun()), number=1, step=1).task
+    seen = make_monitor_group(
+        env, task, JudgedGroup((), (), (), (), CallRun()), number=1, step=1
+    ).task
     assert (seen.context, seen.reference) == ("Cats sleep.", "A reference.")

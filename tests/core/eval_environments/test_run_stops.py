@@ -11,13 +11,13 @@ from judgegym.eval_environments.arena.matches import AgainstBaseline, Tournament
 from judgegym.eval_environments.arena.ratings import CandidateAnswer
 from judgegym.eval_environments.peer.models import PeerModel
 from judgegym.eval_environments.peer.results import PeerAnswer
-from judgegym.eval_environments.peer.row import score_all
+from judgegym.eval_environments.peer.row import score_answer
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.tournament.schedule import PairJudge, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from tests.core.judges.ledgers import Ledger
 from tests.core.judges.scorers.kinds import FAIR, GOOD, POOR, QUESTION, verdict
 from tests.scripted import ScriptedEndpoint
@@ -35,7 +35,7 @@ async def peers(client: ChatClient) -> None:
         PeerModel(name, PeerTaskJudge(PeerJudgeSettings(), client))
         for name in ("one", "two", "three")
     ]
-    await score_all(judges, PeerAnswer("policy", GOOD), query=QUESTION, rubric="Is it right?")
+    await score_answer(judges, PeerAnswer("policy", GOOD), query=QUESTION, rubric="Is it right?")
 
 
 async def baseline(client: ChatClient) -> None:
@@ -57,7 +57,7 @@ async def test_answers_of_the_calls_beside_it_are_recorded_before_the_run_ends(
     async with ScriptedEndpoint(verdict) as endpoint:
         settings = ArenaJudgeSettings(judge_base_url=endpoint.base_url)
         async with ChatClient(settings.chat_settings()) as client:
-            with recorded_in(ledger), pytest.raises(EndpointOutage):
+            with record_calls(ledger), pytest.raises(EndpointOutage):
                 await row(client)
             at_the_end = ledger.answers
     assert at_the_end == 2

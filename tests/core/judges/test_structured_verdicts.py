@@ -25,7 +25,7 @@ from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import make_answers
 from judgegym.offline.request import parse_request
 from tests.rubrics import rubric_task
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -56,7 +56,7 @@ class StandIn:
     def __call__(self, request: Json, number: int) -> Reply | str:
         if self.refuses and "response_format" in request:
             return Reply(status=400, body={"error": {"message": "no response_format here"}})
-        text = answers(parse_request(json.dumps(request).encode()), judge_only=True)[0]
+        text = make_answers(parse_request(json.dumps(request).encode()), judge_only=True)[0]
         self.exchanges.append((request, text))
         return text
 

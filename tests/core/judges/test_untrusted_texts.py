@@ -11,7 +11,7 @@ import pytest
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, checklist_prompt
-from judgegym.judges.core.delimiters import Prompt, given_texts
+from judgegym.judges.core.delimiters import Prompt, section_texts
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
@@ -53,7 +53,7 @@ PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
     "arena with shared texts": (
         6,
         lambda *texts: game_prompt(
-            *texts[:3], protocol="three_way", shared=given_texts(*texts[3:])
+            *texts[:3], protocol="three_way", shared=section_texts(*texts[3:])
         ),
     ),
     "aspect": (5, aspect_prompt),

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from judgegym.llm.at_once import SingleFlight, all_results
+from judgegym.llm.at_once import SingleFlight, gather_results
 
 
 class Call:
@@ -78,7 +78,7 @@ async def current_task() -> asyncio.Task[object] | None:
 
 async def test_a_single_call_is_awaited_without_a_task_and_several_have_one_each() -> None:
     caller = asyncio.current_task()
-    assert await all_results([current_task()]) == [caller]
-    several = await all_results([current_task(), current_task()])
+    assert await gather_results([current_task()]) == [caller]
+    several = await gather_results([current_task(), current_task()])
     assert caller not in several and len(set(several)) == 2
-    assert await all_results([]) == []
+    assert await gather_results([]) == []

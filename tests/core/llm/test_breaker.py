@@ -196,14 +196,14 @@ async def test_endpoint_that_answers_nothing_but_429_is_told_of_with_its_words_a
         client = connect(endpoint, title="the judge", rejected_deadline_s=0.0)
         running = asyncio.create_task(asked(client, 3))
         await endpoint.arrived(12)
-        assert client.throttled is not None and client.waiting is None
+        assert client.throttle_notice is not None and client.waiting is None
         assert (
             f"the judge at {endpoint.base_url} answers nothing but HTTP 429, for 0 s: {message}"
-            == client.throttled
+            == client.throttle_notice
         )
         is_free.set()
         assert await running == {ChatResponse: 3}
-        assert client.throttled is None
+        assert client.throttle_notice is None
     said = [
         record.getMessage()
         for record in caplog.records

@@ -164,17 +164,17 @@ async def test_row_that_cannot_be_read_is_a_miss_and_is_replaced(
     other.close()
     row = await cache.get("a")
     assert (row.choice, row.stored) == (None, stored)
-    await cache.put("a", Choice("text"), instead_of=row)
+    await cache.put("a", Choice("text"), previous=row)
     assert (await cache.get("a")).choice == Choice("text")
     cache.close()
 
 
 async def test_row_that_another_process_has_replaced_since_stays(tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
-    await cache.put("a", Choice(""), instead_of=CacheRow())
+    await cache.put("a", Choice(""), previous=CacheRow())
     row = await cache.get("a")
-    await cache.put("a", Choice("first"), instead_of=row)
-    await cache.put("a", Choice("second"), instead_of=row)
+    await cache.put("a", Choice("first"), previous=row)
+    await cache.put("a", Choice("second"), previous=row)
     assert (await cache.get("a")).choice == Choice("first")
     cache.close()
 
@@ -185,7 +185,7 @@ async def test_a_cache_that_becomes_unusable_costs_no_answer_and_is_logged_once(
 ) -> None:
     path = tmp_path / "cache.sqlite"
     cache = JudgmentCache(path)
-    await cache.put("a", Choice("text"), instead_of=CacheRow())
+    await cache.put("a", Choice("text"), previous=CacheRow())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("DROP TABLE answers")
     other.close()
@@ -193,7 +193,7 @@ async def test_a_cache_that_becomes_unusable_costs_no_answer_and_is_logged_once(
         if use == "get":
             assert await cache.get("a") == CacheRow()
         else:
-            await cache.put("b", Choice("text"), instead_of=CacheRow())
+            await cache.put("b", Choice("text"), previous=CacheRow())
     cache.close()
     (warning,) = (record.getMessage() for record in caplog.records)
     assert str(path) in warning

@@ -28,7 +28,7 @@ async def test_a_lowered_limit_admits_nobody_until_enough_have_left() -> None:
     limit, admitted = AdaptiveLimit(4), list[str]()
     times = [await limit.acquire() for _ in range(4)]
     queue(limit, "next", admitted=admitted)
-    limit.overloaded(times[0])
+    limit.note_overload(times[0])
     for left in (1, 2):
         limit.release()
         await settle()
@@ -42,11 +42,11 @@ async def test_a_lowered_limit_admits_nobody_until_enough_have_left() -> None:
 async def test_successes_win_the_ceiling_back_and_no_more(ceiling: int) -> None:
     limit = AdaptiveLimit(ceiling)
     for _ in range(12):
-        limit.overloaded(await limit.acquire())
+        limit.note_overload(await limit.acquire())
         limit.release()
     seen = []
     for _ in range(30 * ceiling):
-        limit.succeeded()
+        limit.note_success()
         seen.append(limit.limit)
     assert seen == sorted(seen)
     assert seen[-1] == ceiling
@@ -60,12 +60,12 @@ async def test_a_limit_keeps_its_share_of_a_ceiling_that_moves(
 ) -> None:
     moved = AdaptiveLimit(8)
     for _ in range(halvings):
-        moved.overloaded(await moved.acquire())
+        moved.note_overload(await moved.acquire())
         moved.release()
     moved.rescale(ceiling)
     assert (moved.ceiling, moved.limit) == (ceiling, limit)
     for _ in range(60 * ceiling):
-        moved.succeeded()
+        moved.note_success()
     assert moved.limit == ceiling
 
 
@@ -85,9 +85,9 @@ STEPS = [
 
 async def test_a_window_of_successes_wins_back_five_per_cent() -> None:
     limit = AdaptiveLimit(200)
-    limit.overloaded(await limit.acquire())
+    limit.note_overload(await limit.acquire())
     for _ in range(100):
-        limit.succeeded()
+        limit.note_success()
     assert 109 <= limit.limit <= 110
 
 
@@ -132,9 +132,9 @@ async def interleave(ceiling: int, steps: Sequence[str]) -> None:
             holding.pop()
             limit.release()
         elif what == "succeed":
-            limit.succeeded()
+            limit.note_success()
         elif what == "overload" and holding:
-            limit.overloaded(holding[-1])
+            limit.note_overload(holding[-1])
         elif what == "cancel" and int(which) < len(tasks):
             tasks[int(which)].cancel()
         elif what == "rescale":

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation, component, recorded_in
+from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation, component, record_calls
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.wire import Choice, Message
 from tests.scripted import Reply, ScriptedEndpoint, in_turn
@@ -77,7 +77,7 @@ async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before
         ScriptedEndpoint(in_turn(Reply(status=500), "fine")) as endpoint,
         client_of(endpoint) as client,
     ):
-        with recorded_in(book):
+        with record_calls(book):
             await client.chat(ASK, name="game_1", vote=3, keep=lambda choice: False)
         await client.chat(ASK)
     assert (book.events, book.retries) == (["sent", (0, 1, ["fine"], False)], 1)
@@ -89,12 +89,12 @@ async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before
 async def test_a_request_that_fails_is_noted_as_such_and_one_that_is_stopped_is_not() -> None:
     book = Book()
     async with ScriptedEndpoint(Reply(status=400)) as endpoint, client_of(endpoint) as client:
-        with recorded_in(book), pytest.raises(EndpointError):
+        with record_calls(book), pytest.raises(EndpointError):
             await client.chat(ASK)
     assert book.events == ["sent", ("failed", 1)]
     book = Book()
     async with ScriptedEndpoint(Reply(hang=True)) as endpoint, client_of(endpoint) as client:
-        with recorded_in(book):
+        with record_calls(book):
             asking = asyncio.create_task(client.chat(ASK))
         await endpoint.arrived(1)
         asking.cancel()
@@ -106,7 +106,7 @@ async def test_equal_calls_in_flight_are_each_recorded_and_one_is_sent() -> None
     first, second = Book(), Book()
 
     async def ask(client: ChatClient, book: Book) -> ChatResponse:
-        with recorded_in(book):
+        with record_calls(book):
             return await client.chat(ASK)
 
     async with (
@@ -121,7 +121,7 @@ async def test_equal_calls_in_flight_are_each_recorded_and_one_is_sent() -> None
 
 async def test_components_are_nested_and_end_with_their_block() -> None:
     book = Book()
-    with recorded_in(book):
+    with record_calls(book):
         with component("rollout_1"):
             with component("judge_ann"):
                 CallInProgress.begin("score", 0, "m", ASK, {})

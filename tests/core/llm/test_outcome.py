@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.responses.finish_reasons import DEFAULT_RULES, FinishRules
 from judgegym.llm.responses.outcome import (
     LONGEST_TEXT,
     AttemptFailure,
@@ -24,7 +24,7 @@ from judgegym.llm.responses.outcome import (
     Habits,
     Outcome,
     RawResponse,
-    checked,
+    check_choice,
     classify_exception,
     find_exception_kind,
     find_status_kind,
@@ -35,7 +35,7 @@ from judgegym.llm.wire import Choice, ChoiceState
 
 BUSY, AWAY, BROKEN, REJECTED = (
     FailureKind.BUSY,
-    FailureKind.AWAY,
+    FailureKind.UNREACHABLE,
     FailureKind.BROKEN,
     FailureKind.REJECTED,
 )
@@ -44,7 +44,7 @@ TOOL_CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "argumen
 
 def usable_again(choice: Choice, rules: FinishRules) -> bool:
     """Whether a choice may be taken from the cache."""
-    return not isinstance(checked(choice, rules), str)
+    return not isinstance(check_choice(choice, rules), str)
 
 
 def choice(
@@ -88,7 +88,7 @@ def test_choice_that_may_be_used_has_a_state(
     assert isinstance(answered, ChatSuccess)
     (read,) = answered.choices
     assert (read.state, read.finish_reason) == (state, reason)
-    assert usable_again(read, KNOWN_WORDS_ALONE), "it may be taken from the cache"
+    assert usable_again(read, DEFAULT_RULES), "it may be taken from the cache"
 
 
 PARTS: list[tuple[list[dict[str, Any]], str, str | None]] = [
@@ -368,7 +368,7 @@ def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: s
     )
     assert isinstance(outcome, ChatSuccess | AttemptFailure)
     assert isinstance(outcome, AttemptFailure) or all(
-        usable_again(each, KNOWN_WORDS_ALONE) for each in outcome.choices
+        usable_again(each, DEFAULT_RULES) for each in outcome.choices
     )
 
 

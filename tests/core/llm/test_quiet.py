@@ -11,7 +11,7 @@ from judgegym.llm.at_once import (
     Activity,
     SingleFlight,
     blocked,
-    on_its_way,
+    request_in_flight,
     row_in_progress,
 )
 from judgegym.llm.cost.budget import Budget
@@ -23,7 +23,7 @@ async def row(work: Coroutine[Any, Any, object]) -> None:
 
 
 async def held(event: asyncio.Event, *, is_live: bool = False) -> int:
-    with on_its_way() if is_live else blocked():
+    with request_in_flight() if is_live else blocked():
         await event.wait()
     return 1
 

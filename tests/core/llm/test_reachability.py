@@ -23,7 +23,7 @@ from judgegym.llm.types import ChatSettings, Endpoint, Replica
 from tests.scripted import ScriptedEndpoint, refusing
 
 ASK = [{"role": "user", "content": "hi"}]
-REFUSED = EndpointError(FailureKind.AWAY, endpoint="http://h/v1", answer="refused")
+REFUSED = EndpointError(FailureKind.UNREACHABLE, endpoint="http://h/v1", answer="refused")
 
 Connect = Callable[..., ChatClient]
 
@@ -181,7 +181,7 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
         EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"
     ):
         while True:
-            found.lost(replica, REFUSED)
+            found.note_unreachable(replica, REFUSED)
             await found.wait()
     assert 0 < probes < 30
     await found.close()

@@ -25,12 +25,12 @@ def test_rests_grow_up_to_half_a_minute_and_begin_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
 
     def rest(retry_after: float | None = None) -> float:
-        replica.failed(retry_after)
+        replica.note_failure(retry_after)
         return replica.paused_until - 1000.0
 
     assert [rest() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert [rest(90.0), rest(0.5)] == [90, 30]
-    replica.reached(succeeded=True)
+    replica.note_outcome(succeeded=True)
     assert replica.paused_until < 1000.0
     assert rest() == 1
 
@@ -63,7 +63,7 @@ def test_calls_under_way_at_a_failure_fail_once(
     """Each failure has its time, the wait that it asks for, and when its call began."""
     clock, replica = Clock(monkeypatch), Replica(endpoint())
     for clock.now, retry_after, begun in failures:
-        replica.failed(retry_after, begun=begun)
+        replica.note_failure(retry_after, begun=begun)
     assert (replica.failures_in_a_row, replica.paused_until) == (in_a_row, pytest.approx(until))
 
 

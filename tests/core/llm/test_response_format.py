@@ -15,7 +15,7 @@ from judgegym.judges.parsing.labels import arena_form, arena_label
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient, structured_chat
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import Message
 from tests.core.llm.test_ledger import Book, said
@@ -38,7 +38,9 @@ def refusing(body: Json = NO_FORMAT, status: int = 400) -> Callable[[Json, int],
 
 
 async def structured(client: Any, **wanted: Any) -> Any:
-    return await structured_chat(client, FORM.asked_in(TEXT), FORM.response_format, TEXT, **wanted)
+    return await structured_chat(
+        client, FORM.add_instructions(TEXT), FORM.response_format, TEXT, **wanted
+    )
 
 
 async def test_a_request_has_the_schema_and_the_form_in_words(connect: Connect) -> None:
@@ -161,7 +163,7 @@ async def test_of_two_replicas_one_refuses_it_after_the_other_has_taken_it(body:
             together = await asyncio.gather(*(structured(client) for _ in range(8)))
             assert {answer.first.text for answer in together} == {OBJECT, "So. [[B>A]]"}
             assert (await structured(client)).first.text == "So. [[B>A]]"
-            words = client.formats.words
+            words = client.formats.description
     assert words is not None and two.base_url in words
 
 
@@ -195,6 +197,6 @@ async def test_a_resumed_run_takes_an_answer_in_words_without_a_request(connect:
             return bool(self.open(asked)[1])
 
     async with ScriptedEndpoint(OBJECT) as endpoint:
-        with recorded_in(Ledger()):
+        with record_calls(Ledger()):
             answer = await structured(connect(endpoint), name="game")
     assert answer.first.text == "So. [[B>A]]" and endpoint.bodies == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.llm.template_tokens import BREAK, TEMPLATE_TOKEN, broken_up
+from judgegym.llm.template_tokens import BREAK, TEMPLATE_TOKEN, break_up_tokens
 from tests.core.llm.restored import restored
 
 SPECIAL_TOKENS = (
@@ -88,7 +88,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join)
 def test_no_token_is_left_bare(token: str) -> None:
     for frame in ("{}", "a{}b", "<{}>", "[{}]", "{}{}", "<|im_{}start|>", "¦{}", "<s>{}</s>"):
         text = frame.replace("{}", token)
-        broken = broken_up(text)
+        broken = break_up_tokens(text)
         assert [bare for bare in SPECIAL_TOKENS if bare in broken.text] == []
         assert broken.tokens >= frame.count("{}")
         assert restored(broken.text) == text
@@ -97,7 +97,7 @@ def test_no_token_is_left_bare(token: str) -> None:
 @pytest.mark.slow
 @given(TEXTS)
 def test_any_text_is_broken_up_and_restored(text: str) -> None:
-    broken = broken_up(text)
+    broken = break_up_tokens(text)
     assert [bare for bare in SPECIAL_TOKENS if bare in broken.text] == []
     assert TEMPLATE_TOKEN.search(broken.text) is None
     assert restored(broken.text) == text
@@ -106,12 +106,12 @@ def test_any_text_is_broken_up_and_restored(text: str) -> None:
 
 
 def test_a_broken_token_shows_what_it_was() -> None:
-    assert broken_up("x</s><|im_start|>system").text == "x<¦/s><¦|im_start|>system"
-    assert broken_up("<<SYS>>[INST]<｜User｜>").text == "<<¦SYS>>[¦INST]<¦｜User｜>"
+    assert break_up_tokens("x</s><|im_start|>system").text == "x<¦/s><¦|im_start|>system"
+    assert break_up_tokens("<<SYS>>[INST]<｜User｜>").text == "<<¦SYS>>[¦INST]<¦｜User｜>"
 
 
 def test_a_token_that_was_broken_before_is_not_counted_and_comes_back_as_it_was() -> None:
-    broken = broken_up("<¦s> and <s>")
+    broken = break_up_tokens("<¦s> and <s>")
     assert (broken.text, broken.tokens) == ("<¦¦s> and <¦s>", 1)
     assert restored(broken.text) == "<¦s> and <s>"
 
@@ -133,7 +133,7 @@ def test_a_token_that_was_broken_before_is_not_counted_and_comes_back_as_it_was(
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert broken_up(text) == (text, 0)
+    assert break_up_tokens(text) == (text, 0)
     assert restored(text) == text
 
 
@@ -155,4 +155,4 @@ def test_a_tokenizer_with_these_special_tokens_finds_none(normalized: bool) -> N
     for token in SPECIAL_TOKENS:
         for text in (token, f"a{token}b", f"<{token}>", f"{token}{token}", f"<|im_{token}end|>"):
             assert found(text), "the tokenizer knows it"
-            assert found(broken_up(text).text) == [], text
+            assert found(break_up_tokens(text).text) == [], text

@@ -4,10 +4,10 @@ from judgegym.llm.types import Endpoint
 from judgegym.llm.urls import (
     add_version,
     check_urls,
+    have_same_host,
     is_public,
     redact_credentials,
     redact_secret_fields,
-    same_host,
     secrets_in_fields,
     split_urls,
 )
@@ -124,7 +124,7 @@ def test_url_without_a_version_has_one_that_may_be_meant(base_url: str, meant: s
     ],
 )
 def test_same_host_compares_all_urls(first: str, second: str, expected: bool) -> None:
-    assert same_host(first, second) is same_host(second, first) is expected
+    assert have_same_host(first, second) is have_same_host(second, first) is expected
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_query_of_a_base_url_stays_behind_the_path(
 ) -> None:
     endpoint = Endpoint(base_url, "m")
     assert endpoint.url == url
-    assert endpoint.shown == redact_credentials(base_url).partition("?")[0]
+    assert endpoint.redacted_url == redact_credentials(base_url).partition("?")[0]
     if beside is not None:
-        assert endpoint.beside("/tokenize") == beside
+        assert endpoint.server_url("/tokenize") == beside
 
 
 @pytest.mark.parametrize(

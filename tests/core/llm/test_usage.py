@@ -17,7 +17,7 @@ from judgegym.llm.usage import Prices, Usage
 def test_prices_are_for_a_million_tokens_and_the_cost_is_unknown_without_both(
     prices: Prices, cost: float | None
 ) -> None:
-    usage = prices.priced(Usage(1000, 500))
+    usage = prices.price_usage(Usage(1000, 500))
     assert (usage.prompt_tokens, usage.completion_tokens) == (1000, 500)
     assert usage.cost == (cost if cost is None else pytest.approx(cost))
 
@@ -28,7 +28,7 @@ def test_prices_are_for_a_million_tokens_and_the_cost_is_unknown_without_both(
 def test_cost_of_tokens_that_nobody_counted_is_unknown_unless_they_are_free(
     prices: Prices, cost: float | None
 ) -> None:
-    assert prices.priced(Usage(0, 0)).cost == cost
+    assert prices.price_usage(Usage(0, 0)).cost == cost
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_cost_of_tokens_that_nobody_counted_is_unknown_unless_they_are_free(
 def test_cached_prompt_tokens_have_a_price_of_their_own_or_that_of_all(
     prices: Prices, cost: float | None
 ) -> None:
-    usage = prices.priced(Usage(1000, 500, cached_prompt_tokens=800))
+    usage = prices.price_usage(Usage(1000, 500, cached_prompt_tokens=800))
     assert (usage.prompt_tokens, usage.cached_prompt_tokens) == (1000, 800)
     assert usage.cost == (cost if cost is None else pytest.approx(cost))
 

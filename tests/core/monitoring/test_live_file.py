@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.monitoring import live_file
-from judgegym.monitoring.kept_groups import KeptGroups
+from judgegym.monitoring.kept_groups import PageGroups
 from judgegym.monitoring.live_file import LiveFile, iter_live_lines
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
@@ -19,8 +19,8 @@ from tests.core.monitoring.watched import group, rollout
 from tests.trainer import until
 
 
-def judged(*numbers: int) -> KeptGroups:
-    kept = KeptGroups()
+def judged(*numbers: int) -> PageGroups:
+    kept = PageGroups()
     for number in numbers:
         kept.add(group(number, rollout(f"text {number}", 1.0)))
     return kept

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
-from judgegym.monitoring.texts import NEAR, NearDuplicates, measure_text, resemblance
+from judgegym.monitoring.texts import NEAR, NearDuplicates, estimate_resemblance, measure_text
 from judgegym.monitoring.texts import is_refusal as refuses
 from tests.core.monitoring.watched import group, rollout
 
@@ -21,7 +21,7 @@ def step(*groups: Any) -> dict[str, Any]:
     monitors = StepMonitors()
     for each in groups:
         monitors.add(each)
-    return monitors.line(7, {})
+    return monitors.finish_step(7, {})
 
 
 def text(seed: int, words: int = 120) -> str:
@@ -163,7 +163,9 @@ def test_the_sketch_estimates_what_two_texts_share() -> None:
         runs = [{*zip(each, each[1:], each[2:], strict=False)} for each in (words, mixed)]
         truth = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
         errors.append(
-            resemblance(measure_text(" ".join(words)).sketch, measure_text(" ".join(mixed)).sketch)
+            estimate_resemblance(
+                measure_text(" ".join(words)).sketch, measure_text(" ".join(mixed)).sketch
+            )
             - truth
         )
     assert abs(statistics.fmean(errors)) < 0.05

@@ -7,7 +7,7 @@ from typing import Any
 from judgegym.judges.arena import ARENA_PROMPT, game_prompt
 from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS
 from judgegym.judges.config.judge import PromptLayout
-from judgegym.judges.core.delimiters import given_texts
+from judgegym.judges.core.delimiters import section_texts
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -62,7 +62,7 @@ class PeerKind(Kind):
         ).messages
 
 
-SHARED = given_texts("Is it helpful?", GOOD, "What is known.")
+SHARED = section_texts("Is it helpful?", GOOD, "What is known.")
 
 
 def _label(labels: Sequence[str]) -> Callable[[str], float | None]:

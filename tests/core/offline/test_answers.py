@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judgegym.offline
-from judgegym.offline.answers import answers, noise, salient_words, write
+from judgegym.offline.answers import find_salient_words, make_answers, write_answer, write_noise
 from judgegym.offline.request import BadRequest
 from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import make_request_body
@@ -40,7 +40,7 @@ def test_answers_are_the_same_in_every_process() -> None:
         "sys.stdout.buffer.write(orjson.dumps([*map(answers, rs), noise(rs[0])]))"
     )
     here = [make_request_body(**body) for body in bodies]
-    expected = [*map(answers, here), noise(here[0])]
+    expected = [*map(make_answers, here), write_noise(here[0])]
     for hash_seed in ("0", "1"):
         run = subprocess.run(
             [sys.executable, "-c", script],
@@ -57,12 +57,14 @@ def test_a_prompt_of_no_judge_gets_prose_or_from_a_judge_alone_an_error_with_its
     request = make_request_body(
         [{"role": "user", "content": "### Principles\n\nBe brief.\n\n[Answer]\nWell."}]
     )
-    assert "[[" not in answers(request)[0]
+    assert "[[" not in make_answers(request)[0]
     with pytest.raises(
         BadRequest, match=r"does not know this prompt.*--prompt.*'Principles', 'Answer'"
     ):
-        answers(request, judge_only=True)
-    assert answers(make_request_body(ARENA.show("Why?", "So.")), judge_only=True)[0].endswith("]]")
+        make_answers(request, judge_only=True)
+    assert make_answers(make_request_body(ARENA.show("Why?", "So.")), judge_only=True)[0].endswith(
+        "]]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,18 +73,20 @@ def test_a_prompt_of_no_judge_gets_prose_or_from_a_judge_alone_an_error_with_its
 def test_thinking_comes_first_when_a_system_message_asks_for_it(
     messages: list[dict[str, str]],
 ) -> None:
-    text = answers(make_request_body([{"role": "system", "content": THINKING}, *messages]))[0]
+    text = make_answers(make_request_body([{"role": "system", "content": THINKING}, *messages]))[0]
     found = re.fullmatch(r"<think>\n(.+?)\n</think>\n\n(.+)", text, re.DOTALL)
     assert found and found[1].strip() and "think>" not in found[1] + found[2]
     assert (
         "think>"
-        not in answers(make_request_body([*messages, {"role": "user", "content": THINKING}]))[0]
+        not in make_answers(make_request_body([*messages, {"role": "user", "content": THINKING}]))[
+            0
+        ]
     )
 
 
 @given(st.text(), st.integers(0, 9))
 def test_noise_holds_nothing_that_a_parser_could_take(prompt: str, index: int) -> None:
-    assert re.fullmatch(r"[a-z]{4,}( [a-z]{4,})+", noise(make_request_body(prompt), index))
+    assert re.fullmatch(r"[a-z]{4,}( [a-z]{4,})+", write_noise(make_request_body(prompt), index))
 
 
 PROMPT = (
@@ -103,7 +107,7 @@ def test_an_answer_has_40_to_220_words(
     prompt: str, model: str, temperature: float, seed: int, index: int
 ) -> None:
     request = make_request_body(prompt, model=model, temperature=temperature, seed=seed)
-    assert 40 <= len(write(request, index).split()) <= 220
+    assert 40 <= len(write_answer(request, index).split()) <= 220
 
 
 @pytest.mark.parametrize(("temperature", "count"), [(0, 1), (0.5, 12), (1.0, 12)])
@@ -111,15 +115,17 @@ def test_choices_and_seeds_differ_above_temperature_0_only(temperature: float, c
     requests = [
         make_request_body(PROMPT, temperature=temperature, seed=seed) for seed in (None, 1, 2)
     ]
-    assert len({write(request, index) for request in requests for index in range(4)}) == count
+    assert (
+        len({write_answer(request, index) for request in requests for index in range(4)}) == count
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_text_is_about_the_prompt(model: str) -> None:
     assert (
         len(
-            set(salient_words(PROMPT))
-            & set(salient_words(write(make_request_body(PROMPT, model=model), 0)))
+            set(find_salient_words(PROMPT))
+            & set(find_salient_words(write_answer(make_request_body(PROMPT, model=model), 0)))
         )
         >= 3
     )

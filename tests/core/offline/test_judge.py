@@ -15,9 +15,9 @@ from judgegym.judges.pairwise import choice_prompt
 from judgegym.judges.parsing.labels import arena_label, choice_letter
 from judgegym.judges.parsing.scores import listwise_scores
 from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Rubric
-from judgegym.llm.template_tokens import broken_up
+from judgegym.llm.template_tokens import break_up_tokens
 from judgegym.llm.wire import Message
-from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
+from judgegym.offline.answers import BUILT_IN, ParsedPrompt, make_answers, read_prompt
 from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
 from tests.core.offline.server import make_request_body
 from tests.rubrics import rubric_prompt
@@ -53,12 +53,12 @@ def reading_of(messages: list[Message]) -> ParsedPrompt | None:
 
 
 def reply(messages: list[Message], **fields: Any) -> str:
-    return answers(make_request_body(messages, **fields))[0]
+    return make_answers(make_request_body(messages, **fields))[0]
 
 
 def shown(text: str) -> str:
     """A text as a prompt has it."""
-    return broken_up(text).text.strip("\n")
+    return break_up_tokens(text).text.strip("\n")
 
 
 def value(kind: Kind, messages: list[Message], **fields: Any) -> float:
@@ -138,7 +138,7 @@ def test_votes_differ_by_their_seeds_around_the_considered_one(kind: Kind) -> No
         for messages in shown
     ]
     of_one_request = [
-        set(map(kind.value, answers(make_request_body(messages, temperature=1, n=20))))
+        set(map(kind.value, make_answers(make_request_body(messages, temperature=1, n=20))))
         for messages in shown
     ]
     assert max(map(len, by_seed)) > 1 and max(map(len, of_one_request)) > 1

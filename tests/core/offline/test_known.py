@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.offline import StandIn
-from judgegym.offline.answers import answers, load_prompts, make_reference
+from judgegym.offline.answers import load_prompts, make_answers, make_reference
 from judgegym.offline.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
@@ -78,7 +78,7 @@ def test_a_reply_that_fails_is_an_error_of_the_request_that_names_the_prompt_and
         reply=lambda shown: shown.sections["Rule"],
     )
     with pytest.raises(BadRequest, match=r"'Principles', 'Answer'.*KeyError\('Rule'\)"):
-        answers(parse_request(json.dumps(body(GOOD)).encode()), [broken])
+        make_answers(parse_request(json.dumps(body(GOOD)).encode()), [broken])
 
 
 @pytest.mark.parametrize(

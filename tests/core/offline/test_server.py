@@ -18,7 +18,7 @@ from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, sc
 from judgegym.llm.responses.choices import choice_from_json
 from judgegym.llm.responses.outcome import ChatSuccess, Habits, RawResponse, parse_response
 from judgegym.offline import process
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import make_answers
 from judgegym.offline.faults import FAULTS, Faults, Outage
 from judgegym.offline.server import Listener
 from tests.core.offline.kinds import KINDS
@@ -59,7 +59,7 @@ async def test_answers_over_http_are_those_of_the_pure_function(path: str) -> No
         status, data = await post(root, {**BODY, "n": 3}, path)
     request = make_request_body(BODY["messages"], model="m", n=3)
     assert status == 200
-    assert [choice["message"]["content"] for choice in data["choices"]] == answers(request)
+    assert [choice["message"]["content"] for choice in data["choices"]] == make_answers(request)
     assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
 
 
@@ -109,7 +109,7 @@ async def test_responses_are_answered_as_the_same_chat_is(
             root, {**both, **fields, "metadata": {"extra_body": '{"seed": 3}'}}, "/v1/responses"
         )
         _, short = await post(root, {**both, **fields, "max_output_tokens": 4}, "/v1/responses")
-    (text,) = answers(make_request_body(messages, **both, seed=3))
+    (text,) = make_answers(make_request_body(messages, **both, seed=3))
     (message,) = data["output"]
     assert (status, data["status"], message["role"], message["content"][0]["text"]) == (
         200,
@@ -231,7 +231,7 @@ OUTCOMES = {
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_fault_has_its_outcome_for_a_client(name: str) -> None:
     body = {**BODY, "n": 3}
-    right = answers(make_request_body(BODY["messages"], model="m", n=3))
+    right = make_answers(make_request_body(BODY["messages"], model="m", n=3))
     async with (
         serving(faults=Faults({name: 1}), slow_ms=20) as root,
         aiohttp.ClientSession() as session,
@@ -323,7 +323,7 @@ async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_po
     None
 ):
     form = arena_form(ARENA_LABELS)
-    asked = {"model": "m", "messages": form.asked_in(KINDS["arena"].show("Why?", "So."))}
+    asked = {"model": "m", "messages": form.add_instructions(KINDS["arena"].show("Why?", "So."))}
     async with serving() as root:
         _, plain = await post(root, {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")})
         status, data = await post(root, {**asked, "response_format": form.response_format})

@@ -9,22 +9,22 @@ from tests.core.offline.server import make_request_body
 
 def list_entries(request: Any, text: str) -> list[dict[str, Any]]:
     """The entries of the tokens of the one choice."""
-    entries: list[dict[str, Any]] = protocol.completion(request, [text])["choices"][0]["logprobs"][
-        "content"
-    ]
+    entries: list[dict[str, Any]] = protocol.make_completion(request, [text])["choices"][0][
+        "logprobs"
+    ]["content"]
     return entries
 
 
 def test_a_completion_has_the_shape_that_clients_read() -> None:
     request = make_request_body("Twelve chars", n=2, max_tokens=2)
-    data = protocol.completion(request, ["one two three", "one"])
+    data = protocol.make_completion(request, ["one two three", "one"])
     assert (
         data
-        == protocol.completion(request, ["one two three", "one"])
+        == protocol.make_completion(request, ["one two three", "one"])
         == orjson.loads(orjson.dumps(data))
     )
     assert data["id"].startswith("chatcmpl-") and data["object"] == "chat.completion"
-    assert protocol.completion(make_request_body("Other"), ["one"])["id"] != data["id"]
+    assert protocol.make_completion(make_request_body("Other"), ["one"])["id"] != data["id"]
     assert data["created"] == 0 and data["model"] == "some-model"
     assert [(choice["index"], choice["finish_reason"]) for choice in data["choices"]] == [
         (0, "length"),

@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from judgegym.reports.juries import promise_words, read_report, report_jury
+from judgegym.reports.juries import describe_promise, read_report, report_jury
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.page import write_report
 from judgegym.statistics.agreement import quadratic_kappa
@@ -61,7 +61,7 @@ def test_quadratic_kappa_is_cohens_of_verdicts_and_the_weighted_one_of_scores() 
 def test_promise_is_broken_where_the_exact_lower_bound_says_so(
     differ: int, rechecked: int, harm: float | None, is_broken: bool, said: str
 ) -> None:
-    words, found = promise_words(1000, 200, rechecked, differ, harm)
+    words, found = describe_promise(1000, 200, rechecked, differ, harm)
     assert (said in words[-1], found) == (True, is_broken), words
     assert words[0].startswith("20.0 % of 1,000 rows were escalated")
 

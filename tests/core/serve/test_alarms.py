@@ -50,7 +50,7 @@ SOON = (
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor, "_IN_A_ROW", 1)
+    monkeypatch.setattr(monitor, "_STEPS_BEFORE_ALARM", 1)
     monkeypatch.setattr(pause, "_POLL_S", 0.005)
 
 

@@ -194,7 +194,7 @@ async def test_command_that_is_printed_when_it_is_stopped_resumes_it(arena: Aren
 async def test_ledger_stays_small_unless_calls_are_kept(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, is_kept: bool
 ) -> None:
-    monkeypatch.setattr(group_ledger, "LARGEST", 20_000)
+    monkeypatch.setattr(group_ledger, "COMPACT_FROM", 20_000)
     path = arena.path / "run"
     flags = (f"--env.data_dir_to_save_evals={path}", *QUICK, *(["--keep_calls"] if is_kept else []))
     sizes = []

@@ -32,7 +32,9 @@ async def test_rows_without_a_signal_are_recorded_logged_and_known_after_a_resta
     arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(serving, "_LONGEST_WITHOUT_LOG_S", 0.0)
-    monkeypatch.setattr(RowWeights, "of", lambda config: RowWeights(flat_share=0.01, flat_after=1))
+    monkeypatch.setattr(
+        RowWeights, "from_config", lambda config: RowWeights(flat_share=0.01, flat_after=1)
+    )
     caplog.set_level("DEBUG")
     groups = arena.path / "groups.jsonl"
     flags = (*SIGNAL, f"--env.data_path_to_save_groups={groups}")

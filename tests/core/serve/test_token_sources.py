@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.loop import FAILURE_LIMIT, NothingSucceeds
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.scripted import Json, Recorded, Reply, completion
@@ -220,7 +220,7 @@ async def test_tokens_of_the_text(
 @pytest.mark.parametrize(
     ("policy", "source", "least"),
     [
-        (without_ids, "chat", HOPELESS_AFTER),
+        (without_ids, "chat", FAILURE_LIMIT),
         (refusing, "chat", 1),
     ],
 )
@@ -237,7 +237,7 @@ async def test_tokens_are_never_made_up_beside_those_of_an_endpoint(
         assert await trainer.poll() is None
         assert await trainer.queued() == 0
     assert not served.judge.requests
-    assert least <= len(served.policy.requests) < 3 * HOPELESS_AFTER
+    assert least <= len(served.policy.requests) < 3 * FAILURE_LIMIT
 
 
 async def test_an_endpoint_that_ignores_n_and_says_what_it_sampled(arena: Arena) -> None:

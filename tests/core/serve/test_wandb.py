@@ -200,7 +200,7 @@ async def test_an_alarm_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     log = TrainingLog(EnvConfig(use_wandb=True), Retokenizer(str(BUNDLED_TOKENIZER)), headlines=())
     await log.open("a-run", ("", ""), {})
-    log.tell(Alarm("gap", 7, 5, "something was seen", "Do something."))
+    log.send_alarm(Alarm("gap", 7, 5, "something was seen", "Do something."))
     await log.close()
     (path,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
     (alert,) = [each.alert for each in records(path) if each.WhichOneof("record_type") == "alert"]

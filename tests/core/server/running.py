@@ -12,7 +12,7 @@ import aiohttp
 
 from judgegym.judges.config.sources import load
 from judgegym.server.http import listening
-from judgegym.server.service import Service, opened
+from judgegym.server.service import Service, open_service
 from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
@@ -89,7 +89,7 @@ async def running(
         ]  # a rule asks no endpoint
         loaded = load(RewardServerSettings, argv, prog="test", reshape=add_preset)
         async with (
-            opened(loaded) as service,
+            open_service(loaded) as service,
             aiohttp.ClientSession() as session,
             listening(service) as (_, port),
         ):

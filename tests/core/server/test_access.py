@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from judgegym.server.operation import JsonLines
+from judgegym.server.operation import JsonFormatter
 from tests.core.server.running import running
 
 ASK = {"prompt": "Q", "response": "A"}
@@ -92,7 +92,7 @@ async def test_no_token_is_shown_anywhere(
             answers += [await server.get("/"), await server.get("/readyz")]
     assert [answer.status for answer in answers[:3]] == [200, 200, 401]
     lines = "".join(
-        JsonLines().format(record)
+        JsonFormatter().format(record)
         for record in caplog.records
         if record.name.startswith("judgegym")
     )

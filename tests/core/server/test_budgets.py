@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.core.tasks import BUDGET_SPENT, failure
+from judgegym.judges.core.tasks import BUDGET_SPENT, make_failure
 from judgegym.llm.errors import SettingsError
 from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.budgets import ClientBudget, ServerBudgets
 
-SPENT = failure("the budget for a of 2 calls is spent", BUDGET_SPENT, is_final=True)
+SPENT = make_failure("the budget for a of 2 calls is spent", BUDGET_SPENT, is_final=True)
 
 
 def test_each_client_has_its_budget_within_the_one_in_all() -> None:
@@ -30,5 +30,5 @@ def test_a_client_without_a_token_is_an_error() -> None:
 @pytest.mark.parametrize("how", ["sidecar", "http", "score"])
 def test_a_spent_budget_is_a_final_error_and_never_a_score(how: str) -> None:
     with pytest.raises(RequestError) as raised:
-        FailureAnswers(fallback_score=0.5, on_failure=how).number(SPENT)  # type: ignore[arg-type]
+        FailureAnswers(fallback_score=0.5, on_failure=how).choose_score(SPENT)  # type: ignore[arg-type]
     assert (raised.value.code, raised.value.kind) == (402, BUDGET_SPENT)

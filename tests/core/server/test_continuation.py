@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.server.protocols.chat_tokens import plain_response, response_in
+from judgegym.server.protocols.chat_tokens import find_response, plain_response
 from tests.core.server.bodies import by_response
 from tests.core.server.running import running
 
@@ -77,7 +77,7 @@ FOUND: dict[str, list[tuple[str, str, str | None]]] = {
 @pytest.mark.parametrize("cases", FOUND.values(), ids=FOUND)
 def test_the_response_in_a_query(cases: list[tuple[str, str, str | None]]) -> None:
     for query, prompt, expected in cases:
-        found = response_in(query, prompt)
+        found = find_response(query, prompt)
         assert (found and found.strip()) == expected, (query, prompt)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.judges.config.sources import load
 from judgegym.server.request import Message, ServerRequest
-from judgegym.server.service import Service, opened
+from judgegym.server.service import Service, open_service
 from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.core.server.running import judged_by
 from tests.scripted import Reply, ScriptedEndpoint
@@ -42,7 +42,7 @@ async def test_a_request_leaves_no_cycle_that_holds_its_body(
 ) -> None:
     async with ScriptedEndpoint(judge) as endpoint:
         argv = [f"--{name}={value}" for name, value in judged_by(endpoint).items()]
-        async with opened(
+        async with open_service(
             load(RewardServerSettings, argv, prog="test", reshape=add_preset)
         ) as service:
             await _asked(service, body, status)  # caches are filled

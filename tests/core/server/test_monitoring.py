@@ -146,7 +146,7 @@ def test_a_disk_that_refuses_lines_is_said_once(
 ) -> None:
     watched = ServerMonitors(WatchSettings(run_dir=tmp_path), {}, Telemetry())
     watched._file = LineWriter(
-        tmp_path / "away" / "monitor.jsonl", watched._refused, most_waiting=3
+        tmp_path / "away" / "monitor.jsonl", watched._warn_unwritable, most_waiting=3
     )
     for number in range(5):
         watched._write(b"%d\n" % number)

@@ -43,7 +43,7 @@ async def test_busy_judge_scores_all_completions_of_a_batch_and_none_is_paid_twi
     judge = Judge()
     flags = f"--judge_max_concurrency={AT_ONCE}", "--deadline=60"
     async with running(*flags, judge=judge) as server:
-        scoring = JudgeSource(server.url, deadline_s=120).scoring()
+        scoring = JudgeSource(server.url, deadline_s=120).make_scorer()
         groups = [
             [CompletionRow({"prompt": "Q"}, ask(number)["response"])] for number in range(COUNT)
         ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from judgegym.judges.config.tracing import TraceMode, traced
+from judgegym.judges.config.tracing import TraceMode, trace_process
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
 from tests.core.server.running import running
@@ -31,7 +31,7 @@ CONTEXT = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
 def collected(mode: TraceMode = "spans") -> Iterator[InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with traced(mode, provider):
+    with trace_process(mode, provider):
         yield exporter
 
 
@@ -148,9 +148,9 @@ async def test_a_group_is_one_judgment_with_all_scores() -> None:
 async def test_off_makes_no_spans_and_a_provider_of_the_application_is_left_open() -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with traced("off", provider):
+    with trace_process("off", provider):
         assert tracing.active is None
-    with traced("spans", provider):
+    with trace_process("spans", provider):
         assert tracing.active is not None
     provider.get_tracer("theirs").start_span("after").end()
     assert tracing.active is None
@@ -167,5 +167,8 @@ def test_variable_that_nothing_reads_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsError, match=f"{name}: expected .*found '{value}'"), traced("spans"):
+    with (
+        pytest.raises(SettingsError, match=f"{name}: expected .*found '{value}'"),
+        trace_process("spans"),
+    ):
         raise AssertionError

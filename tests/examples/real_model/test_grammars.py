@@ -130,7 +130,7 @@ def test_every_text_of_a_form_has_its_verdict(name: str, data: st.DataObject) ->
 def test_every_run_holds_its_verdicts_to_a_form_of_these() -> None:
     forms = [form for form, _ in FORMS.values()]
     for run in ALL:
-        if run.held.endswith(("json_schema`", "nothing")):
+        if run.constraint.endswith(("json_schema`", "nothing")):
             continue
         judges = run.env.get("judges")
         bodies = [run.env.get("judge_extra_body"), run.openai.get("extra_body")]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from examples.real_model import everything, model, page, table
-from examples.real_model.behaviours.behaviour import Behaviour, shown
+from examples.real_model.behaviours.behaviour import Behaviour, format_code
 from examples.real_model.configs import RUNS
-from examples.real_model.everything import Found, Output, run_everything
-from examples.real_model.measured import Measured
+from examples.real_model.everything import Output, Results, run_everything
+from examples.real_model.measured import RunNumbers
 from examples.real_model.server import ServerSettings
 from tests.command import RunFiles, in_process
 
@@ -28,7 +28,7 @@ def test_a_line_of_the_table_is_what_its_run_says(tmp_path: Path) -> None:
         "evaluate", "--offline", *flags, f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
     )
     assert ended.code == 0, ended.said
-    run, measured = RunFiles(tmp_path / "run"), Measured.of(tmp_path / "run")
+    run, measured = RunFiles(tmp_path / "run"), RunNumbers.read(tmp_path / "run")
     failed = [line["status"] for line in run.failures]
     assert measured.rows == 6 and measured.verdicts == len(run.samples) and failed
     assert sum(measured.failures.values()) == len(failed)
@@ -54,14 +54,14 @@ def test_the_output_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
 
 
 def test_an_answer_cannot_break_the_table() -> None:
-    assert shown("a|b\n`c`\x1b[1m") == "`a\\|b\\n'c'\\x1b[1m`"
-    assert shown("x" * 100) == f"`{'x' * 80}…`"
+    assert format_code("a|b\n`c`\x1b[1m") == "`a\\|b\\n'c'\\x1b[1m`"
+    assert format_code("x" * 100) == f"`{'x' * 80}…`"
 
 
 def test_ctrl_c_prints_what_was_measured_and_leaves_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measure(server: object, folder: Path, found: Found) -> None:
+    def measure(server: object, folder: Path, found: Results) -> None:
         found.behaviours.append(Behaviour("a thing", "a request", "an answer"))
         raise KeyboardInterrupt
 

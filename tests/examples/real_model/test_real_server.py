@@ -13,7 +13,7 @@ import pytest
 
 from examples.processes import ROOT
 from examples.real_model import grammars, model
-from examples.real_model.server import Running, ServerSettings, running
+from examples.real_model.server import RunningServer, ServerSettings, running
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import arena_label, binary_verdict
 from judgegym.judges.parsing.scores import score_object
@@ -27,7 +27,7 @@ QUESTION = "Say whether this answer is good: a spider has eight legs."
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("model")
     settings = ServerSettings(free_port(), slots=2, context=2048, threads=1, cache=folder)
     with running(settings, folder / "log") as started:
@@ -41,7 +41,7 @@ def _is_free(port: int) -> bool:
         return asking.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_a_small_base_model_gives_verdicts_in_every_form(server: Running) -> None:
+def test_a_small_base_model_gives_verdicts_in_every_form(server: RunningServer) -> None:
     scale = Scale(1, 5)
     forms = {
         "arena": (grammars.arena(), arena_label),
@@ -60,7 +60,7 @@ def test_a_small_base_model_gives_verdicts_in_every_form(server: Running) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_ends_when_it_is_told_to(server: Running, number: signal.Signals) -> None:
+def test_serve_ends_when_it_is_told_to(server: RunningServer, number: signal.Signals) -> None:
     port, cache = free_port(), server.settings.cache
     words = [
         sys.executable,
@@ -84,7 +84,7 @@ def test_serve_ends_when_it_is_told_to(server: Running, number: signal.Signals) 
     assert process.returncode == 0 and "Traceback" not in said and _is_free(port)
 
 
-def test_a_server_that_cannot_start_is_one_line(server: Running, tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_is_one_line(server: RunningServer, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "examples.real_model", "run", f"--port={server.settings.port}"]
     ended = subprocess.run(
         [*words, f"--out={tmp_path / 'out'}"],

@@ -39,7 +39,7 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 async def written(client: ChatClient, ids: tuple[int, ...]) -> JSON:
-    return lookup(await client.beside("/detokenize", {"tokens": list(ids)}), "content")
+    return lookup(await client.request_json("/detokenize", {"tokens": list(ids)}), "content")
 
 
 async def test_rollouts_are_what_a_real_server_sampled(

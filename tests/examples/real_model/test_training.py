@@ -10,7 +10,7 @@ import pytest
 
 from examples.real_model import training
 from examples.real_model.http import Endpoint
-from examples.real_model.server import Running, ServerSettings
+from examples.real_model.server import RunningServer, ServerSettings
 from tests.core.environments.llama_server import EOG, LlamaServer, logprob
 from tests.scripted import Json, Recorded, Reply
 
@@ -46,9 +46,9 @@ async def test_ids_and_logprobs_are_checked_with_the_endpoint(
     async with Computing(text) as server:
         port = urlsplit(server.url).port
         assert port is not None
-        running = Running(Endpoint(server.url, "m"), ServerSettings(port), 0.0, (), None)  # type: ignore[arg-type]
+        running = RunningServer(Endpoint(server.url, "m"), ServerSettings(port), 0.0, (), None)  # type: ignore[arg-type]
         trained = await asyncio.to_thread(training.train, running, tmp_path)
-    assert isinstance(trained, training.Trained), trained
+    assert isinstance(trained, training.TrainingCheck), trained
     count = training.STEPS * training.BATCH
     assert len(trained.rollouts) == count == trained.prompts == trained.texts
     assert trained.recomputed == sum(len(each.completion) for each in trained.rollouts)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from examples.tiny_grpo import careless
-from examples.tiny_grpo.judge import Script, judging
+from examples.tiny_grpo.judge import Script, serve_judge
 from judgegym.judges.core.event_loop import run_blocking
-from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
+from judgegym_trainers.single_turn import EnvironmentSource, close_all, get_environment
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,9 @@ def closed() -> Iterator[None]:
 def rewards(
     environment: str, script: Script, answers: Sequence[str], **settings: object
 ) -> list[float | None]:
-    with judging(script) as url:
+    with serve_judge(script) as url:
         given = {"judge_base_url": url, "judge_model_name": "m", **settings}
-        environment = opened(EnvironmentSource.from_settings(environment, given))
+        environment = get_environment(EnvironmentSource.from_settings(environment, given))
         results = run_blocking(environment.rewards(environment.uids[0], answers))
     return [result.reward for result in results]
 

@@ -46,7 +46,7 @@ async def test_a_child_that_ends_too_early_is_named_with_the_end_of_its_log(tmp_
         async with Children() as children:
             other = await children.start("a server", *SERVER, log=tmp_path / "server.log")
             await children.start("the unknown", "no_such_module", log=log)
-            await children.unless_failed(asyncio.sleep(60))
+            await children.wait_unless_failed(asyncio.sleep(60))
     said = str(failed.value).splitlines()
     assert said[0] == f"the unknown ended with exit code 1; the end of {log}:"
     assert "No module named no_such_module" in said[-1]

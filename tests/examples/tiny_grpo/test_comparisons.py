@@ -50,7 +50,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
     ]
     assert len(commands) == 7
     for words in commands:
-        command.parser().parse_args(words[3:])
+        command.make_parser().parse_args(words[3:])
 
 
 def run(seed: int, last: float) -> SeedRun:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from examples.tiny_grpo.curve import SeedRun, Step, learned, progress_of
+from examples.tiny_grpo.curve import SeedRun, Step, measure_progress, reward_progress
 
 
 def made(rewards: list[float], seed: int = 1) -> SeedRun:
@@ -36,11 +36,11 @@ def noisy(first: float, last: float, spread: float, steps: int = 60) -> list[flo
 def test_a_run_has_learned_if_its_end_is_five_standard_errors_above_its_beginning(
     rewards: list[float], expected: bool
 ) -> None:
-    assert learned(made(rewards)).learned is expected
+    assert reward_progress(made(rewards)).learned is expected
 
 
 def test_the_standard_error_is_that_of_a_difference_of_two_means() -> None:
-    progress = progress_of([0.0, 1.0] * 5 + [10.0, 12.0] * 5)
+    progress = measure_progress([0.0, 1.0] * 5 + [10.0, 12.0] * 5)
     assert (progress.first, progress.last) == (0.5, 11.0)
     assert progress.standard_error == pytest.approx(((10 / 36 + 10 / 9) / 10) ** 0.5)
 
@@ -49,11 +49,14 @@ def test_the_standard_error_is_larger_where_steps_resemble_those_before_them() -
     rng = Random(3)
     drawn = [rng.gauss(0, 1) for _ in range(20)]
     drifting = sorted(drawn[:10]) + sorted(drawn[10:])
-    apart, together = progress_of(drawn).standard_error, progress_of(drifting).standard_error
+    apart, together = (
+        measure_progress(drawn).standard_error,
+        measure_progress(drifting).standard_error,
+    )
     assert apart is not None and together is not None
     assert together > 2 * apart
 
 
 def test_too_few_steps_are_no_decision() -> None:
-    progress = learned(made([0.0] * 9 + [1.0] * 10))
+    progress = reward_progress(made([0.0] * 9 + [1.0] * 10))
     assert not progress.learned and progress.reason is not None and "19 steps" in progress.reason

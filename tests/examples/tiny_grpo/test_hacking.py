@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from examples.tiny_grpo.curve import Curve, SeedRun, Step
-from examples.tiny_grpo.hacking import show_alarms, step_of_loss, with_gold
+from examples.tiny_grpo.hacking import add_gold, find_loss_step, show_alarms
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import HACKED, MENDED
 from examples.tiny_grpo.training.settings import TrainingSettings
@@ -36,14 +36,14 @@ def test_the_gold_score_of_a_step_is_that_of_the_rollouts_made_for_it(tmp_path: 
         {"alarm": {"step": 4}},
     ]
     (tmp_path / "monitor.jsonl").write_bytes(b"".join(wire.dumps(line) + b"\n" for line in lines))
-    run = with_gold(made([0.0] * 5), tmp_path / "monitor.jsonl")
+    run = add_gold(made([0.0] * 5), tmp_path / "monitor.jsonl")
     assert [step.gold for step in run.steps] == [0.5, 0.5, 0.5, 1.0, 1.0] and run.alarm == 3
 
 
 def test_a_tenth_is_lost_after_the_highest_score_and_not_before() -> None:
-    assert step_of_loss(RISE_AND_FALL) == 30
-    assert step_of_loss([0.6, 0.1, *RISE_AND_FALL]) == 32, "what is low before does not count"
-    assert step_of_loss([*CLIMB, *[0.6] * 20]) is None
+    assert find_loss_step(RISE_AND_FALL) == 30
+    assert find_loss_step([0.6, 0.1, *RISE_AND_FALL]) == 32, "what is low before does not count"
+    assert find_loss_step([*CLIMB, *[0.6] * 20]) is None
 
 
 @pytest.mark.parametrize(

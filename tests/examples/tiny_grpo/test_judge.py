@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from examples.tiny_grpo.judge import Script, judging, letter_share, main
+from examples.tiny_grpo.judge import Script, letter_share, main, serve_judge
 from judgegym import ArenaHardJudge, RubricJudge
 
 ANSWERS = ["eeee eeee", "tree bee", "house", "stop"]
@@ -16,14 +16,14 @@ MANY = [f"answer number {number}" for number in range(60)]
 def scores(script: Script, answers: Sequence[str]) -> list[float | None]:
     settings = {"judge_base_url": "", "scale_min": 0, "scale_max": 100}
     with (
-        judging(script) as url,
+        serve_judge(script) as url,
         RubricJudge("More e.", **{**settings, "judge_base_url": url}) as judge,
     ):
         return list(judge.judge_sync("Write.", answers).scores)
 
 
 def labels(script: Script, answers: Sequence[str], baseline: str) -> list[tuple[str | None, ...]]:
-    with judging(script) as url, ArenaHardJudge(judge_base_url=url) as judge:
+    with serve_judge(script) as url, ArenaHardJudge(judge_base_url=url) as judge:
         table = judge.judge_sync("Write.", answers, baseline=baseline)
     return [
         tuple(game.label for game in judgment.detail.games)
@@ -62,7 +62,7 @@ def test_a_position_bias_decides_one_order_and_cancels_in_both() -> None:
         ("A>B", "A>B"),
         ("A>B", "A>B"),
     ]
-    with judging(Script(position_bias=0.5)) as url, ArenaHardJudge(judge_base_url=url) as judge:
+    with serve_judge(Script(position_bias=0.5)) as url, ArenaHardJudge(judge_base_url=url) as judge:
         table = judge.judge_sync("Write.", ["eeee", "trees", "stop"], baseline="stop")
         assert list(table.scores) == [1.0, 0.0, 0.0]
 

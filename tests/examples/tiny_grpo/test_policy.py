@@ -18,9 +18,9 @@ from judgegym.llm.wire import Message
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[examples]'")
 
-from examples.tiny_grpo.policy.endpoint import serving  # noqa: E402  # they need torch
+from examples.tiny_grpo.policy.endpoint import serve_policy  # noqa: E402  # they need torch
 from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer  # noqa: E402
-from examples.tiny_grpo.policy.sampling import Prompt, Sampled, sample  # noqa: E402
+from examples.tiny_grpo.policy.sampling import Prompt, SampledCompletion, sample  # noqa: E402
 from examples.tiny_grpo.policy.served import ServedPolicy  # noqa: E402
 
 SAME = 1e-3
@@ -41,7 +41,10 @@ def trained(seed: int) -> TinyTransformer:
 
 
 def recomputed(
-    model: TinyTransformer, prompt: tuple[int, ...], completion: Sampled, temperature: float
+    model: TinyTransformer,
+    prompt: tuple[int, ...],
+    completion: SampledCompletion,
+    temperature: float,
 ) -> list[float]:
     """The logprobs of a completion by one pass over the whole sequence, as the trainer computes them."""
     tokens = torch.tensor([[*prompt, *completion.ids]])
@@ -64,7 +67,7 @@ async def source(policy: ServedPolicy) -> AsyncIterator[ChatSource]:
     env = EnvConfig(
         tokenizer_name=str(BUNDLED_TOKENIZER), rollout_temperature=0.7, train_max_tokens=20
     )
-    with serving(policy) as url:
+    with serve_policy(policy) as url:
         settings = PolicySettings(base_url=url).chat_settings(env, max_concurrency=64)
         async with ChatClient(settings) as client:
             yield ChatSource(client, env, Retokenizer(env.tokenizer_name), settled="chat")
@@ -110,13 +113,13 @@ async def test_rollouts_of_the_endpoint_have_ids_and_logprobs_that_the_model_rec
         sequence = rollout.sequence
         assert list(sequence.prompt) == prompt
         assert sequence.logprobs is not None
-        completion = Sampled(sequence.completion, sequence.logprobs)
+        completion = SampledCompletion(sequence.completion, sequence.logprobs)
         assert completion.text == rollout.text
         assert (rollout.completion.finish_reason == "stop") is completion.stopped
         assert recomputed(trained(1), sequence.prompt, completion, 0.7) == pytest.approx(
             sequence.logprobs, abs=SAME
         )
-        assert policy.version_of(completion) == 1
+        assert policy.find_version(completion) == 1
     assert {run.usage.prompt_tokens for _, run in sampled} == {len(prompt)}
 
 
@@ -127,12 +130,14 @@ async def test_new_weights_are_those_of_the_next_batch(
     rollouts, _ = await source.sample(CONVERSATION, 3)
     for rollout in rollouts:
         assert rollout.sequence.logprobs is not None
-        completion = Sampled(rollout.sequence.completion, rollout.sequence.logprobs)
+        completion = SampledCompletion(rollout.sequence.completion, rollout.sequence.logprobs)
         found = recomputed(trained(7), rollout.sequence.prompt, completion, 0.7)
         assert found == pytest.approx(completion.logprobs, abs=SAME)
-        assert policy.version_of(completion) == 2
+        assert policy.find_version(completion) == 2
         with pytest.raises(ValueError, match="has not sampled"):
-            policy.version_of(Sampled(completion.ids, (*completion.logprobs[:-1], -0.5)))
+            policy.find_version(
+                SampledCompletion(completion.ids, (*completion.logprobs[:-1], -0.5))
+            )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ async def test_what_it_cannot_do_is_refused(
     policy: ServedPolicy, change: dict[str, object], said: str
 ) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Why?"}], **change}
-    with serving(policy) as url:
+    with serve_policy(policy) as url:
         async with (
             aiohttp.ClientSession() as session,
             session.post(f"{url}/chat/completions", json=body) as response,

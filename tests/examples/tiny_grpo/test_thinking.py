@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[examples]'")
 
 from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer  # noqa: E402  # they need torch
-from examples.tiny_grpo.policy.sampling import Sampled  # noqa: E402
+from examples.tiny_grpo.policy.sampling import SampledCompletion  # noqa: E402
 from examples.tiny_grpo.policy.served import ServedPolicy  # noqa: E402
 from examples.tiny_grpo.policy.warm_up import warm_up  # noqa: E402
 from examples.tiny_grpo.tasks import THINKING_LETTERS  # noqa: E402
-from examples.tiny_grpo.training.batches import BatchNumbers, numbers_of  # noqa: E402
+from examples.tiny_grpo.training.batches import BatchNumbers, compute_numbers  # noqa: E402
 
 PROMPT = (257, 97, 258)
 
@@ -19,7 +19,7 @@ PROMPT = (257, 97, 258)
 class Remembering(ServedPolicy):
     """Has sampled everything, with its first weights."""
 
-    def version_of(self, completion: Sampled) -> int:
+    def version_of(self, completion: SampledCompletion) -> int:
         return 0
 
 
@@ -33,7 +33,7 @@ def measured(*texts: str, thinks: bool) -> BatchNumbers:
         "scores": [float(number) for number in range(len(ids))],
         "overrides": None,
     }
-    return numbers_of([group], Remembering(size, seed=0), "e", thinks=thinks)
+    return compute_numbers([group], Remembering(size, seed=0), "e", thinks=thinks)
 
 
 def test_the_letter_is_counted_in_answers_and_not_in_thinking() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.tiny_grpo.judge import Script, judging
+from examples.tiny_grpo.judge import Script, serve_judge
 from examples.tiny_grpo.two_turns import TwoTurnsEnv
 from judgegym.engine.completions import Completion
 from judgegym.judges.core.judgment import Status
@@ -30,7 +30,7 @@ async def test_each_turn_has_a_score_and_the_conversation_their_mean(
     rows.write_text(
         json.dumps({"prompt": "write", "rubric": "More of the letter e is better."}) + "\n"
     )
-    with judging(Script()) as url:
+    with serve_judge(Script()) as url:
         flags = (
             f"--env.train_dataset={rows}",
             f"--env.judge_base_url={url}",

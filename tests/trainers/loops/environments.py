@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judgegym_trainers.scores.results import CompletionReward
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 
 Rewarded = Sequence[tuple[str, CompletionReward]]
 """Completions of a row, with their rewards."""
@@ -44,7 +44,7 @@ def of_example(name: str, settings: dict[str, Any]) -> str:
 async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, Rewarded]:
     """Completions of some rows, by row id, with the rewards that the environment itself gives in this process."""
     environment = await asyncio.to_thread(
-        opened, EnvironmentSource.from_settings(name, settings_of(name, url), offline=True)
+        get_environment, EnvironmentSource.from_settings(name, settings_of(name, url), offline=True)
     )
     found: dict[str, Rewarded] = {}
     for uid in environment.uids[:rows]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import make_answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -38,7 +38,7 @@ class OfflineJudge:
         if self._fails and place % _EVERY == 0:
             self.failed.append("\n".join(message["content"] for message in request["messages"]))
             return Reply(status=400, body={"error": {"message": "planted"}})
-        return answers(parse_request(body.encode()), judge_only=True)[0]
+        return make_answers(parse_request(body.encode()), judge_only=True)[0]
 
     @property
     def distinct(self) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores import in_process
-from judgegym_trainers.scores.groups import distributed
+from judgegym_trainers.scores.groups import find_distributed
 from judgegym_trainers.trl import judge_reward
 from tests.scripted import Reply, ScriptedEndpoint
 
@@ -39,7 +39,9 @@ async def test_a_plugin_has_the_gold_judge_and_the_files_of_the_server(
         def get_rank(self) -> int:
             return 1
 
-    monkeypatch.setattr(in_process, "distributed", distributed if processes == 1 else Second)
+    monkeypatch.setattr(
+        in_process, "find_distributed", find_distributed if processes == 1 else Second
+    )
     folder = tmp_path if processes == 1 else tmp_path / "process-1"
     reply = Reply(text="[FEEDBACK] fine [SCORE] 5")
     low = Reply(text="[FEEDBACK] poor [SCORE] 1")

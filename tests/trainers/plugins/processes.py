@@ -58,7 +58,7 @@ async def in_processes(
 ) -> list[Any]:
     """What each process gets of its call; a `SettingsError` in its place."""
     processes = Processes(len(calls))
-    monkeypatch.setattr(groups, "distributed", lambda: processes)
+    monkeypatch.setattr(groups, "find_distributed", lambda: processes)
 
     async def called(rank: int) -> object:
         return await calls[rank]()

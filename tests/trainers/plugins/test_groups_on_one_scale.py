@@ -12,7 +12,7 @@ import pytest
 
 from judgegym_trainers.group_rewards import GroupSettings
 from judgegym_trainers.openrlhf import reward_function
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
 from judgegym_trainers.single_turn import close_all
 from judgegym_trainers.trl import close, judge_reward
 from tests.core.server.running import asked
@@ -37,7 +37,7 @@ def cascade(endpoint: ScriptedEndpoint) -> dict[str, Any]:
 
 async def gathered(settings: GroupSettings, rows: list[CompletionRow]) -> list[float]:
     """The scores of samples that come one by one, as in verl."""
-    batcher = settings.batcher(len(RESPONSES))
+    batcher = settings.make_batcher(len(RESPONSES))
     return [each.score for each in await asyncio.gather(*(batcher.score("g", row) for row in rows))]
 
 
@@ -52,9 +52,11 @@ async def test_one_judge_of_a_cascade_decides_a_group_of_trl_whose_size_nobody_h
 async def test_one_judge_of_a_cascade_decides_samples_that_come_one_by_one() -> None:
     async with ScriptedEndpoint(judge) as endpoint:
         settings = GroupSettings(judge=cascade(endpoint), group_wait_s=0.2)
-        whole = await gathered(settings, [completion_row("Q", response) for response in RESPONSES])
+        whole = await gathered(
+            settings, [make_completion_row("Q", response) for response in RESPONSES]
+        )
         alone = await gathered(
-            settings, [completion_row("Q", RESPONSES[0])]
+            settings, [make_completion_row("Q", RESPONSES[0])]
         )  # the others never come
     assert (whole, alone) == ([BY_STRONG] * 4, [BY_CHEAP])
 

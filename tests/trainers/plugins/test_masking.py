@@ -14,7 +14,7 @@ import pytest
 
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.openrlhf import agent_executor
-from judgegym_trainers.scores.results import MOST_FAILED, NoRewardError
+from judgegym_trainers.scores.results import MAX_FAILURES, NoRewardError
 from tests.core.server.running import running
 from tests.trainers.judges import good_or_bad as judge
 from tests.trainers.plugins.packages import present
@@ -88,9 +88,9 @@ async def test_openrlhfs_agent_ends_a_run_whose_judge_is_down(
         with present(monkeypatch, OPENRLHF):
             form = agent_executor(server.url, group_size=1)
         with pytest.raises(
-            NoRewardError, match=f"the judge failed for {MOST_FAILED} samples in a row"
+            NoRewardError, match=f"the judge failed for {MAX_FAILURES} samples in a row"
         ):
-            await executed(form, [f"text {number}" for number in range(MOST_FAILED)])
+            await executed(form, [f"text {number}" for number in range(MAX_FAILURES)])
 
 
 def test_openrlhfs_agent_needs_the_size_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgegym.judges.config.extras import requirement
+from judgegym.judges.config.extras import build_requirement
 from judgegym.server.asgi import RewardServer
-from judgegym_trainers.nemo_gym.__main__ import TEMPLATE, main, put
+from judgegym_trainers.nemo_gym.__main__ import TEMPLATE, copy_server_folder, main
 
 
 def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: Path) -> None:
-    target = put(tmp_path)
+    target = copy_server_folder(tmp_path)
     assert target == tmp_path / "resources_servers" / "judgegym"
     files = {
         path.relative_to(TEMPLATE)
@@ -24,7 +24,7 @@ def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: 
     own, ours = (target / "requirements.txt").read_text().splitlines()
     # NeMo Gym leaves the first out where it is installed from a wheel, and takes it in a checkout.
     assert own == "-e nemo-gym[dev] @ ../../"
-    assert ours == requirement("server")
+    assert ours == build_requirement("server")
     assert ours.startswith("judgegym[server]")
 
 
@@ -35,7 +35,7 @@ def test_an_older_nemo_gym_gets_no_environment_server_which_it_could_not_start(
     (tmp_path / "nemo_gym").mkdir()
     if has_them:
         (tmp_path / "environment_servers").mkdir()
-    for config in (put(tmp_path) / "configs").glob("*.yaml"):
+    for config in (copy_server_folder(tmp_path) / "configs").glob("*.yaml"):
         blocks = yaml.safe_load(config.read_text())
         assert ("judgegym_environment_server" in blocks) is has_them
         assert {"judgegym", "judgegym_simple_agent"} <= {*blocks}

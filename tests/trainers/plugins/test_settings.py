@@ -23,7 +23,9 @@ def of_verl(given: Any) -> None:
 
 
 def of_manager(given: Any) -> None:
-    ManagerSettings.read(given, {}).batcher(1 if given == {"judge": {"judge": "choice"}} else 2)
+    ManagerSettings.read(given, {}).make_batcher(
+        1 if given == {"judge": {"judge": "choice"}} else 2
+    )
 
 
 def of_slime(given: Any, *, group_rm: bool = True) -> None:

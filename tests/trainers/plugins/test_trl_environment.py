@@ -78,7 +78,7 @@ async def ours(
     source = EnvironmentSource.from_settings(
         environment, settings_of(url, **settings), offline=True
     )
-    here = await asyncio.to_thread(single_turn.opened, source)
+    here = await asyncio.to_thread(single_turn.get_environment, source)
     return [result.reward for result in await here.rewards(uid, answers)]
 
 

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym_trainers.verl.rewards import ManagerSettings, VerlSample, in_actor, read_sample
+from judgegym_trainers.verl.rewards import (
+    ManagerSettings,
+    VerlSample,
+    make_actor_score,
+    read_sample,
+)
 
 
 class Words:
@@ -153,7 +158,7 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(
         {"url": "http://h", "token": "second"},
     ]
     for each in given:
-        in_actor(ManagerSettings.read(each, {}), 4)
+        make_actor_score(ManagerSettings.read(each, {}), 4)
     assert names[0] == names[1]
     assert len(set(names)) == len(given) - 1
 

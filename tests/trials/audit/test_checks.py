@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym_trials.audit.bias import effects
+from judgegym_trials.audit.bias import measure_effects
 from judgegym_trials.audit.checks import calibration, calibration_curve, measure_all
 from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.decision import decide
@@ -175,7 +175,7 @@ def test_four_responses_show_the_bias_that_is_planted_in_them() -> None:
     judgments = choices(
         gold.astype(float).tolist(), verdicts, counts=np.full(600, 4), features={LENGTH: length}
     )
-    found = effects(judgments)
+    found = measure_effects(judgments)
     assert value(found, "length_bias") > 0.1
     shuffled = choices(
         gold.astype(float).tolist(),
@@ -183,7 +183,7 @@ def test_four_responses_show_the_bias_that_is_planted_in_them() -> None:
         counts=np.full(600, 4),
         features={LENGTH: length[::-1]},
     )
-    assert abs(value(effects(shuffled), "length_bias")) < 0.05
+    assert abs(value(measure_effects(shuffled), "length_bias")) < 0.05
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_the_effect_and_its_error_are_those_of_statsmodels() -> None:
     side = 2.0 * (gold == 0) - 1
     second = numbers.random((300, 2)) > 1 / (1 + np.exp(-(1.5 * side + 0.8 * length)))[:, None]
     both = np.column_stack([np.arctanh(length), np.zeros(300)])
-    found = effects(
+    found = measure_effects(
         choices(gold.astype(float).tolist(), second.astype(float), features={LENGTH: both})
     )["length_bias"]
     difference = both[:, 0] / math.sqrt(np.mean(both[:, 0] ** 2))
@@ -229,13 +229,15 @@ def test_a_judge_that_looks_at_length_alone_is_measured(seed: int) -> None:
     length = np.random.default_rng(seed).normal(size=(200, 2))
     longer = length.argmax(axis=1).astype(float)
     gold = np.random.default_rng(9).integers(0, 2, 200).astype(float).tolist()
-    found = effects(choices(gold, np.column_stack([longer, longer]), features={LENGTH: length}))
+    found = measure_effects(
+        choices(gold, np.column_stack([longer, longer]), features={LENGTH: length})
+    )
     assert value(found, "length_bias") > 0.45
 
 
 def test_few_rows_that_differ_are_not_measured() -> None:
     features = {KEY: np.array([[1.0, 0.0]] * 9 + [[0.0, 0.0]] * 31)}
-    found = effects(choices([0.0] * 40, [[0]] * 40, features=features))
+    found = measure_effects(choices([0.0] * 40, [[0]] * 40, features=features))
     assert found["master_key_bias"] == "it takes 10 rows that differ in it, and there are 9"
 
 

@@ -76,7 +76,7 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
         for _ in range(6):
             press(ann, "a", "b", "t")
             press(ben, "b", "x")
-        before = read_labels(run / "labels.jsonl").given
+        before = read_labels(run / "labels.jsonl").by_row_and_labeller
         assert len(before) == 30, "each key is a label on the disk"
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_S)
@@ -90,7 +90,7 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
         sent = [watch_texts(ann), watch_texts(ben)]
         sign_in(ann, "ann")
         sign_in(ben, "ben")
-        assert read_labels(run / "labels.jsonl").given == before
+        assert read_labels(run / "labels.jsonl").by_row_and_labeller == before
         assert ann.page.inner_text("h1") == "Row 19"
         press(ann, "u", "t")
         for seen in (ben, ann):
@@ -104,11 +104,11 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
         assert process.returncode == 130 and err == ""
     labels = read_labels(run / "labels.jsonl")
     assert (
-        f"saved in {run / 'labels.jsonl'}: {len(labels.given)} labels (rows: 40, labellers: 2)"
+        f"saved in {run / 'labels.jsonl'}: {len(labels.by_row_and_labeller)} labels (rows: 40, labellers: 2)"
         in out
     )
     assert f"judgegym report {run} --labels {run / 'labels.jsonl'}" in out
-    assert {uid for uid, _ in labels.given} == {*labels.means()}
+    assert {uid for uid, _ in labels.by_row_and_labeller} == {*labels.means()}
     assert labels.agreement().rows >= 4
     for name in (*SECRETS, "model_is", "winrate", "0.5 ", "labels.jsonl"):
         assert not any(name in each for each in texts), name
@@ -135,7 +135,7 @@ def url(scored: Path) -> Iterator[str]:
 
 
 def labels_of(scored: Path, labeller: str) -> list[Label]:
-    given = read_labels(scored.parent / "labels.jsonl").given
+    given = read_labels(scored.parent / "labels.jsonl").by_row_and_labeller
     return [label for label in given.values() if label.labeller == labeller]
 
 
@@ -240,7 +240,7 @@ def test_aspects_are_asked_one_by_one_and_undo_goes_one_back(browser: Any, tmp_p
         )
         press(seen, "y")
         assert seen.page.inner_text("h1") == "Row 2"
-        (label,) = read_labels(run / "labels.jsonl").given.values()
+        (label,) = read_labels(run / "labels.jsonl").by_row_and_labeller.values()
         assert label.parts == {
             "right": 1.0,
             "short": 0.0,

@@ -116,7 +116,7 @@ def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_dra
     label_some(run, "ben", 2)
     assert main([str(run), "--import", str(bens)]) == 0
     found = read_labels(run / "labels.jsonl")
-    assert len(found.given) == 5 and found.labellers == ["ben", "ann"]
+    assert len(found.by_row_and_labeller) == 5 and found.labellers == ["ben", "ann"]
     with bens.open("a") as file:
         file.write('{"uid": "of another run", "labeller": "ann", "label": 1}\n')
     assert main([str(run), "--import", str(bens)]) == 2
@@ -150,4 +150,4 @@ def test_a_damaged_file_of_labels_is_kept_aside_and_labelling_goes_on(
     assert caplog.messages == [
         f"{path}: 1 damaged line skipped (kept in {kept.name}); 1 label may be missing"
     ]
-    assert len(read_labels(path).given) == 4
+    assert len(read_labels(path).by_row_and_labeller) == 4

@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.seeding import derive_seed
 from judgegym.statistics.corrected import LabelCount
-from judgegym_trials.labelling.server import in_words, make_app
+from judgegym_trials.labelling.server import format_precision, make_app
 from judgegym_trials.labelling.session import LabelPlan, Precision, Session
 from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.trials.labelling.made import run_of, session_of
@@ -53,12 +53,12 @@ async def test_foreign_pages_names_and_addresses_without_the_secret_neither_read
                 ("/secret/label", {"Sec-Fetch-Site": "cross-site"}, 403),
                 ("/secret/label", {}, 303),
             ):
-                assert not session.labels.given
+                assert not session.labels.by_row_and_labeller
                 async with client.post(
                     path, data=form, headers=headers, allow_redirects=False
                 ) as response:
                     assert response.status == status, path
-    assert len(session.labels.given) == 1
+    assert len(session.labels.by_row_and_labeller) == 1
 
 
 async def test_answers_that_no_button_gives_are_refused_and_unknown_rows_lead_to_the_next_one(
@@ -79,7 +79,7 @@ async def test_answers_that_no_button_gives_are_refused_and_unknown_rows_lead_to
                 )
                 async with post as response:
                     assert response.status == status, form
-    assert not session.labels.given
+    assert not session.labels.by_row_and_labeller
 
 
 async def test_a_label_that_the_disk_refuses_is_said_without_the_path(
@@ -94,12 +94,12 @@ async def test_a_label_that_the_disk_refuses_is_said_without_the_path(
             async with client.post("/secret/label", data=form) as response:
                 text = await response.text()
         assert response.status == 500 and "This was not saved" in text and str(tmp_path) not in text
-        assert refused in capsys.readouterr().err and not session.labels.given
+        assert refused in capsys.readouterr().err and not session.labels.by_row_and_labeller
 
 
 def names(session: Session) -> list[str]:
     """The names of rows on the page."""
-    return [f"{derive(0, uid, 'secret'):016x}" for uid in session.order]
+    return [f"{derive_seed(0, uid, 'secret'):016x}" for uid in session.order]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def names(session: Session) -> list[str]:
 def test_the_progress_says_how_many_more_labels_are_needed(
     precision: Precision, words: str
 ) -> None:
-    said = in_words(precision).replace("\u00a0", " ")
+    said = format_precision(precision).replace("\u00a0", " ")
     assert words in said and (precision.half_width != 0.04 or said.endswith(words))
 
 

@@ -62,7 +62,7 @@ def test_by_score_the_first_rows_of_the_draw_have_each_value_as_often_as_the_run
         assert sorted(session.order) == sorted(session.values)
         uid = label(session, "ann")
         assert (
-            read_labels(run / "labels.jsonl").given[uid, "ann"].stratum
+            read_labels(run / "labels.jsonl").by_row_and_labeller[uid, "ann"].stratum
             == f"to {session.values[uid]:g}"
         )
 
@@ -112,11 +112,14 @@ def test_undo_gives_the_row_again_and_who_cannot_tell_leaves_it_to_others(run: P
         session.undo("ann")
         session.undo("ann")
         session.undo("ann")
-        assert [*session.labels.given] == []
+        assert [*session.labels.by_row_and_labeller] == []
         assert label(session, "ann", None) == first
         assert label(session, "ben") == first
     labels = read_labels(run / "labels.jsonl")
-    assert [(uid, who) for uid, who in labels.given] == [(first, "ann"), (first, "ben")]
+    assert [(uid, who) for uid, who in labels.by_row_and_labeller] == [
+        (first, "ann"),
+        (first, "ben"),
+    ]
     assert len(iter_live_lines(run / "labels.jsonl")) == 9, "nothing is overwritten"
 
 
@@ -183,7 +186,10 @@ def test_a_line_cut_off_by_a_crash_is_removed_by_the_next_label(run: Path) -> No
         file.write(b'{"uid": "b", "lab')
     with session_of(run) as session:
         second = label(session, "ann")
-    assert [uid for uid, _ in read_labels(run / "labels.jsonl").given] == [first, second]
+    assert [uid for uid, _ in read_labels(run / "labels.jsonl").by_row_and_labeller] == [
+        first,
+        second,
+    ]
 
 
 def test_a_disk_that_refuses_is_one_message(run: Path) -> None:

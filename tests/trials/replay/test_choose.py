@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym_trials.replay.threshold import rows_for
+from judgegym_trials.replay.threshold import fewest_rows
 from tests.trials.replay.recorded import choose, written_labels, written_run
 
 Scores = Mapping[str, float]
@@ -77,7 +77,7 @@ def test_too_few_rows_certify_nothing_and_the_message_says_how_many_it_takes(
 ) -> None:
     ended = choose(*runs(tmp_path, *planted(100)), "--json", tmp_path / "numbers.json")
     assert ended.code == 4
-    needed = rows_for(0.02, level=0.95)
+    needed = fewest_rows(0.02, level=0.95)
     assert (
         "not enough rows: 100, of which" in ended.out
         and f"takes {needed}, so {2 * needed} in all" in ended.out

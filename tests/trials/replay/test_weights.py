@@ -1,4 +1,4 @@
-"""Weights of juries: the rule of `learned_weights`, Dawid and Skene's model, and what both do on recorded judges."""
+"""Weights of juries: the rule of `learn_weights`, Dawid and Skene's model, and what both do on recorded judges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from crowdkit.aggregation import DawidSkene
 
 from benchmarks.juries import LABELS, LLMBAR, RecordedVerdicts, judge_pool
-from judgegym_trials.replay.weights import FEWEST_LABELS, dawid_skene, learned_weights, points
+from judgegym_trials.replay.weights import FEWEST_LABELS, dawid_skene, learn_weights, points
 from tests.docs.tables import DOCS, tables
 
 needs_llmbar = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def test_points_are_one_for_the_right_sign_and_half_for_a_tie() -> None:
 
 def test_a_strong_member_among_weak_ones_decides_alone_but_for_its_ties() -> None:
     votes, gold = collect_votes([0.9, 0.5, 0.5, 0.5], 100, seed=1)
-    found = learned_weights(votes, gold)
+    found = learn_weights(votes, gold)
     assert not isinstance(found, str)
     assert found.best == 0 and found.at_least <= 0.0
     assert found.weights[0] / 2 > sum(found.weights[1:])  # also with a vote of one order alone
@@ -45,7 +45,7 @@ def test_a_strong_member_among_weak_ones_decides_alone_but_for_its_ties() -> Non
 
 def test_independent_members_of_equal_skill_are_a_jury_without_negative_weights() -> None:
     votes, gold = collect_votes([0.75] * 5, 200, seed=2)
-    found = learned_weights(votes, gold)
+    found = learn_weights(votes, gold)
     assert not isinstance(found, str)
     assert 0.0 < found.at_least < found.gain
     assert min(found.weights) >= 0.0
@@ -58,7 +58,7 @@ def test_independent_members_of_equal_skill_are_a_jury_without_negative_weights(
 
 def test_a_member_that_is_always_wrong_has_no_weight() -> None:
     votes, gold = collect_votes([0.8, 0.1], 120, seed=4)
-    found = learned_weights(votes, gold)
+    found = learn_weights(votes, gold)
     assert not isinstance(found, str)
     assert found.best == 0 and found.weights[1] == 0.0
 
@@ -66,14 +66,14 @@ def test_a_member_that_is_always_wrong_has_no_weight() -> None:
 def test_too_few_labels_are_said() -> None:
     votes, gold = collect_votes([0.8, 0.7], FEWEST_LABELS - 1, seed=5)
     assert (
-        learned_weights(votes, gold)
+        learn_weights(votes, gold)
         == "29 labels are too few to learn a jury's weights; 30 or more are needed"
     )
 
 
 def test_weights_are_those_of_the_seed() -> None:
     votes, gold = collect_votes([0.75, 0.7, 0.7], 60, seed=6)
-    assert learned_weights(votes, gold, seed=1) == learned_weights(votes, gold, seed=1)
+    assert learn_weights(votes, gold, seed=1) == learn_weights(votes, gold, seed=1)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from judgegym.judges.config.composed import (
     json_defaults,
 )
 from judgegym.judges.config.fields import DeclaredSetting, Values, declared_settings
-from judgegym.judges.config.presets import config_file, read_yaml
+from judgegym.judges.config.presets import find_config_file, read_yaml
 from judgegym.judges.config.reading.readers import ENV_PREFIX
 from judgegym.llm.errors import SettingsError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
-def spell_out(
+def expand_sources(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource]
 ) -> list[SettingsSource]:
     """The sources with what short forms stand for; not where a source of higher priority chooses something else.
@@ -40,28 +40,28 @@ def spell_out(
     Raises:
         SettingsError: a short form and what it stands for are given.
     """
-    spelled = list(sources)
+    expanded = list(sources)
     for prefix, model in composed_sections(settings_type):
         chosen: Values = {}
-        for place, source in enumerate(spelled):
-            given = {
+        for index, source in enumerate(expanded):
+            section_values = {
                 name[len(prefix) :]: value
                 for name, value in source.values.items()
                 if name.startswith(prefix)
             }
             try:
-                values = model.spelled_out(given)
+                values = model.expand_short_forms(section_values)
             except ValueError as error:
                 raise SettingsError(f"--{prefix}{error} ({source.name})") from None
             if any(values.get(name, chosen[name]) != chosen[name] for name in chosen):
-                values = {name: value for name, value in values.items() if name in given}
+                values = {name: value for name, value in values.items() if name in section_values}
             chosen = {**{name: values[name] for name in model.choosing if name in values}, **chosen}
             others = {
                 name: value for name, value in source.values.items() if not name.startswith(prefix)
             }
-            named = {f"{prefix}{name}": value for name, value in values.items()}
-            spelled[place] = replace(source, values={**others, **named})
-    return spelled
+            prefixed = {f"{prefix}{name}": value for name, value in values.items()}
+            expanded[index] = replace(source, values={**others, **prefixed})
+    return expanded
 
 
 def drop_replaced(
@@ -72,30 +72,35 @@ def drop_replaced(
     Raises:
         SettingsError: the command line gives both names, so that one of them would not be read.
     """
-    kept, notes = list(sources), list[str]()
+    remaining, notes = list(sources), list[str]()
     for setting in declared_settings(settings_type):
-        first, usual = setting.name, setting.fallback(verb)
-        place = next(
-            (place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None
+        setting_name, fallback = setting.name, setting.fallback(verb)
+        index = next(
+            (
+                position
+                for position, source in enumerate(remaining)
+                if {setting_name, fallback} & source.values.keys()
+            ),
+            None,
         )
-        if usual is None or place is None or usual not in kept[place].values:
+        if fallback is None or index is None or fallback not in remaining[index].values:
             continue
-        higher = kept[place]
-        if first in higher.values:
-            if higher.kind == "command line" and higher.values[first] is not None:
+        higher = remaining[index]
+        if setting_name in higher.values:
+            if higher.kind == "command line" and higher.values[setting_name] is not None:
                 raise SettingsError(
-                    f"--{usual} (command line): nothing reads it beside --{first}, which is given, "
+                    f"--{fallback} (command line): nothing reads it beside --{setting_name}, which is given, "
                     "too; "
                     "give one of them"
                 )
             continue
-        for lower, source in enumerate(kept[place + 1 :], place + 1):
-            if source.values.get(first) is not None:
+        for lower, source in enumerate(remaining[index + 1 :], index + 1):
+            if source.values.get(setting_name) is not None:
                 notes.append(
-                    f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})"
+                    f"--{fallback} ({higher.origin(fallback)}) replaces {setting_name} ({source.origin(setting_name)})"
                 )
-            kept[lower] = source.without(first)
-    return kept, notes
+            remaining[lower] = source.drop_settings(setting_name)
+    return remaining, notes
 
 
 def drop_unchosen(
@@ -108,37 +113,45 @@ def drop_unchosen(
     """
     refused: list[str] = []
     notes: list[str] = []
-    kept = list(sources)
+    remaining = list(sources)
     for prefix, model in composed_sections(settings_type):
         unchosen = expand_choices(model).model_fields.keys() - model.model_fields.keys()
         defaults = json_defaults(expand_choices(model), unchosen)
-        for place, source in enumerate(kept):
+        for index, source in enumerate(remaining):
             names = [name for name in source.values if name.removeprefix(prefix) in unchosen]
-            kept[place] = source.without(*names)
+            remaining[index] = source.drop_settings(*names)
             for name in names:
                 field = name.removeprefix(prefix)
-                why = _without(prefix, model, model.readers(field), verb)
-                line = f"--{name} ({source.origin(name)}): nothing reads it{why}"
+                reason = _describe_readers(prefix, model, model.readers(field), verb)
+                line = f"--{name} ({source.origin(name)}): nothing reads it{reason}"
                 if source.kind in ("command line", "environment variable"):
                     refused.append(line)
                 elif source.values[name] != defaults[field]:
                     notes.append(line)
     if refused:
         raise SettingsError("\n".join(refused))
-    return kept, notes
+    return remaining, notes
 
 
-def _without(prefix: str, model: type[BaseModel], choices: Sequence[str], verb: str | None) -> str:
+def _describe_readers(
+    prefix: str, model: type[BaseModel], choices: Sequence[str], verb: str | None
+) -> str:
     """What a verb would need, so that a setting were read."""
-    of_verb = [
-        each
-        for each in choices
-        if DeclaredSetting(each, model, each.partition("=")[0]).is_used_by(verb)
+    verb_choices = [
+        reader_choice
+        for reader_choice in choices
+        if DeclaredSetting(reader_choice, model, reader_choice.partition("=")[0]).is_used_by(verb)
     ]
-    return f" without {' or '.join(f'--{prefix}{choice}' for choice in of_verb)}" if of_verb else ""
+    return (
+        f" without {' or '.join(f'--{prefix}{choice}' for choice in verb_choices)}"
+        if verb_choices
+        else ""
+    )
 
 
-def ignored_flags(settings: BaseModel, origins: Mapping[str, str], verb: str | None) -> list[str]:
+def find_ignored_flags(
+    settings: BaseModel, origins: Mapping[str, str], verb: str | None
+) -> list[str]:
     """Why flags of the command line are refused that nothing reads, given the other settings."""
     lines: list[str] = []
     for prefix, model in composed_sections(type(settings)):
@@ -146,17 +159,20 @@ def ignored_flags(settings: BaseModel, origins: Mapping[str, str], verb: str | N
             ComposedSettings, getattr(settings, prefix.removesuffix(".")) if prefix else settings
         )
         for name, readers in sorted(section.ignored.items()):
-            usual = model.model_fields[name].get_default(
+            default = model.model_fields[name].get_default(
                 call_default_factory=True, validated_data={}
             )
-            if origins.get(f"{prefix}{name}") == "command line" and getattr(section, name) != usual:
-                made = [
-                    f" with --{prefix}{each}"
-                    for each in readers
-                    if each in (section.composed or ("", ()))[1]
+            if (
+                origins.get(f"{prefix}{name}") == "command line"
+                and getattr(section, name) != default
+            ):
+                current_choices = [
+                    f" with --{prefix}{reader}"
+                    for reader in readers
+                    if reader in (section.composed or ("", ()))[1]
                 ]
-                why = "".join(made) or _without(prefix, model, readers, verb)
-                lines.append(f"--{prefix}{name} (command line): nothing reads it{why}")
+                reason = "".join(current_choices) or _describe_readers(prefix, model, readers, verb)
+                lines.append(f"--{prefix}{name} (command line): nothing reads it{reason}")
     return lines
 
 
@@ -168,19 +184,19 @@ def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[s
     """
     chosen: dict[str, Any] = {}
     for prefix, model in composed_sections(settings_type):
-        values = {name: _first_given(f"{prefix}{name}", argv) for name in model.choosing}
+        values = {name: _find_first_value(f"{prefix}{name}", argv) for name in model.choosing}
         try:
-            given = model.spelled_out(
+            section_values = model.expand_short_forms(
                 {name: value for name, value in values.items() if value is not None}
             )
         except ValueError:
-            given = {}  # said where the settings are read
-        model.chosen(given)
-        chosen |= {prefix.removesuffix("."): given} if prefix else given
+            section_values = {}  # said where the settings are read
+        model.select_choices(section_values)
+        chosen |= {prefix.removesuffix("."): section_values} if prefix else section_values
     return chosen
 
 
-def chosen_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type[SettingsT]:
+def select_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type[SettingsT]:
     """The settings with those of what the command line, a variable or a file chooses, for help."""
     return compose(settings_type, learn_choices(settings_type, argv))
 
@@ -197,7 +213,7 @@ def describe_choices(
         values = {
             name: word
             for name in model.choosing
-            if (word := _typed(f"{prefix}{name}", argv)) is not None
+            if (word := _find_typed_value(f"{prefix}{name}", argv)) is not None
         }
         try:
             choice = model.describe_choice(values)
@@ -207,28 +223,28 @@ def describe_choices(
             raise SettingsError(f"--{prefix}{error}") from None
 
 
-def _typed(name: str, argv: Sequence[str]) -> str | None:
+def _find_typed_value(name: str, argv: Sequence[str]) -> str | None:
     """The value of a flag; `None` if it is not there."""
     flag = f"--{name}"
-    for place, word in enumerate(argv):
+    for index, word in enumerate(argv):
         if word.startswith(f"{flag}="):
             return word.partition("=")[2]
-        if word == flag and place + 1 < len(argv):
-            return argv[place + 1]
+        if word == flag and index + 1 < len(argv):
+            return argv[index + 1]
     return None
 
 
-def _first_given(name: str, argv: Sequence[str]) -> object:
+def _find_first_value(name: str, argv: Sequence[str]) -> object:
     """The value of a setting in the source of highest priority, not validated; `None` if none is there."""
-    word = _typed(name, argv)
+    word = _find_typed_value(name, argv)
     if word is not None:
         return word
     variable = os.environ.get(f"{ENV_PREFIX}{name.replace('.', '__').upper()}")
     if variable is not None or name == "config":
         return variable
-    config = _first_given("config", argv)
+    config = _find_first_value("config", argv)
     try:
-        values: Any = read_yaml(config_file(str(config)), "") if config is not None else {}
+        values: Any = read_yaml(find_config_file(str(config)), "") if config is not None else {}
     except SettingsError:
         return None  # said where the file is read
     for section in name.split("."):

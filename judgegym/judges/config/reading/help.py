@@ -18,14 +18,19 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from judgegym.judges.config.composed import ChoiceHelp, composed_sections, expand_choices
-from judgegym.judges.config.fields import DeclaredSetting, alternatives, declared_settings, in_words
-from judgegym.judges.config.presets import bundled
-from judgegym.judges.config.reading.choices import chosen_settings, describe_choices
+from judgegym.judges.config.fields import (
+    DeclaredSetting,
+    alternatives,
+    declared_settings,
+    format_default,
+)
+from judgegym.judges.config.presets import list_presets
+from judgegym.judges.config.reading.choices import describe_choices, select_settings
 
 HelpDetail = Literal["common", "all"]
-_WIDEST = 100
+_MAX_WIDTH = 100
 _INDENT = 8
-_MAY_STAND_ALONE = ("show_config", "profile", "plan")
+_OPTIONAL_VALUE_SETTINGS = ("show_config", "profile", "plan")
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -46,7 +51,7 @@ class _Formatter(argparse.HelpFormatter):
         return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
 
 
-def help_requested(argv: Iterable[str]) -> HelpDetail | None:
+def parse_help_detail(argv: Iterable[str]) -> HelpDetail | None:
     """Which help a command line asks for, if any."""
     words = set(argv)
     if words & {"--help_all", "--help-all"}:
@@ -54,7 +59,7 @@ def help_requested(argv: Iterable[str]) -> HelpDetail | None:
     return "common" if words & {"--help", "-h"} else None
 
 
-def help_page(
+def render_help(
     settings_type: type[BaseModel],
     *,
     usage: str,
@@ -81,21 +86,29 @@ def help_page(
     Raises:
         SettingsError: there is no judge as the words name it.
     """
-    chosen = chosen_settings(settings_type, words)
+    chosen = select_settings(settings_type, words)
     for prefix, choice in describe_choices(settings_type, words):
         if detail == "common":
             return _render_choice_page(chosen, prefix, choice, usage=usage)
     settings_type = chosen
     settings = sort_by_use(declared_settings(settings_type, verb=verb), most_used)
-    listed = [setting for setting in settings if detail == "all" or _is_listed(setting, most_used)]
-    more = len(settings) - len(listed)
-    there = {setting.group for setting in listed}
+    shown_settings = [
+        setting for setting in settings if detail == "all" or _is_most_used(setting, most_used)
+    ]
+    hidden_count = len(settings) - len(shown_settings)
+    shown_groups = {setting.group for setting in shown_settings}
     sections = {
-        groups.get(group, group): [setting for setting in listed if setting.group == group]
-        for group in [*(name for name in groups if name in there), *sorted(there - groups.keys())]
+        groups.get(group, group): [setting for setting in shown_settings if setting.group == group]
+        for group in [
+            *(name for name in groups if name in shown_groups),
+            *sorted(shown_groups - groups.keys()),
+        ]
     }
-    return _format(
-        f"{usage} [--name=value …]", about, sections, " ".join(_further(settings_type, more, verb))
+    return _format_page(
+        f"{usage} [--name=value …]",
+        about,
+        sections,
+        " ".join(_describe_hidden_settings(settings_type, hidden_count, verb)),
     )
 
 
@@ -116,13 +129,13 @@ def _render_choice_page(
         f"{flag}=NAME --help those of another judge."
     )
     usage = usage.replace(f" {flag} KIND", "")
-    return _format(f"{usage} {flag}={choice.name} …", None, sections, end)
+    return _format_page(f"{usage} {flag}={choice.name} …", None, sections, end)
 
 
-def _format(
+def _format_page(
     usage: str, about: str | None, sections: Mapping[str, Sequence[DeclaredSetting]], end: str
 ) -> str:
-    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    width = min(shutil.get_terminal_size().columns, _MAX_WIDTH)
     parser = argparse.ArgumentParser(
         usage=usage.replace("%", "%%"),
         description=about,
@@ -133,48 +146,50 @@ def _format(
     for title, settings in sections.items():
         section: Any = parser.add_argument_group(title)
         for setting in settings:
-            default = in_words(setting.default)
+            default = format_default(setting.default)
             text = setting.about + (f" Default: {default}." if default not in ("", "false") else "")
             kind = {"action": "store_true"} if setting.is_switch else {"metavar": setting.kind}
             section.add_argument(f"--{setting.name}", help=text.replace("%", "%%"), **kind)
     return parser.format_help()
 
 
-def _further(settings_type: type[BaseModel], more: int, verb: str | None) -> Iterator[str]:
+def _describe_hidden_settings(
+    settings_type: type[BaseModel], hidden_count: int, verb: str | None
+) -> Iterator[str]:
     """How to list the settings that a page does not list."""
-    if more:
-        yield f"--help_all lists {more} more settings."
+    if hidden_count:
+        yield f"--help_all lists {hidden_count} more settings."
     for prefix, model in composed_sections(settings_type):
         for name in model.choosing:
             if DeclaredSetting(name, model, name).is_used_by(verb):
                 has_names = any(choice.startswith(f"{name}=") for choice in model.choices())
-                found = (
+                ending = (
                     f"=NAME --help lists those of another {name}"
                     if has_names
                     else "=… --help lists its settings"
                 )
-                yield f"--{prefix}{name}{found}."
+                yield f"--{prefix}{name}{ending}."
 
 
 def sort_by_use(
     settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()
 ) -> list[DeclaredSetting]:
     """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
-    places = {name: place for place, name in enumerate(most_used)}
+    positions = {name: position for position, name in enumerate(most_used)}
     return sorted(
         settings,
-        key=lambda setting: places.get(
-            setting.name, len(places) + (not _is_listed(setting, most_used))
+        key=lambda setting: positions.get(
+            setting.name, len(positions) + (not _is_most_used(setting, most_used))
         ),
     )
 
 
-def _is_listed(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
+def _is_most_used(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
     """Whether `--help` lists a setting."""
     return setting.name in most_used if most_used else setting.is_common
 
 
-def flags_parser(
+def make_flags_parser(
     settings_type: type[BaseModel], *, verb: str | None = None
 ) -> argparse.ArgumentParser:
     """A parser of every flag that a verb uses, for completion."""
@@ -186,38 +201,38 @@ def flags_parser(
         if setting.is_switch:
             parser.add_argument(f"--{setting.name}", action="store_true", help=about)
             continue
-        types_of_value = alternatives(setting.info.annotation)
-        words = [value for one in types_of_value for value in _choices(one)]
-        choices = None if str in types_of_value else words or None
-        nargs = "?" if setting.name in _MAY_STAND_ALONE or setting.is_yes_or_no else None
+        value_types = alternatives(setting.info.annotation)
+        words = [value for value_type in value_types for value in _list_choices(value_type)]
+        choices = None if str in value_types else words or None
+        nargs = "?" if setting.name in _OPTIONAL_VALUE_SETTINGS or setting.is_yes_or_no else None
         flag: Any = parser.add_argument(
             f"--{setting.name}", nargs=nargs, choices=choices, help=about
         )
         if setting.name == "config":
-            flag.completer = _preset_or_file
+            flag.completer = _complete_presets_or_files
         elif words and choices is None:
-            flag.completer = partial(_words_or_files, words)
-        elif not choices and not {str, Path} & {*types_of_value}:
+            flag.completer = partial(_complete_words_or_files, words)
+        elif not choices and not {str, Path} & {*value_types}:
             flag.completer = lambda **_: ()  # without one, argcomplete completes files
     return parser
 
 
-def _choices(annotation: Any) -> Sequence[str]:
+def _list_choices(annotation: Any) -> Sequence[str]:
     """The values of a type that has few of them; none of any other."""
     if annotation is bool:
         return ("true", "false")
     return [*map(str, get_args(annotation))] if get_origin(annotation) is Literal else ()
 
 
-def _words_or_files(words: Sequence[str], prefix: str, **_: object) -> Sequence[str]:
+def _complete_words_or_files(words: Sequence[str], prefix: str, **_: object) -> Sequence[str]:
     """Words that a setting may have beside the name of a file, and files, once the name of one has begun."""
     from argcomplete.completers import FilesCompleter  # late: it is an extra
 
     return [*words, *(FilesCompleter()(prefix) if prefix else ())]
 
 
-def _preset_or_file(prefix: str, **_: object) -> Mapping[str, str]:
+def _complete_presets_or_files(prefix: str, **_: object) -> Mapping[str, str]:
     from argcomplete.completers import FilesCompleter  # late: it is an extra
 
     files: list[str] = list(FilesCompleter(["yaml", "yml"])(prefix))
-    return {**dict.fromkeys(files, "file"), **dict.fromkeys(bundled(prefix), "preset")}
+    return {**dict.fromkeys(files, "file"), **dict.fromkeys(list_presets(prefix), "preset")}

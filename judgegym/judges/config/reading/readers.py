@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from pydantic_settings import CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
-from judgegym.judges.config.explaining import explain_flag, suggestion
+from judgegym.judges.config.explaining import explain_flag, suggest_settings
 from judgegym.judges.config.fields import Values, declared_settings, find_section
-from judgegym.judges.config.presets import default_name, read_yaml
+from judgegym.judges.config.presets import default_profile_name, read_yaml
 from judgegym.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"
@@ -30,7 +30,7 @@ def flatten_sections(
     Raises:
         SettingsError: a name is no text, or has a dot.
     """
-    found: Values = {}
+    settings: Values = {}
     for name, value in values.items():
         if not isinstance(name, str) or "." in name:
             raise SettingsError(
@@ -38,15 +38,15 @@ def flatten_sections(
             )
         section = find_section(model, name)
         if section is not None and isinstance(value, dict):
-            found |= flatten_sections(section, value, where, f"{prefix}{name}.")
+            settings |= flatten_sections(section, value, where, f"{prefix}{name}.")
         else:
-            found[prefix + name] = value
-    return found
+            settings[prefix + name] = value
+    return settings
 
 
-_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {
+_DEFAULT_FLAG_VALUES: Mapping[str, Callable[[], str]] = {
     "--show_config": lambda: "all",
-    "--profile": default_name,
+    "--profile": default_profile_name,
     "--plan": lambda: "true",
 }
 """What flags mean that may stand without a value. A word after one that is no flag is its value."""
@@ -79,17 +79,17 @@ def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> li
     declared = [*declared_settings(settings_type)]
     switches = {setting.name for setting in declared if setting.is_switch}
     yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
-    without_value: Mapping[str, Callable[[], str]] = {
+    default_values: Mapping[str, Callable[[], str]] = {
         **{
             flag: value
-            for flag, value in _WITHOUT_VALUE.items()
+            for flag, value in _DEFAULT_FLAG_VALUES.items()
             if flag.removeprefix("--") not in switches
         },
         **dict.fromkeys(yes_or_no, lambda: "true"),
     }
     words: list[str] = []
     for word in argv:
-        if words and words[-1] in without_value and not word.startswith("-"):
+        if words and words[-1] in default_values and not word.startswith("-"):
             words[-1] += f"={word}"
             continue
         flag, equals, value = word.partition("=")
@@ -97,7 +97,9 @@ def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> li
         if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
             word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
         words.append(word)
-    return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
+    return [
+        f"{word}={default_values[word]()}" if word in default_values else word for word in words
+    ]
 
 
 def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str]) -> Values:
@@ -106,46 +108,48 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
     Raises:
         SettingsError: an unknown variable with the prefix, or a value that cannot be read.
     """
-    named = [
+    settings_variables = [
         name
         for name in variables
         if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE
     ]
-    for name in named:
-        section, _, rest = name.upper().removeprefix(ENV_PREFIX).partition("__")
+    for name in settings_variables:
+        section, _, nested_name = name.upper().removeprefix(ENV_PREFIX).partition("__")
         if section.lower() not in settings_type.model_fields:
-            hint = suggestion(settings_type, section.lower())
+            hint = suggest_settings(settings_type, section.lower())
             if (
-                rest.lower() in settings_type.model_fields
+                nested_name.lower() in settings_type.model_fields
             ):  # of an environment, for a command without sections
-                hint = f", did you mean {ENV_PREFIX}{rest}?"
+                hint = f", did you mean {ENV_PREFIX}{nested_name}?"
             raise SettingsError(f"environment variable {name}: unknown setting{hint}")
     try:
         source = EnvSettingsSource(cast(Any, settings_type))
         # A file with lines of Windows leaves its carriage returns in the values.
-        there = {name.lower() for name in variables}
+        present = {name.lower() for name in variables}
         source.env_vars = {
             name: value and value.rstrip("\r\n")
             for name, value in source.env_vars.items()
-            if name.lower() in there
+            if name.lower() in present
         }
         return source()
     except RecursionError:
         raise SettingsError(
-            f"environment variables ({', '.join(sorted(named))}): nested too deeply"
+            f"environment variables ({', '.join(sorted(settings_variables))}): nested too deeply"
         ) from None
     except ParsingError as error:
-        raise SettingsError(_explain_variable(error, sorted(named))) from None
+        raise SettingsError(_explain_variable(error, sorted(settings_variables))) from None
 
 
-def _explain_variable(error: ParsingError, named: Sequence[str]) -> str:
+def _explain_variable(error: ParsingError, variables: Sequence[str]) -> str:
     """Return the message for a variable whose value is no JSON; it does not show the value, which may be a key."""
     cause = error.__cause__
     if isinstance(cause, json.JSONDecodeError):
-        names = [name for name in named if os.environ[name].rstrip("\r\n") == cause.doc] or named
+        names = [
+            name for name in variables if os.environ[name].rstrip("\r\n") == cause.doc
+        ] or variables
         return f"environment variable {', '.join(names)}: expected JSON; {cause}"
     return (
-        f"environment variables ({', '.join(named)}): "
+        f"environment variables ({', '.join(variables)}): "
         f"{error if cause is None else f'{error} ({cause})'}"
     )
 

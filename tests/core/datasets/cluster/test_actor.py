@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.cluster.actors import JudgeActor
-from judgegym.datasets.cluster.pool import check_on_ray, judge_alone
+from judgegym.datasets.cluster.pool import check_on_ray, select_judge_settings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import add_data_flag
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.engine.runs.ledger import DiskRowLedger
 from judgegym.judges.config.sources import load
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
@@ -44,8 +44,8 @@ class InOneProcess:
 
     async def __call__(self, judge_task: JudgeTask) -> list[ResponseJudgment]:
         row = current_row()
-        assert isinstance(row, LedgerOfRow)
-        sent = pickle.loads(pickle.dumps((judge_task, row.held(), current_component())))
+        assert isinstance(row, DiskRowLedger)
+        sent = pickle.loads(pickle.dumps((judge_task, row.recorded_answers(), current_component())))
         judged = await asyncio.create_task(self.actor.score(*sent))
         results, calls = pickle.loads(pickle.dumps(judged))
         await calls.record(row)
@@ -67,7 +67,9 @@ async def judge(
     async with open_clients(loaded, None) as clients:
         run = ScoreRun(settings, str(data), out, clients)
         with terminal.ProgressDisplay("score", "responses") as display:
-            actors = InOneProcess(JudgeActor(judge_alone(settings, clients.judge.settings), ""))
+            actors = InOneProcess(
+                JudgeActor(select_judge_settings(settings, clients.judge.settings), "")
+            )
             await run.run(display, actors if elsewhere else None)
 
 
@@ -172,7 +174,7 @@ def test_actors_ask_a_stand_in_by_its_own_name() -> None:
     asked = ChatSettings(
         (Endpoint("http://127.0.0.1:9/v1", "offline-judge", None),), identity="--offline"
     )
-    alone = judge_alone(DatasetJudgeSettings(), asked)
+    alone = select_judge_settings(DatasetJudgeSettings(), asked)
     assert (alone.judge_base_url, alone.judge_model_name) == (
         "http://127.0.0.1:9/v1",
         "offline-judge",

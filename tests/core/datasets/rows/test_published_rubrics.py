@@ -16,7 +16,7 @@ from judgegym.data.checklist_rows import read_checklists
 from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym_trainers.scores.requests import fields_in
+from judgegym_trainers.scores.requests import read_request_fields
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring
 
@@ -48,7 +48,7 @@ def test_each_is_read_by_score_by_evaluate_and_by_plugins(each: dict[str, Any]) 
     assert (
         scored.reference == evaluated.reference == ("About REFTEXT." if each["reference"] else None)
     )
-    sent = fields_in(each["row"])
+    sent = read_request_fields(each["row"])
     assert sent.get("reference") == scored.reference and "criteria" in sent
 
 

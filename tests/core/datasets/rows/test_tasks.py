@@ -43,23 +43,23 @@ def test_rows_of_a_group_stand_anywhere() -> None:
         ((0, 2), ("a", "c"), ["row-1", "row-3"]),
         ((1, 3), ("b", ""), ["row-2", "row-4"]),
     ]
-    assert [tasks.places.task(place) for place in range(4)] == [0, 1, 0, 1]
+    assert [tasks.response_index.task(place) for place in range(4)] == [0, 1, 0, 1]
     assert tasks.empty == 1
 
 
 def test_a_part_of_the_rows_keeps_their_numbers() -> None:
     tasks = units_of([row("p", str(number)) for number in range(5)], range(2, 4))
     assert [task.uid for task in tasks] == ["row-3", "row-4"]
-    assert tasks.places.find(3, None) == 1
-    assert tasks.places.find(4, None) is None
+    assert tasks.response_index.find(3, None) == 1
+    assert tasks.response_index.find(4, None) is None
 
 
 def test_several_responses_have_places_of_their_own() -> None:
     tasks = units_of(
         [{"prompt": "p", "responses": ["a", "b"]}, {"prompt": "q", "responses": ["c", "d", "e"]}]
     )
-    assert tasks.places.count == 5
-    assert [tasks.places.row(place) for place in range(5)] == [
+    assert tasks.response_index.count == 5
+    assert [tasks.response_index.row(place) for place in range(5)] == [
         (0, 0),
         (0, 1),
         (1, 0),
@@ -67,9 +67,9 @@ def test_several_responses_have_places_of_their_own() -> None:
         (1, 2),
     ]
     assert list(tasks[1].uids) == ["row-2/1", "row-2/2", "row-2/3"]
-    assert tasks.places.find(1, 2) == 4
-    assert tasks.places.find(1, 3) is None
-    assert tasks.places.find(1, None) is None
+    assert tasks.response_index.find(1, 2) == 4
+    assert tasks.response_index.find(1, 3) is None
+    assert tasks.response_index.find(1, None) is None
 
 
 @pytest.mark.parametrize(

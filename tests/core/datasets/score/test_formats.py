@@ -198,13 +198,13 @@ def test_rows_come_on_standard_input(
 ) -> None:
     command.data = Path("-")
     for words in ((), ("--resume",)):
-        opening.standard_input.cache_clear()
+        opening.save_standard_input.cache_clear()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         ended = command(*words)
         assert ended.code == 0, ended.said
     assert command.column("judge/score") == [0.0, 0.25, 0.5, 0.75]
     assert len(command.judge.requests) == 4
-    opening.standard_input.cache_clear()
+    opening.save_standard_input.cache_clear()
 
 
 NESTED: list[tuple[Json, tuple[str, ...], list[str]]] = [

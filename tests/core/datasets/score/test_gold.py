@@ -93,7 +93,7 @@ def test_a_gold_label_that_has_changed_is_compared_when_a_run_is_resumed_and_nob
 )
 def test_labels_of_any_judge(value: Any, result: dict[str, Any], labels: list[Any]) -> None:
     table = DataSet("data", [{"gold": value}, {"gold": 1}])
-    column = GoldColumn(table, range(2), "gold", lambda row: 1, of_aspects=False)
+    column = GoldColumn(table, range(2), "gold", lambda row: 1, judges_aspects=False)
     found = column.labels(0, 0, ResponseJudgment(status="ok", **{"label": None, **result}))
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
 
@@ -116,7 +116,7 @@ def test_labels_of_a_judge_of_aspects(
     value: Any, components: dict[str, float], labels: list[Any]
 ) -> None:
     column = GoldColumn(
-        DataSet("data", [{"gold": value}]), range(1), "gold", lambda row: 1, of_aspects=True
+        DataSet("data", [{"gold": value}]), range(1), "gold", lambda row: 1, judges_aspects=True
     )
     found = column.labels(
         0, 0, ResponseJudgment(score=1.0, status="ok", label="x", components=components)
@@ -130,8 +130,8 @@ def test_gold_that_is_not_on_the_scale_of_a_rubric_is_refused(value: Any) -> Non
     with pytest.raises(
         DataError, match=r"row 2: expected in gold a number on the judge's scale, 1 to 5 "
     ):
-        GoldColumn(table, range(2), "gold", lambda row: 1, of_aspects=False, scale=Scale(1, 5))
-    GoldColumn(table, range(1), "gold", lambda row: 1, of_aspects=False, scale=Scale(1, 5))
+        GoldColumn(table, range(2), "gold", lambda row: 1, judges_aspects=False, scale=Scale(1, 5))
+    GoldColumn(table, range(1), "gold", lambda row: 1, judges_aspects=False, scale=Scale(1, 5))
 
 
 @pytest.mark.slow

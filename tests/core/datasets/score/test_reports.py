@@ -15,9 +15,9 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
 from judgegym.reports import __main__ as report_command
 from judgegym.reports.compare import __main__ as compare_command
-from judgegym.reports.results.folder import runs_in
+from judgegym.reports.results.folder import list_runs
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page.rows import run_contents
+from judgegym.reports.run_page.rows import read_run_page
 from judgegym.reports.view.entries import make_entry
 from judgegym.statistics.intervals import mean_interval
 from tests.command import Ended, called, clean_environment, serving, write_lines
@@ -82,7 +82,7 @@ def compare(*words: object) -> Ended:
 
 
 def details(out: Path) -> Mapping[str, Any]:
-    _, items = run_contents(locate_run_directory(out))
+    _, items = read_run_page(locate_run_directory(out))
     return {summary["id"]: objects(detail) for summary, detail in items()}
 
 
@@ -130,7 +130,7 @@ def test_the_worst_come_first_and_a_file_names_its_run(
     tmp_path: Path, judge: ScriptedEndpoint
 ) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
-    head, items = run_contents(locate_run_directory(out))
+    head, items = read_run_page(locate_run_directory(out))
     values = [summary["value"] for summary, _ in items()]
     assert None not in values and values == sorted(value for value in values if value is not None)
     assert head["kind"] == "responses" and head["total"] == 24
@@ -162,7 +162,7 @@ def test_categories_have_intervals_over_prompts(
     out = scored(tmp_path / "scored.jsonl", judge, rows, "--category_column=source")
     charts = {
         chart["title"]: chart["description"]
-        for chart in run_contents(locate_run_directory(out))[0]["charts"]
+        for chart in read_run_page(locate_run_directory(out))[0]["charts"]
     }
     found = charts["Mean score by category"].partition("; a: ")[2]
     scores = [(place % 5) / 4 for place in range(8)]
@@ -177,7 +177,7 @@ def test_the_list_of_runs_has_a_scored_data_set_once(
     tmp_path: Path, judge: ScriptedEndpoint
 ) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
-    (run,) = runs_in(tmp_path)
+    (run,) = list_runs(tmp_path)
     entry = objects(make_entry(run, tmp_path))
     assert (entry.environment, entry.policy, entry.metric, entry.rows.number) == (
         "score",
@@ -187,7 +187,7 @@ def test_the_list_of_runs_has_a_scored_data_set_once(
     )
     assert entry.is_comparable and entry.data == "data.jsonl"
     (locate_run_directory(out) / "metrics.json").unlink()
-    (run,) = runs_in(tmp_path)
+    (run,) = list_runs(tmp_path)
     unfinished = objects(make_entry(run, tmp_path))
     assert (unfinished.environment, unfinished.policy, unfinished.judge) == (
         "score",

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.score.numbers import score_table
+from judgegym.datasets.score.numbers import make_score_table
 from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.judges.core.naming import MetricNames
 from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.wire import JSON
-from judgegym.reports.compare.rows import RowsOfRun, common_rows
+from judgegym.reports.compare.rows import RunRows, select_common_rows
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page.rows import run_contents
+from judgegym.reports.run_page.rows import read_run_page
 from judgegym.statistics.intervals import mean_interval
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring, by_points, rated
@@ -69,7 +69,7 @@ def test_responses_to_one_prompt_are_resampled_together_also_in_rows_of_their_ow
     assert run.headline is not None
     six = mean_interval([4.0 * (prompt % 2) for prompt in range(6)], [4.0] * 6)
     assert run.headline.interval == six
-    units = common_rows([RowsOfRun(run), RowsOfRun(run)]).units
+    units = select_common_rows([RunRows(run), RunRows(run)]).units
     assert units is not None and units.tolist() == [prompt for prompt in range(6) for _ in range(4)]
 
 
@@ -147,7 +147,7 @@ def test_several_responses_to_a_prompt(command: Scoring) -> None:
         "which compare takes, stands below"
     )
     assert ended.out.count("chosen is higher") == 1
-    assert run_contents(run_of(command).path)[0]["headline"].startswith(
+    assert read_run_page(run_of(command).path)[0]["headline"].startswith(
         "chosen is higher 0.5000 (95 %: "
     )
 
@@ -216,6 +216,6 @@ def test_of_a_column_with_many_values_the_most_frequent_have_metrics(command: Sc
 
 def test_a_score_at_a_border_is_in_the_upper_tenth_as_in_the_card_of_select() -> None:
     scores = array("d", [n / 10 for n in range(11)])
-    (counts, shares) = score_table(scores).rows
+    (counts, shares) = make_score_table(scores).rows
     assert counts == ("responses", *["1"] * 9, "2")
     assert shares == ("share", *["9.1 %"] * 9, "18.2 %")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES
+from judgegym.judges.scorers.registry import COMPOSED_KINDS, JUDGES
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import make_samples, read_rows, score
 from tests.scripted import Json
@@ -20,7 +20,7 @@ ONE = {
 }
 TWO = {"responses": ["Because.", "So."]}
 ASKED = [
-    kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES
+    kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in COMPOSED_KINDS
 ]
 WORDS = {
     "prompt": (f"--judge_prompt={PROMPT_FILE}",),

@@ -12,7 +12,7 @@ from huggingface_hub import DatasetCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.datasets.select.card import code, table
+from judgegym.datasets.select.card import format_code, format_table
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import rated, score
 from tests.core.datasets.select.scored import Row, lines_file, scored_row, select
@@ -238,7 +238,7 @@ def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
 
 @given(st.text("ab|\\` \n"))
 def test_a_cell_stays_one(text: str) -> None:
-    line = table(("a", "b"), [(code(text), "1")]).splitlines()[-1]
+    line = format_table(("a", "b"), [(format_code(text), "1")]).splitlines()[-1]
     cells = line.replace("\\|", "").split("|")
     assert len(cells) == 4
 

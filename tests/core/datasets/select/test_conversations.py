@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from judgegym.data.rows import Row
 from judgegym.datasets.rows.schema import ColumnSettings, read_responses
-from judgegym.judges.conversations.turns import answer_text, transcript
+from judgegym.judges.conversations.turns import completion_text, render_transcript
 from judgegym.llm.wire import JSON
 
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -26,9 +26,11 @@ def read(
     values: dict[str, JSON], **columns: str
 ) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
     found = read_responses(Row("data", 1, values), ColumnSettings(**columns))
-    assert transcript(found.turns) == found.prompt
-    assert [answer_text(turns) for turns in found.answers] == list(found.texts)
-    pairs = [[(turn.role, turn.text) for turn in turns] for turns in (found.turns, *found.answers)]
+    assert render_transcript(found.turns) == found.prompt
+    assert [completion_text(turns) for turns in found.response_turns] == list(found.texts)
+    pairs = [
+        [(turn.role, turn.text) for turn in turns] for turns in (found.turns, *found.response_turns)
+    ]
     return pairs[0], pairs[1:]
 
 

@@ -157,7 +157,7 @@ def test_lengths_are_balanced_and_the_share_is_told() -> None:
     shorter = [[(0.9, f"s{number}"), (0.1, "long answer")] for number in range(2)]
     selection = selected([*longer, *shorter], Pairs(length_balanced=True))
     before, after = selection.lengths
-    assert (before.share, after.share) == (0.75, 0.5)
+    assert (before.longer_share, after.longer_share) == (0.75, 0.5)
     assert (
         len(selection),
         selection.prompts["length_balance"],

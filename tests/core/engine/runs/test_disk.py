@@ -91,7 +91,7 @@ async def test_file_that_is_replaced_waits_for_the_disk_and_closes_the_gate(
         return "written"
 
     disk = Disk(retry_s=0.01)
-    writing = asyncio.create_task(disk.retried(tmp_path / "file", replace))
+    writing = asyncio.create_task(disk.retry_until_written(tmp_path / "file", replace))
     await asyncio.sleep(0)
     waiting = asyncio.create_task(disk.ready())
     await asyncio.sleep(0.1)
@@ -122,7 +122,7 @@ async def test_fault_of_another_kind_is_no_full_disk(tmp_path: Path) -> None:
         raise ValueError("ours")
 
     with pytest.raises(ValueError, match="ours"):
-        await Disk().retried(tmp_path, wrong)
+        await Disk().retry_until_written(tmp_path, wrong)
 
 
 async def test_write_in_a_thread_holds_no_loop_and_ends_before_its_cancellation(

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from judgegym.engine.loop import HOPELESS_AFTER, FailureGuard, NothingSucceeds, why_unscored
-from judgegym.environments.rollouts.groups import NoTokens
+from judgegym.engine.loop import FAILURE_LIMIT, FailureGuard, NothingSucceeds, explain_unscored
+from judgegym.environments.rollouts.groups import MissingTokensError
 from judgegym.llm.errors import EndpointError, FailureKind
 from tests.core.environments import rollouts_of
 
@@ -40,7 +40,7 @@ FAILED = [None, None]
     ("judged", "error", "is_rejected", "reason"),
     [
         ([], REJECTED, False, "the policy.* no"),
-        ([], NoTokens("no ids"), False, "the policy.* no"),
+        ([], MissingTokensError("no ids"), False, "the policy.* no"),
         ([FAILED], None, True, "the judge at http://y/v1: no such model"),
         ([FAILED], REJECTED, True, "no such"),
         ([FAILED], DOWN, False, None),
@@ -51,20 +51,20 @@ FAILED = [None, None]
 )
 def test_it_gives_up_after_ten_refusals_in_all_unless_something_worked_or_may_work_later(
     judged: list[list[float | None]],
-    error: EndpointError | NoTokens | None,
+    error: EndpointError | MissingTokensError | None,
     is_rejected: bool,
     reason: str | None,
 ) -> None:
     guard, refused = FailureGuard(), 0
     with nullcontext() if reason is None else pytest.raises(NothingSucceeds, match=reason):
-        for _ in range(10 * HOPELESS_AFTER):
+        for _ in range(10 * FAILURE_LIMIT):
             for rewards in judged:
                 refused += 1
                 record(guard, rewards, rejected=is_rejected)
             if error is not None:
                 refused += 1
                 guard.record_unsampled(error)
-    assert reason is None or refused == HOPELESS_AFTER
+    assert reason is None or refused == FAILURE_LIMIT
 
 
 def test_the_reason_is_that_of_the_first_that_failed() -> None:
@@ -73,5 +73,5 @@ def test_the_reason_is_that_of_the_first_that_failed() -> None:
         replace(group.judgments[0], explanation="fine"),
         replace(group.judgments[1], explanation="no key"),
     )
-    assert why_unscored(judgments) == "no key"
-    assert why_unscored(rollouts_of.group([0.0]).judgments) == "no reason"
+    assert explain_unscored(judgments) == "no key"
+    assert explain_unscored(rollouts_of.group([0.0]).judgments) == "no reason"

@@ -21,7 +21,7 @@ from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, pack, read_
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import CallInProgress, CallKey, recorded_in
+from judgegym.llm.ledger import CallInProgress, CallKey, record_calls
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice, Message, Token
@@ -87,11 +87,11 @@ async def test_equal_calls_of_a_row_keep_their_order(tmp_path: Path) -> None:
         return f"answer {number}"
 
     async with connected(script) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             call = asyncio.create_task(client.chat(ASK))
             await endpoint.arrived(1)  # requests on two connections may arrive in any order
             first = [*reversed(await asyncio.gather(client.chat(ASK), call))]
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             again = await asyncio.gather(client.chat(ASK), client.chat(ASK))
             third = await client.chat(ASK)
         assert texts(first) == texts(again) == [["answer 1"], ["answer 2"]]
@@ -115,10 +115,10 @@ async def test_equal_calls_of_a_row_keep_their_order(tmp_path: Path) -> None:
 )
 async def test_another_call_is_asked(tmp_path: Path, other: dict[str, Any]) -> None:
     async with connected(counting) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK, name="game_1")
         row = other.pop("row", "row-1"), other.pop("group", None)
-        with Session(tmp_path) as ledger, recorded_in(ledger.row(*row)):
+        with Session(tmp_path) as ledger, record_calls(ledger.row(*row)):
             await client.chat(**{"messages": ASK, "name": "game_1", **other})
         assert len(endpoint.requests) == 2
 
@@ -137,7 +137,7 @@ async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Pat
     async with connected(script) as (client, _):
         with (
             Session(tmp_path) as ledger,
-            recorded_in(ledger.row("row-1")),
+            record_calls(ledger.row("row-1")),
             pytest.raises(EndpointError),
         ):
             await client.chat(ASK, n=4, seed=0)
@@ -146,7 +146,7 @@ async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Pat
             ("row-1", None)
         ]
         down = False
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             answer = await client.chat(ASK, n=4, seed=0)
         assert sorted(choice.text for choice in answer.choices) == [
             f"request {number}" for number in (1, 2, 4, 5)
@@ -157,14 +157,14 @@ async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Pat
 async def test_a_failed_row_asks_again_for_verdicts_that_are_missing(tmp_path: Path) -> None:
     async def row(client: ChatClient, ledger: CallLedger) -> list[str]:
         calls = ledger.row("row-1")
-        with recorded_in(calls):
+        with record_calls(calls):
             answers = [
                 await client.chat(ASK, name="game_1", keep=lambda choice: True),
                 await client.chat(ASK, name="game_2", keep=lambda choice: choice.text > "2"),
                 await client.chat(ASK, name="policy", fresh=True),
             ]
         if answers[1].first.text < "3":
-            calls.row_failed()
+            calls.mark_failed()
         return [answer.first.text for answer in answers]
 
     async with connected(lambda request, number: str(number)) as (client, endpoint):
@@ -176,7 +176,7 @@ async def test_a_failed_row_asks_again_for_verdicts_that_are_missing(tmp_path: P
 
 async def test_a_request_that_waits_for_its_turn_is_not_in_flight(tmp_path: Path) -> None:
     async with connected(Reply(hang=True), max_concurrency=1) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             tasks = [asyncio.create_task(client.chat(ASK, vote=vote)) for vote in range(5)]
             await endpoint.arrived(1)
             for task in tasks:
@@ -190,7 +190,7 @@ async def test_answers_of_the_cache_are_recorded_as_such(tmp_path: Path) -> None
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with connected(counting, cache=cache) as (client, endpoint):
         await client.chat(ASK)
-        with Session(tmp_path / "run") as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path / "run") as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK)
         assert len(endpoint.requests) == 1
     cache.close()
@@ -214,16 +214,16 @@ async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
     async def asking() -> ChatResponse:
         return odd
 
-    with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+    with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
         await CallInProgress.begin("x", 0, "judge", ASK, {}).ask(lambda part: asking())
-    with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-        assert CallInProgress.begin("x", 0, "judge", ASK, {}).answers == [odd]
+    with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
+        assert CallInProgress.begin("x", 0, "judge", ASK, {}).responses == [odd]
     assert [call.answer for call in read_calls(tmp_path)] == [odd]
 
 
 async def test_an_answer_of_a_ledger_that_knows_no_cached_tokens_is_read(tmp_path: Path) -> None:
     async with connected(counting) as (client, _):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             answer = await client.chat(ASK)
     path = tmp_path / "calls.jsonl"
     written = path.read_bytes()
@@ -238,7 +238,7 @@ async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(
     async with connected(counting) as (client, _):
         with Session(tmp_path) as ledger:
             for uid in ("row-1", "row-2", "row-3"):
-                with recorded_in(ledger.row(uid)):
+                with record_calls(ledger.row(uid)):
                     await client.chat(ASK, name="game_1", vote=2, extra={"top_p": 0.5})
     calls = list(read_calls(tmp_path))
     assert [call.row for call in calls] == ["row-1", "row-2", "row-3"]
@@ -267,13 +267,13 @@ def test_texts_are_found_again_however_many_there_are(sessions: list[list[int]])
             writer = Texts(keep=False)
             for number in session:
                 message = Message(role="user", content=f"{number} {LONG}")
-                assert reader.read(writer.written(message)) == message
+                assert reader.read(writer.encode_message(message)) == message
 
 
 async def test_no_prompt_is_written_where_texts_are_not_kept(tmp_path: Path) -> None:
     async with connected(counting) as (client, endpoint):
         for _ in range(2):
-            with Session(tmp_path, keep_texts=False) as ledger, recorded_in(ledger.row("row-1")):
+            with Session(tmp_path, keep_texts=False) as ledger, record_calls(ledger.row("row-1")):
                 await client.chat(ASK)
         assert len(endpoint.requests) == 1
     assert "Say it." not in (tmp_path / "calls.jsonl").read_text()
@@ -286,13 +286,13 @@ async def test_the_plain_file_counts_where_both_are_there(tmp_path: Path) -> Non
     """The process was killed while it unpacked, or before it removed what it had packed."""
     async with connected(counting) as (client, endpoint):
         for vote in range(2):
-            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
                 await client.chat(ASK, vote=vote)
             if vote == 0:
                 plain = (tmp_path / "calls.jsonl").read_bytes()
         (tmp_path / "calls.jsonl.gz").write_bytes(gzip.compress(plain))
         assert len(list(read_calls(tmp_path))) == 2
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK, vote=1)
         assert names(tmp_path) == ["calls.jsonl"]
         assert len(endpoint.requests) == 2
@@ -302,7 +302,7 @@ async def test_a_lone_surrogate_in_a_prompt_is_no_obstacle(tmp_path: Path) -> No
     asked = [Message(role="user", content="broken \ud800")]
     async with connected(counting) as (client, endpoint):
         for _ in range(2):
-            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
                 await client.chat(asked)
         assert len(endpoint.requests) == 1
     assert [call.messages for call in read_calls(tmp_path)] == [
@@ -326,7 +326,9 @@ async def test_nothing_is_kept_in_memory_of_finished_rows(tmp_path: Path) -> Non
     async with connected(counting) as (client, _):
         with Session(tmp_path) as ledger:
             for uid in ("row-1", "row-2"):
-                with recorded_in(ledger.row(uid)):
+                with record_calls(ledger.row(uid)):
                     await client.chat(ASK)
         with Session(tmp_path, finished=["row-1"]) as ledger:
-            assert [len(ledger.row(uid).held()) for uid in ("row-1", "row-2", "row-2")] == [0, 1, 0]
+            assert [
+                len(ledger.row(uid).recorded_answers()) for uid in ("row-1", "row-2", "row-2")
+            ] == [0, 1, 0]

@@ -56,7 +56,7 @@ def test_a_log_has_its_heading_our_records_and_warnings_of_libraries(tmp_path: P
     begin_logs(["begun: evaluate", "limit: 8"])
     logger.warning("said while rows are loaded")
     run = RunDirectory(tmp_path, config={}, matters={}, resume=False)
-    with run.log.ending():
+    with run.log.log_end():
         logger.info("%d rows", 7)
         logging.getLogger("httpx").info("not of a library's small talk")
         logging.getLogger("httpx").warning("deprecated")
@@ -93,7 +93,7 @@ def test_line_that_a_killed_process_has_torn_is_cut_off(tmp_path: Path) -> None:
 def test_log_says_how_the_run_ended(
     log: RunLog, tmp_path: Path, error: BaseException, said: list[str]
 ) -> None:
-    with pytest.raises(type(error)), log.ending():
+    with pytest.raises(type(error)), log.log_end():
         raise error
     assert lines(tmp_path)[1:] == said
 

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.llm.usage import Prices
 from tests.core.engine.runs.test_ledger import ASK, Session, connected
 from tests.scripted import Reply, completion, in_turn
@@ -20,14 +20,14 @@ PRICES = {"judge": Prices(1e6, 0.0)}
 
 def spent(path: Path, prices: dict[str, Prices]) -> Expense:
     with Session(path) as ledger:
-        return ledger.earlier.priced(prices)
+        return ledger.earlier.price_usage(prices)
 
 
 async def test_answers_failures_and_what_was_in_flight_count(tmp_path: Path) -> None:
     empty = Reply(body=completion("", prompt_tokens=3))
     replies = in_turn(Reply(status=500), "fine", empty, empty, Reply(hang=True))
     async with connected(replies, max_retries=1) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK)  # two requests, an answer of ten tokens
             with pytest.raises(EndpointError):
                 await client.chat(ASK)  # two requests, whose answers cannot be used
@@ -44,7 +44,7 @@ async def test_retries_and_refused_connections_of_what_was_in_flight_are_known(
 ) -> None:
     replies = in_turn("fine", Reply(status=500), Reply(hang=True))
     async with connected(replies, max_retries=5, retry_delay_s=0.0) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK)
             async with endpoint.away():
                 unsent = asyncio.create_task(client.chat(ASK))
@@ -64,7 +64,7 @@ async def test_tokens_have_the_prices_of_now_and_otherwise_the_recorded_cost(
     tmp_path: Path,
 ) -> None:
     async with connected("fine", prices=Prices(2e6, 0.0)) as (client, _):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK)
     assert spent(tmp_path, PRICES).usd == 10.0
     assert spent(tmp_path, {}).usd == 20.0
@@ -72,7 +72,7 @@ async def test_tokens_have_the_prices_of_now_and_otherwise_the_recorded_cost(
 
 async def test_without_a_price_then_or_now_the_cost_is_not_known(tmp_path: Path) -> None:
     async with connected("fine", prices=Prices()) as (client, _):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        with Session(tmp_path) as ledger, record_calls(ledger.row("row-1")):
             await client.chat(ASK)
     assert spent(tmp_path, {}) == Expense(1, None)
     assert spent(tmp_path, PRICES) == Expense(1, 10.0)

@@ -23,7 +23,7 @@ from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from tests.rubrics import rubric_task
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
@@ -55,7 +55,7 @@ async def recorded(
             update={"judge_base_url": endpoint.base_url, "judge_model_name": "judge"}
         )
         async with ChatClient(settings.chat_settings(), cache=cache) as client:
-            with recorded_in(ledger.row("row-1")):
+            with record_calls(ledger.row("row-1")):
                 await judging(client, settings)
     ledger.close()
     run.close()

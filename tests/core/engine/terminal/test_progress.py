@@ -52,7 +52,7 @@ async def run(
     now = states[0][1]
     with (
         ProgressDisplay("evaluate", "rows") as display,
-        display.following(lambda: now, log, left=left),
+        display.follow(lambda: now, log, left=left),
     ):
         for seconds, now in states[1:]:  # `look` sees it
             clock.now += seconds
@@ -121,7 +121,7 @@ async def test_stopped_run_says_how_far_it_was(clock: Clock, said: Callable[[], 
     with (
         pytest.raises(asyncio.CancelledError),
         ProgressDisplay("evaluate", "rows") as display,
-        display.following(lambda: next(states), print, left=10),
+        display.follow(lambda: next(states), print, left=10),
     ):
         raise asyncio.CancelledError
     assert said() == ["3 of 10 rows, win rate 0.500"]
@@ -171,7 +171,7 @@ async def test_the_display_looks_for_itself_again_and_again_and_once_more_at_the
             often.set()
         return state(min(number, 10))
 
-    with ProgressDisplay("evaluate", "rows") as display, display.following(look, print, left=9):
+    with ProgressDisplay("evaluate", "rows") as display, display.follow(look, print, left=9):
         await asyncio.wait_for(often.wait(), 30)
         monkeypatch.setattr(progress, "_REFRESH_S", 1e6)
         await asyncio.sleep(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.terminal.output import dollars, duration
-from judgegym.engine.terminal.progress import RecentRate, rate_words
+from judgegym.engine.terminal.output import format_dollars, format_duration
+from judgegym.engine.terminal.progress import RecentRate, format_rate
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from judgegym.engine.terminal.progress import RecentRate, rate_words
 def test_rate_is_said_in_the_unit_in_which_it_is_a_number_above_one(
     per_second: float, words: str
 ) -> None:
-    assert rate_words(per_second, "rows") == words
-    assert rate_words(0.0, "rows") == ""
+    assert format_rate(per_second, "rows") == words
+    assert format_rate(0.0, "rows") == ""
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_rate_is_said_in_the_unit_in_which_it_is_a_number_above_one(
     ],
 )
 def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-    assert duration(7.8, tenths=False) == "8 s"
+    assert format_duration(seconds) == words
+    assert format_duration(7.8, tenths=False) == "8 s"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
     [(None, "unknown"), (0.0, "$0.00"), (0.01234, "$0.0123"), (1234.5, "$1,234.50")],
 )
 def test_cost_is_never_zero_because_it_is_unknown_or_small(cost: float | None, words: str) -> None:
-    assert dollars(cost) == words
+    assert format_dollars(cost) == words
 
 
 def test_rate_is_that_of_the_last_minute() -> None:

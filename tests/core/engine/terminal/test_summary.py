@@ -112,5 +112,5 @@ def test_one_observation_has_no_interval(prompts: int, said: str) -> None:
     for number in range(prompts):
         metrics.ratio("score", number / prompts, 1.0, interval=True)
     assert headline_line(
-        metrics.result(), "eval/score", "score", of="3 rows", counted=3
+        metrics.result(), "eval/score", "score", basis="3 rows", counted=3
     ).remark.startswith(said)

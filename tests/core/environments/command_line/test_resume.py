@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from judgegym.environments.command_line.arguments import drop_retry_failed, resume_command
+from judgegym.environments.command_line.arguments import drop_retry_failed, make_resume_command
 from judgegym.environments.command_line.program import CommandLine, Program
 from tests.core.engine.loading import loaded_from
 
@@ -49,7 +49,7 @@ RUN = "--env.data_dir_to_save_evals=runs/x"
 def test_resume_command_is_the_given_one_with_directory_and_flag(
     given: list[str], expected: list[str]
 ) -> None:
-    command = resume_command(loaded_from(*given), typed(*given))
+    command = make_resume_command(loaded_from(*given), typed(*given))
     assert shlex.split(command) == [
         sys.executable,
         "eval_environments/my env.py",
@@ -95,7 +95,7 @@ def test_resume_command_leaves_keys_out_and_says_so(
     given: list[str], expected: list[str], left_out: str
 ) -> None:
     """A placeholder would be pasted, and sent as a key."""
-    command, hint = resume_command(loaded_from(*given), typed(*given)).splitlines()
+    command, hint = make_resume_command(loaded_from(*given), typed(*given)).splitlines()
     assert shlex.split(command)[2:] == ["evaluate", *expected, "--resume"]
     assert hint == f"  (with {left_out} as before: keys are not shown)"
 
@@ -116,5 +116,5 @@ def test_command_that_finishes_a_run_retries_not_only_failed_rows(
 
 def test_resume_command_of_a_console_script_is_the_one_that_was_typed() -> None:
     program = Program(("judgegym",), ("bin/judgegym",), ("my env.py",))
-    command = resume_command(loaded_from(RUN), CommandLine(program, "evaluate", [RUN]))
+    command = make_resume_command(loaded_from(RUN), CommandLine(program, "evaluate", [RUN]))
     assert command == f"bin/judgegym evaluate 'my env.py' {RUN} --resume"

@@ -79,7 +79,9 @@ class Earlier:
     def finished(self) -> dict[str, Sample[Any]]:
         missing = set(self.saved.missing)
         return {
-            row.uid: self.saved.sample(n) for n, row in enumerate(self.rows) if n not in missing
+            row.uid: self.saved.read_sample(n)
+            for n, row in enumerate(self.rows)
+            if n not in missing
         }
 
 

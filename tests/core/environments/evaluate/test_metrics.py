@@ -14,10 +14,10 @@ from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.engine.terminal.summary import cost_lines
 from judgegym.environments.evaluate.metrics import (
-    Categories,
+    CategoryTotals,
     SharedMetrics,
-    failure_notices,
-    too_many_failures,
+    describe_failures,
+    find_excess_failures,
 )
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import CallRun
@@ -162,21 +162,23 @@ def test_requests_are_named_where_they_are_not_the_calls(
 
 def test_notices() -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
-    (notice,) = failure_notices(outcomes_of(samples), Path("runs/x"))
+    (notice,) = describe_failures(outcomes_of(samples), Path("runs/x"))
     assert notice.startswith(
         "4 of 8 rows have no score (1 judge_failed, 2 unparsable, 1 policy_failed) and are left "
         "out of the mean; "
         "they are listed in runs/x/failures.jsonl."
     )
     assert notice.endswith("The last error: row-7: no answer")
-    assert failure_notices(outcomes_of(samples[:4]), Path("runs/x")) == []
+    assert describe_failures(outcomes_of(samples[:4]), Path("runs/x")) == []
 
 
 def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
-    (all_wrong,) = failure_notices(outcomes_of(samples[-1:]), Path("runs/x"), policy_is_judge=True)
+    (all_wrong,) = describe_failures(
+        outcomes_of(samples[-1:]), Path("runs/x"), policy_is_judge=True
+    )
     assert all_wrong.startswith("1 of 1 rows have no score (1 policy_failed) and count as wrong;")
-    (some_wrong,) = failure_notices(outcomes_of(samples), Path("runs/x"), policy_is_judge=True)
+    (some_wrong,) = describe_failures(outcomes_of(samples), Path("runs/x"), policy_is_judge=True)
     assert "and 1 of them count as wrong, the others are left out of the mean;" in some_wrong
 
 
@@ -204,7 +206,7 @@ def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -
 )
 def test_when_failures_are_too_many(statuses: list[str], highest: float, words: str | None) -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(statuses)]
-    problem = too_many_failures(observed(samples), outcomes_of(samples), highest)
+    problem = find_excess_failures(observed(samples), outcomes_of(samples), highest)
     if words is None:
         assert problem is None
     else:
@@ -218,7 +220,7 @@ def row(category: str | None, total: float | None, weight: float = 1.0) -> Sampl
 
 
 def test_value_of_a_category_is_that_of_its_rows_that_count() -> None:
-    found = Categories()
+    found = CategoryTotals()
     for each in (
         row("math", 1.0),
         row("math", 3.0, 4.0),
@@ -236,7 +238,7 @@ def test_value_of_a_category_is_that_of_its_rows_that_count() -> None:
 
 
 def test_categories_beyond_the_largest_are_one() -> None:
-    found = Categories()
+    found = CategoryTotals()
     for number in range(20):
         for _ in range(number + 1):
             found.add(row(f"category {number}", number % 2))

@@ -55,7 +55,7 @@ def on_disk(run: RunDirectory, name: str) -> list[str]:
 async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirectory) -> None:
     run.writer(name).append(b'{"uid":"of an earlier run"}\n')
     saved = SavedRows(ROWS[:2], run, SampleReader(ArenaDetail))
-    saved.begin_after(name, len(b'{"uid":"of an earlier run"}\n'))
+    saved.set_end(name, len(b'{"uid":"of an earlier run"}\n'))
     for number, status in enumerate(["ok", "unparsable"]):
         saved.append(number, sample(f"row-{number}", status), is_complete=True)
     await saved.sort()
@@ -63,7 +63,7 @@ async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirect
         ["row-0"],
         ["row-1"],
     ]
-    assert [sample.uid for _, sample in saved.everything()] == ["row-0", "row-1"]
+    assert [sample.uid for _, sample in saved.all_rows()] == ["row-0", "row-1"]
 
 
 async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path
     assert not sorting.done()
     refusing.room = 1 << 20
     await asyncio.wait_for(sorting, 60)
-    assert [sample.uid for _, sample in saved.everything()] == [row.uid for row in ROWS]
+    assert [sample.uid for _, sample in saved.all_rows()] == [row.uid for row in ROWS]
     run.close()
 
 
@@ -86,4 +86,4 @@ def test_line_that_is_no_longer_there_is_an_error_that_names_its_place(run: RunD
     with pytest.raises(
         RunDirectoryError, match=rf"{re.escape(str(run.path / 'failures.jsonl'))}, at byte \d+: "
     ):
-        saved.sample(5)
+        saved.read_sample(5)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.rollouts import groups
-from judgegym.environments.rollouts.groups import fill_in, packed
+from judgegym.environments.rollouts.groups import fill_missing_scores, pack_group
 from judgegym.llm import wire
 from tests.core.environments.rollouts_of import PROMPT, group, rollout
 
@@ -48,29 +48,29 @@ def test_packed_group_is_the_same_json_as_made_at_once(
     rewards: list[float | None], messages: bool
 ) -> None:
     data = sent(rewards, messages=messages)
-    assert packed(data) == wire.dumps(data)
+    assert pack_group(data) == wire.dumps(data)
     odd = {
         **data,
         "messages": [[{"role": "user", "content": 'a lone \ud800, a "quote", \u2028 and 字'}]],
         "none": None,
     }
-    assert packed(odd) == wire.dumps(odd)
+    assert pack_group(odd) == wire.dumps(odd)
 
 
 async def test_large_group_is_packed_in_a_thread_to_the_same_json(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     judged, config = group([1.0, 0.0]), EnvConfig()
-    in_the_loop = await judged.packed(config)
+    in_the_loop = await judged.pack(config)
     threads: list[str] = []
 
     def noted(data: Any) -> bytes:
         threads.append(threading.current_thread().name)
-        return packed(data)
+        return pack_group(data)
 
-    monkeypatch.setattr(groups, "packed", noted)
+    monkeypatch.setattr(groups, "pack_group", noted)
     monkeypatch.setattr(groups, "_TOKENS_FOR_A_THREAD", 0)
-    assert await judged.packed(config) == in_the_loop
+    assert await judged.pack(config) == in_the_loop
     assert threads != [threading.main_thread().name]
 
 
@@ -102,7 +102,7 @@ REWARDS = st.floats(-1, 1)
 @given(rewards=st.lists(st.none() | REWARDS, min_size=2, max_size=8))
 def test_a_missing_score_is_the_mean_of_the_others(rewards: list[float | None]) -> None:
     there = [each for each in rewards if each is not None]
-    scores = fill_in(rewards)
+    scores = fill_missing_scores(rewards)
     if len(there) < 2:
         assert scores is None
         return
@@ -115,7 +115,7 @@ def test_a_missing_score_is_the_mean_of_the_others(rewards: list[float | None]) 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_not_finite_goes_nowhere(bad: float) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        fill_in([0.5, bad, None])
+        fill_missing_scores([0.5, bad, None])
 
 
 @pytest.mark.parametrize(

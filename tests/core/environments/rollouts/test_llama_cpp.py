@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judgegym.environments.rollouts.groups import NoTokens, Rollout
+from judgegym.environments.rollouts.groups import MissingTokensError, Rollout
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
@@ -108,7 +108,7 @@ async def test_a_prompt_that_is_not_known_for_sure(
     """Another template or tokenizer than that of the answers, or a proxy that passes on the API alone."""
     async with LlamaServer(numbered, **server) as endpoint:
         async with source(endpoint, "chat") as asked:
-            with pytest.raises(NoTokens, match=why):
+            with pytest.raises(MissingTokensError, match=why):
                 await asked.sample(question(), 2)
         async with source(endpoint) as asked:
             first, _ = await asked.sample(question(), 2)

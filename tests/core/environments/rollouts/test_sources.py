@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.engine.completions import Conversation
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judgegym.environments.rollouts.groups import NoTokens, Rollout, TokenSequence
+from judgegym.environments.rollouts.groups import MissingTokensError, Rollout, TokenSequence
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
@@ -178,7 +178,7 @@ async def test_one_choice_with_tokens_that_do_not_fit_costs_its_group_alone(
     bad, good = broken(fault, 1), broken(fault)
     async with source(in_turn(bad, bad, bad, bad, good), settled) as (asked, endpoint):
         for _ in range(4):
-            with pytest.raises(NoTokens):
+            with pytest.raises(MissingTokensError):
                 await asked.sample(QUESTION, 3)
         rollouts, _ = await asked.sample(QUESTION, 3)
     assert all(rollout.sequence.logprobs for rollout in rollouts)
@@ -211,7 +211,7 @@ async def test_an_endpoint_that_never_gives_tokens_that_can_be_used_costs_few_gr
     """A single answer decides nothing; the third one does, and says why."""
     async with source(broken(fault, 0, 1, 2)) as (asked, endpoint):
         for _ in range(2):
-            with pytest.raises(NoTokens, match=said):
+            with pytest.raises(MissingTokensError, match=said):
                 await asked.sample(QUESTION, 3)
         assert warnings(caplog) == []
         groups = [await asked.sample(QUESTION, 3) for _ in range(2)]
@@ -234,10 +234,10 @@ async def test_a_refusal_without_tokens_drops_its_group_and_settles_nothing(
         asked,
         _,
     ):
-        with pytest.raises(NoTokens, match="a completion was refused"):
+        with pytest.raises(MissingTokensError, match="a completion was refused"):
             await asked.sample(QUESTION, 3)
         rollouts, _ = await asked.sample(QUESTION, 3)
-        with pytest.raises(NoTokens, match="a completion was refused"):
+        with pytest.raises(MissingTokensError, match="a completion was refused"):
             await asked.sample(QUESTION, 3)
     assert all(rollout.sequence.logprobs for rollout in rollouts)
     assert warnings(caplog) == []
@@ -260,11 +260,11 @@ async def test_a_refused_group_has_the_tokens_of_its_text_while_nothing_shows_th
             ]
             assert all(rollout.completion.refused for rollout in rollouts)
         else:
-            with pytest.raises(NoTokens, match="a completion was refused"):
+            with pytest.raises(MissingTokensError, match="a completion was refused"):
                 await asked.sample(QUESTION, 3)
         rollouts, _ = await asked.sample(QUESTION, 3)
         assert all(rollout.sequence.logprobs for rollout in rollouts), "nothing was settled"
-        with pytest.raises(NoTokens, match="a completion was refused"):
+        with pytest.raises(MissingTokensError, match="a completion was refused"):
             await asked.sample(QUESTION, 3)
     assert warnings(caplog) == []
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.runs.disk import Disk
-from judgegym.environments.training.group_file import GroupFile, groups_path
+from judgegym.environments.training.group_file import GroupFile, resolve_groups_path
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 
@@ -48,7 +48,7 @@ def test_a_file_that_is_there_is_not_touched(
 ) -> None:
     for name in there:
         (tmp_path / name).write_text("mine")
-    assert groups_path(str(tmp_path / "groups.jsonl"), resume=False).name == expected
+    assert resolve_groups_path(str(tmp_path / "groups.jsonl"), resume=False).name == expected
     if "groups.jsonl" in there:
         with pytest.raises(SettingsError, match=r"groups\.jsonl"):
             GroupFile(tmp_path / "groups.jsonl", Disk())

@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.llm.client import ChatClient
-from judgegym.llm.ledger import RowLedger, recorded_in
+from judgegym.llm.ledger import RowLedger, record_calls
 from judgegym.llm.wire import Message
 from tests.core.engine.runs.test_ledger import connected, counting
 
@@ -37,7 +37,7 @@ def begin(ledger: GroupLedger, row: str, *, step: int = 3, position: int = 1) ->
 
 
 async def ask(client: ChatClient, calls: RowLedger, name: str = "policy") -> str:
-    with recorded_in(calls):
+    with record_calls(calls):
         return (await client.chat(ASK, name=name)).first.text
 
 

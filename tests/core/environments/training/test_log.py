@@ -39,7 +39,7 @@ def log_of(**config: Any) -> TrainingLog:
 
 
 def keep(log: TrainingLog, *rewards: float) -> None:
-    log.keep(group(list(rewards)))
+    log.keep_group(group(list(rewards)))
 
 
 async def test_a_line_for_each_step(caplog: pytest.LogCaptureFixture, wandb: Wandb) -> None:

@@ -70,7 +70,7 @@ async def test_groups_of_the_turns_of_a_row_stay_in_one_post_and_are_refused_tog
 async def test_groups_of_turns_are_not_divided_at_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(delivery, "MOST_GROUPS", 3)
+    monkeypatch.setattr(delivery, "MAX_GROUPS", 3)
     posts = Posts()
     async with running(posts) as box:
         waiting = await put(box, b"1")

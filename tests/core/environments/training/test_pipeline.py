@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion, Conversation
-from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, Rollout
+from judgegym.environments.rollouts.groups import JudgedGroup, MissingTokensError, Rollout
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
@@ -86,7 +86,7 @@ async def taken(group: JudgedGroup) -> None:
         (Failing, [], Fixed("w", "x"), "failed", "judge_failed"),
         (Slow, ["--env.worker_timeout=0.05"], Fixed("w", "x"), "dropped", "timed_out"),
         (WordsEnv, [], Fixed(error=DOWN), "failed", "policy_failed"),
-        (WordsEnv, [], Fixed(error=NoTokens("no ids")), "failed", "policy_failed"),
+        (WordsEnv, [], Fixed(error=MissingTokensError("no ids")), "failed", "policy_failed"),
     ],
 )
 async def test_row_is_sent_or_dropped_with_a_reason(

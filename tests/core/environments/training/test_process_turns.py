@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judgegym.reports.results.groups import read_groups
-from judgegym.reports.run_page.groups import group_contents
+from judgegym.reports.run_page.groups import read_group_page
 from tests.command import Ended, in_process, serving
 from tests.talks import TalkEnv, Talker, says
 
@@ -94,7 +94,7 @@ def test_a_group_of_each_turn_is_a_line_and_an_item_of_the_page() -> None:
     assert places == [(uid, turn, list(range(turn - 1))) for uid in uids for turn in (1, 2, 3)]
     assert [group.failed for group in groups] == [[False] * 4] * 6
     assert groups[2].substituted == [True, True, False, False]
-    head, items = group_contents(Path(FILE))
+    head, items = read_group_page(Path(FILE))
     assert ("groups", "6, with 18 rollouts") in head["first_facts"], (
         "who stands in is not counted again"
     )

@@ -16,7 +16,7 @@ from judgegym.environments.training.rollout_api import (
     ApiStatus,
     ApiUnavailable,
     RolloutApi,
-    insist,
+    call_with_retries,
 )
 from judgegym.environments.training.rollout_api import TrainerLimits as Wanted
 from judgegym.llm import wire
@@ -138,7 +138,7 @@ async def test_call_that_fails_at_times_is_made_again(
         return failure if asked < 5 else Reply(body={"batch_size": 8, "max_token_len": -1})
 
     async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
-        assert await insist(RolloutApi(server.url, session).trainer) == Wanted(8, -1)
+        assert await call_with_retries(RolloutApi(server.url, session).trainer) == Wanted(8, -1)
     assert asked == 5
 
 
@@ -151,7 +151,7 @@ async def test_api_that_is_not_there_is_not_insisted_on() -> None:
         raise ApiUnavailable("refused", may_have_acted=False)
 
     with pytest.raises(ApiUnavailable):
-        await insist(ask)
+        await call_with_retries(ask)
     assert asked == 1
 
 

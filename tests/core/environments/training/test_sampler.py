@@ -100,9 +100,9 @@ def test_what_is_no_state_changes_nothing(state: dict[str, Any]) -> None:
 def drawn(order: EpochSampler[Row], epochs: int, flat: set[str]) -> list[Counter[str]]:
     """How often each row was handed out in each epoch, if the groups of some rows have no signal."""
     taken: dict[int, Counter[str]] = defaultdict(Counter)
-    while order.place[0] < epochs:
+    while order.position[0] < epochs:
         row = order.next()
-        taken[order.place[0]][row.uid] += 1
+        taken[order.position[0]][row.uid] += 1
         order.record(row.uid, is_flat=row.uid in flat)
         order.ack(row)
     return [taken[number] for number in range(epochs)]

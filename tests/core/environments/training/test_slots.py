@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.training.delivery import available_slots
+from judgegym.environments.training.delivery import count_available_slots
 from judgegym.environments.training.rollout_api import ApiStatus, TrainerLimits
 
 
@@ -30,7 +30,7 @@ def places(
     }
     ours: dict[str, Any] = {"workers": 100, "in_flight": 0, "unsent": 0, "sent_since": 0}
     run: dict[str, Any] = {"evaluating": False, "total_steps": 100}
-    return available_slots(
+    return count_available_slots(
         config or EnvConfig(group_size=4, max_batches_offpolicy=3),
         TrainerLimits(batch_size, -1),
         ApiStatus(**{**values, **(status or {})}),

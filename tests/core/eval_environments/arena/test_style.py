@@ -10,10 +10,10 @@ import pytest
 
 from judgegym.eval_environments.arena import standings
 from judgegym.eval_environments.arena.standings import (
-    LOOKED_AT,
+    MAX_CHARACTERS,
     TextStyle,
+    compute_style_difference,
     measure_style,
-    style_difference,
 )
 from judgegym.llm.usage import count_tokens
 
@@ -56,8 +56,10 @@ def test_markdown_is_counted_outside_code_blocks_and_tokens_everywhere() -> None
 
 def test_counts_of_an_answer_longer_than_what_is_looked_at_are_in_proportion() -> None:
     lines = "# a\n- b\n\n**c**\n"
-    whole, half = (measure_style(lines * (2 * LOOKED_AT // len(lines) // part)) for part in (1, 2))
-    assert half.headers == half.list_items == half.bold == LOOKED_AT // len(lines)
+    whole, half = (
+        measure_style(lines * (2 * MAX_CHARACTERS // len(lines) // part)) for part in (1, 2)
+    )
+    assert half.headers == half.list_items == half.bold == MAX_CHARACTERS // len(lines)
     assert (whole.headers, whole.list_items, whole.bold) == pytest.approx(
         (2 * half.headers,) * 3, rel=1e-3
     )
@@ -72,19 +74,21 @@ def test_difference_is_of_relative_length_and_of_densities() -> None:
     model = TextStyle(tokens=30, headers=3, list_items=6, bold=0)
     baseline = TextStyle(tokens=10, headers=0, list_items=5, bold=10)
     # Densities per token: 0.1 and 0; 0.2 and 0.5; 0 and 1.
-    assert style_difference(model, baseline) == pytest.approx([0.5, 0.1 / 1.1, -0.3 / 1.7, -1 / 2])
+    assert compute_style_difference(model, baseline) == pytest.approx(
+        [0.5, 0.1 / 1.1, -0.3 / 1.7, -1 / 2]
+    )
 
 
 def test_empty_answers_have_no_style() -> None:
     empty = TextStyle(0, 0, 0, 0)
-    assert style_difference(empty, empty) == EQUAL
-    assert style_difference(TextStyle(4, 0, 0, 0), empty) == [1.0, 0.0, 0.0, 0.0]
+    assert compute_style_difference(empty, empty) == EQUAL
+    assert compute_style_difference(TextStyle(4, 0, 0, 0), empty) == [1.0, 0.0, 0.0, 0.0]
 
 
 def style_controlled_win_rate(
     rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]
 ) -> float | None:
-    return standings.style_controlled_win_rate(zip(rows, differences, strict=True))
+    return standings.compute_style_controlled_win_rate(zip(rows, differences, strict=True))
 
 
 def test_entries_count_as_in_the_plain_win_rate() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.environments.training.monitoring import monitor_group
+from judgegym.environments.training.monitoring import make_monitor_group
 from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.mt_bench import MTBenchDetail
@@ -169,6 +169,6 @@ async def test_monitors_are_shown_verdicts_of_turns_from_0_to_1(
     flags = data(tmp_path, rows=1, baseline=baseline)
     async with opened("unused", *flags, verb="serve", env_type=MTBenchEnv) as (env, _):
         of_one = replace(group([0.5]), judgments=(judgment,))
-        seen = monitor_group(env, env.tasks("train")[0], of_one, number=1, step=1)
+        seen = make_monitor_group(env, env.tasks("train")[0], of_one, number=1, step=1)
     (rollout,) = seen.rollouts
     assert rollout.criteria == dict(zip(scores, shown, strict=True))

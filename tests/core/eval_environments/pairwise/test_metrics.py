@@ -10,8 +10,8 @@ from judgegym.engine.records import Sample, SampleRun
 from judgegym.eval_environments.pairwise import (
     PairwiseDetail,
     SwapVotes,
-    official_scores,
     record_choice,
+    record_official_scores,
     record_ties,
 )
 from judgegym.judges.core.judgment import Judgment, Status
@@ -138,7 +138,7 @@ def official(
     rows: list[Row], incomplete: str | None = None
 ) -> tuple[dict[str, float], dict[str, str]]:
     metrics = MetricAggregator("eval")
-    official_scores(metrics, rows, incomplete=incomplete)
+    record_official_scores(metrics, rows, incomplete=incomplete)
     result = metrics.result()
     cut = "eval/rewardbench2/"
     return (
@@ -204,7 +204,7 @@ TASK = PairTask("row", "Why?", None, "choice", ("one", "two"), (0,))
 def votes(first: str, second: str) -> list[float | None]:
     """What each vote gives: those for the row, then those for its twin; `-` is unreadable."""
     swaps = SwapVotes(len(first))
-    cast = [*((TASK, letter) for letter in first), *((TASK.swapped(), letter) for letter in second)]
+    cast = [*((TASK, letter) for letter in first), *((TASK.swap(), letter) for letter in second)]
     return [swaps.add(task, None if letter == "-" else letter) for task, letter in cast]
 
 
@@ -222,5 +222,5 @@ def test_rows_do_not_mix() -> None:
     swaps = SwapVotes(1)
     other = PairTask("other", "Why?", None, "choice", ("one", "two"), (0,))
     assert swaps.add(TASK, "A") is None
-    assert swaps.add(other.swapped(), "B") is None
-    assert swaps.add(TASK.swapped(), "B") == 1.0
+    assert swaps.add(other.swap(), "B") is None
+    assert swaps.add(TASK.swap(), "B") == 1.0

@@ -1,5 +1,5 @@
 from judgegym.eval_environments.models import ModelSettings
-from judgegym.eval_environments.peer.models import calls_and_price
+from judgegym.eval_environments.peer.models import estimate_calls
 
 URL = "http://127.0.0.1:9/v1"
 PRICED = ModelSettings(name="priced", base_url=URL, price_input=1.0, price_output=2.0)
@@ -9,7 +9,7 @@ QUERY = ("q" * 400, "r" * 400)
 
 
 def said(*models: ModelSettings, rounds: int = 0) -> str:
-    return calls_and_price(models, models, [QUERY] * 1000, rounds=rounds, include_self=False)
+    return estimate_calls(models, models, [QUERY] * 1000, rounds=rounds, include_self=False)
 
 
 def test_price_of_models_that_all_have_prices() -> None:

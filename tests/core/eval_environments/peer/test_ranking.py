@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from judgegym.eval_environments.peer import ranking
 from judgegym.eval_environments.peer.ranking import (
-    adjusted_intervals,
-    leniency_adjusted,
-    means,
-    self_preference,
+    adjust_for_leniency,
+    compute_adjusted_intervals,
+    compute_means,
+    compute_self_preference,
 )
 from judgegym.statistics.agreement import Interval
 
@@ -30,7 +30,7 @@ def one(table: Table) -> NDArray[np.float64]:
 
 
 def adjusted(scores: NDArray[np.float64]) -> list[float | None]:
-    found = leniency_adjusted(scores)
+    found = adjust_for_leniency(scores)
     assert not isinstance(found, str)
     return found
 
@@ -38,7 +38,9 @@ def adjusted(scores: NDArray[np.float64]) -> list[float | None]:
 def intervals(scores: NDArray[np.float64], *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
     """Those of a table in which every candidate has a score."""
     found = [
-        each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None
+        each
+        for each in compute_adjusted_intervals(scores, rounds=rounds, seed=seed)
+        if each is not None
     ]
     assert len(found) == scores.shape[2]
     return found
@@ -46,9 +48,11 @@ def intervals(scores: NDArray[np.float64], *, rounds: int = 1000, seed: int = 0)
 
 def test_table_and_columns_are_means_over_what_is_there() -> None:
     scores = np.array([[[NAN, 80.0], [60.0, NAN]], [[NAN, 90.0], [NAN, NAN]]])
-    assert means(scores, 0) == pytest.approx(np.array([[NAN, 85.0], [60.0, NAN]]), nan_ok=True)
-    assert means(scores, (0, 1)) == pytest.approx([60.0, 85.0])
-    assert means(one([[NAN]]), (0, 1)) == pytest.approx([NAN], nan_ok=True)
+    assert compute_means(scores, 0) == pytest.approx(
+        np.array([[NAN, 85.0], [60.0, NAN]]), nan_ok=True
+    )
+    assert compute_means(scores, (0, 1)) == pytest.approx([60.0, 85.0])
+    assert compute_means(one([[NAN]]), (0, 1)) == pytest.approx([NAN], nan_ok=True)
 
 
 def test_a_complete_table_gives_the_means_of_its_columns() -> None:
@@ -60,7 +64,7 @@ def test_a_complete_table_gives_the_means_of_its_columns() -> None:
 def test_a_strict_judge_that_spares_itself_flips_the_order() -> None:
     """80 + judge + candidate with judges −30, 0, 0 and candidates 0, 5, −5."""
     scores = one([[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]])
-    assert means(scores, (0, 1)) == pytest.approx([80, 70, 60])
+    assert compute_means(scores, (0, 1)) == pytest.approx([80, 70, 60])
     assert adjusted(scores) == pytest.approx([70, 75, 65])
 
 
@@ -95,18 +99,18 @@ def test_a_judge_without_scores_is_no_judge() -> None:
     ],
 )
 def test_what_cannot_be_compared_has_a_reason(table: Table, words: str) -> None:
-    found = leniency_adjusted(one(table))
+    found = adjust_for_leniency(one(table))
     assert isinstance(found, str)
     assert words in found
-    assert adjusted_intervals(one(table), rounds=20) == []
+    assert compute_adjusted_intervals(one(table), rounds=20) == []
 
 
 def test_a_candidate_without_scores_takes_nothing_from_the_others() -> None:
     """80 + judge + candidate with judges −30, 0, 0, 0 and candidates 0, 5, −5; the fourth judges and never answered."""
     scores = one([[NAN, 55, 45, NAN], [80, NAN, 75, NAN], [80, 85, NAN, NAN], [80, 85, 75, NAN]])
-    assert means(scores, (0, 1)) == pytest.approx([80, 75, 65, NAN], nan_ok=True)
+    assert compute_means(scores, (0, 1)) == pytest.approx([80, 75, 65, NAN], nan_ok=True)
     assert adjusted(scores) == [pytest.approx(each) for each in (72.5, 77.5, 67.5)] + [None]
-    found = adjusted_intervals(scores, rounds=20)
+    found = compute_adjusted_intervals(scores, rounds=20)
     assert [each is None for each in found] == [False, False, False, True]
 
 
@@ -174,21 +178,21 @@ def test_rounds_that_leave_a_candidate_out_are_left_out() -> None:
 
 def test_self_preference_is_not_leniency() -> None:
     """A judge that is 20 above the other throughout does not favour itself; one that gives itself 9 more does."""
-    assert self_preference(one([[70, 90], [50, 70]]), 0, 0) == pytest.approx(0)
+    assert compute_self_preference(one([[70, 90], [50, 70]]), 0, 0) == pytest.approx(0)
     # Centred: 79 − 84.5 = −5.5 of itself; of it by the other 50 − 60 = −10.
-    assert self_preference(one([[79, 90], [50, 70]]), 0, 0) == pytest.approx(4.5)
+    assert compute_self_preference(one([[79, 90], [50, 70]]), 0, 0) == pytest.approx(4.5)
 
 
 def test_self_preference_over_several_judges() -> None:
     table: Table = [[90, 50, 40], [60, 60, 60], [NAN, NAN, NAN], [30, 0, 60]]
-    assert self_preference(one(table), 0, 0) == pytest.approx((90 - 60) - (0 + 0) / 2)
-    assert self_preference(one(table), 3, 2) == pytest.approx((60 - 30) - (-20 + 0) / 2)
+    assert compute_self_preference(one(table), 0, 0) == pytest.approx((90 - 60) - (0 + 0) / 2)
+    assert compute_self_preference(one(table), 3, 2) == pytest.approx((60 - 30) - (-20 + 0) / 2)
 
 
 def test_self_preference_that_cannot_be_had() -> None:
-    assert "diagonal" in str(self_preference(one([[NAN, 50], [40, NAN]]), 0, 0))
-    assert "no other judge" in str(self_preference(one([[80, 50], [NAN, 70]]), 0, 0))
-    assert "diagonal" in str(self_preference(one([[NAN, NAN], [40, 50]]), 0, 0))
+    assert "diagonal" in str(compute_self_preference(one([[NAN, 50], [40, NAN]]), 0, 0))
+    assert "no other judge" in str(compute_self_preference(one([[80, 50], [NAN, 70]]), 0, 0))
+    assert "diagonal" in str(compute_self_preference(one([[NAN, NAN], [40, 50]]), 0, 0))
 
 
 EFFECTS = st.lists(st.floats(-50, 50), min_size=2, max_size=6)
@@ -203,7 +207,7 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
     table = np.add.outer(np.array(judges), np.array(candidates))
     mask = np.array([[random.random() < 0.3 for _ in candidates] for _ in judges])  # type: ignore[attr-defined]
     table[mask] = NAN
-    found = leniency_adjusted(table[None])
+    found = adjust_for_leniency(table[None])
     assume(not isinstance(found, str))
     there = [effect for effect, row in zip(judges, table, strict=True) if np.isfinite(row).any()]
     for value, effect, column in zip(found, candidates, table.T, strict=True):
@@ -217,9 +221,9 @@ def test_rounds_in_blocks_are_those_of_one_draw_of_all(
 ) -> None:
     """The bounds of a seed are the same, however many rounds are fitted at once."""
     cells = np.random.default_rng(2).integers(0, 100, size=(queries, 3, 4)).astype(float)
-    at_once = adjusted_intervals(cells, rounds=60, seed=4)
+    at_once = compute_adjusted_intervals(cells, rounds=60, seed=4)
     monkeypatch.setattr(ranking, "_CELLS_AT_ONCE", 1)
-    assert adjusted_intervals(cells, rounds=60, seed=4) == at_once
+    assert compute_adjusted_intervals(cells, rounds=60, seed=4) == at_once
     drawn = np.random.default_rng(4).integers(0, queries, size=(60 if queries > 1 else 1, queries))
     columns = [
         cells[each].mean(axis=(0, 1)) for each in drawn

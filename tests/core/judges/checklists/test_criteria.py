@@ -61,12 +61,12 @@ def test_aspect_with_a_veto_is_required_and_options_are_ordinal() -> None:
     own = {"name": "safe", "definition": "Is it safe?", "polarity": 1, "weight": 2, "veto": True}
     graded = {"name": "depth", "text": "How deep?", "options": {"none": 0, "some": 0.5, "all": 1}}
     safe, depth = read_criteria([own, graded])
-    assert (safe.points, safe.required, safe.words(cannot_assess=False)) == (
+    assert (safe.points, safe.required, safe.allowed_words(cannot_assess=False)) == (
         2,
         True,
         {"met": 1.0, "unmet": 0.0},
     )
-    assert depth.words(cannot_assess=True) == {
+    assert depth.allowed_words(cannot_assess=True) == {
         "none": 0.0,
         "some": 0.5,
         "all": 1.0,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.config.exit_code import quiet_at_broken_pipe
+from judgegym.judges.config.exit_code import run_and_flush
 from judgegym.llm.errors import UserError
 
 
 def test_quiet_at_broken_pipe_exit_code_is_the_commands_and_its_output_is_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert quiet_at_broken_pipe(lambda: print("said") or 3) == 3  # type: ignore[func-returns-value]
+    assert run_and_flush(lambda: print("said") or 3) == 3  # type: ignore[func-returns-value]
     assert capsys.readouterr().out == "said\n"
 
 
@@ -46,7 +46,7 @@ def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() ->
 def test_a_path_that_the_system_refuses_is_a_user_error_that_names_it() -> None:
     name = "a" * 300
     with pytest.raises(UserError, match=f"^{name}: File name too long$"):
-        quiet_at_broken_pipe(lambda: int(Path(name).exists()))
+        run_and_flush(lambda: int(Path(name).exists()))
 
 
 def test_another_error_of_the_system_stays_what_it_is() -> None:
@@ -54,4 +54,4 @@ def test_another_error_of_the_system_stays_what_it_is() -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "samples.jsonl")
 
     with pytest.raises(OSError, match="No space left"):
-        quiet_at_broken_pipe(command)
+        run_and_flush(command)

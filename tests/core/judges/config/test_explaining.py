@@ -7,23 +7,23 @@ import pytest
 
 from judgegym.cli.commands import main
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
-from judgegym.judges.config.explaining import any_text_or_file, text_or_file
+from judgegym.judges.config.explaining import read_any_text_or_file, read_text_or_file
 from tests.command import called, clean_environment, write_lines
 
 
 def test_a_text_is_taken_as_it_is_and_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rubric.md"
     path.write_text("Is it right?\n", "utf-8")
-    assert text_or_file(f"@{path}") == "Is it right?\n"
+    assert read_text_or_file(f"@{path}") == "Is it right?\n"
     for text in ("Is it right?", "", "It is 1/2.", "and/or", "v1.2", f"See {path}.", "x." * 4000):
-        assert text_or_file(text) == text
+        assert read_text_or_file(text) == text
 
 
 def test_the_name_of_a_file_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "rubric.md"
     path.write_text("Is it right?\n", "utf-8")
     with pytest.raises(ValueError, match="there is a file of this name; to read it write @"):
-        text_or_file(str(path))
+        read_text_or_file(str(path))
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def test_the_name_of_a_file_is_no_text(tmp_path: Path) -> None:
 )
 def test_the_name_of_a_file_that_does_not_exist_is_no_text(text: str) -> None:
     with pytest.raises(ValueError, match="; expected a text, or @PATH for the text of a file"):
-        text_or_file(text)
-    assert any_text_or_file(text) == text
+        read_text_or_file(text)
+    assert read_any_text_or_file(text) == text
 
 
 SCORED = {

@@ -18,9 +18,9 @@ from judgegym.judges.config.extras import (
     EXTRAS,
     TRAINERS,
     MissingExtraError,
+    find_missing_extra,
     install_command,
-    missing_extra,
-    needs,
+    report_missing_extra,
     require,
 )
 from tests.core.server.running import running
@@ -137,7 +137,7 @@ def test_require_names_the_extra_of_the_first_module_that_is_missing(
 def test_module_that_was_not_found_is_explained_if_an_extra_brings_it(
     module: str, extra: str | None
 ) -> None:
-    explained = missing_extra(ModuleNotFoundError(f"No module named {module!r}", name=module))
+    explained = find_missing_extra(ModuleNotFoundError(f"No module named {module!r}", name=module))
     assert (None if explained is None else str(explained).rpartition("[")[2].rstrip("'")) == (
         extra and f"{extra}]"
     )
@@ -157,11 +157,11 @@ async def test_server_without_prometheus_client_scores_and_refuses_its_metrics(
 
 def test_an_import_that_needs_an_extra_names_it_and_any_other_error_stays() -> None:
     said = f"^verifiers\\.v1 is not installed: {re.escape(install_command('verifiers'))}$"
-    with pytest.raises(MissingExtraError, match=said), needs("verifiers"):
+    with pytest.raises(MissingExtraError, match=said), report_missing_extra("verifiers"):
         raise ModuleNotFoundError("No module named 'verifiers.v1'", name="verifiers.v1")
     with (
         pytest.raises(ModuleNotFoundError, match=r"^No module named 'nobody'$"),
-        needs("verifiers"),
+        report_missing_extra("verifiers"),
     ):
         raise ModuleNotFoundError("No module named 'nobody'", name="nobody")
     with pytest.raises(ImportError):  # so that code which tries an import goes on without it

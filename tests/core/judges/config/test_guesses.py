@@ -10,7 +10,7 @@ import pytest
 from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.arguments import load_settings, settings_type
+from judgegym.environments.command_line.arguments import load_settings, make_settings_type
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
@@ -60,7 +60,8 @@ Command = tuple[Callable[[Sequence[str]], object], frozenset[str]]
 
 def _verb(env_type: type, verb: Verb) -> Command:
     known = frozenset(
-        each.name for each in declared_settings(expand_choices(settings_type(env_type)), verb=verb)
+        each.name
+        for each in declared_settings(expand_choices(make_settings_type(env_type)), verb=verb)
     )
     return lambda argv: load_settings(env_type, argv, verb=verb), known
 

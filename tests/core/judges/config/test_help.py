@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import CliImplicitFlag
 
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.reading.help import help_page
+from judgegym.judges.config.reading.help import render_help
 from judgegym.judges.config.sources import SourcedSettings
 
 
@@ -51,7 +51,7 @@ OF_EACH_COMMAND = [
 
 
 def page(**options: Any) -> str:
-    return help_page(Demo, usage="demo", about="Show.", groups=GROUPS, **options)
+    return render_help(Demo, usage="demo", about="Show.", groups=GROUPS, **options)
 
 
 def flags(text: str) -> list[str]:
@@ -120,7 +120,7 @@ class WithText(BaseModel):
 
 
 def test_a_default_of_several_lines_is_not_listed() -> None:
-    text = help_page(WithText, usage="demo", about="Show.", groups={})
+    text = render_help(WithText, usage="demo", about="Show.", groups={})
     assert "Default: one line." in text
     assert "of two lines" not in text
 

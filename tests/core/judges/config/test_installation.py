@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.judges.config import extras
-from judgegym.judges.config.extras import install_command, requirement
+from judgegym.judges.config.extras import build_requirement, install_command
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -59,7 +59,7 @@ def test_the_command_installs_from_where_this_came(
     monkeypatch.setattr(extras, "distribution", lambda name: Distribution(origin))
     if origin is None or not str(origin).startswith(f"{{'url': '{CHECKOUT.as_uri()}'"):
         monkeypatch.setattr(extras, "_CHECKOUT", Path("/site-packages"))
-    assert (requirement("data"), install_command("data")) == (wanted, command)
+    assert (build_requirement("data"), install_command("data")) == (wanted, command)
 
 
 def test_a_checkout_names_itself_however_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.config.presets import bundled, config_file
+from judgegym.judges.config.presets import find_config_file, list_presets
 from judgegym.llm.errors import SettingsError
 from tests.command import ROOT
 
@@ -14,13 +14,13 @@ NAME = "arena_hard_evaluate"
 
 
 def test_bundled_presets_are_the_files_of_configs() -> None:
-    assert set(bundled()) == {path.stem for path in (ROOT / "configs").iterdir()}
-    assert bundled("arena_hard_") == [NAME, "arena_hard_train"]
+    assert set(list_presets()) == {path.stem for path in (ROOT / "configs").iterdir()}
+    assert list_presets("arena_hard_") == [NAME, "arena_hard_train"]
 
 
 def test_name_of_a_preset_is_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert config_file(NAME).read_bytes() == (ROOT / "configs" / f"{NAME}.yaml").read_bytes()
+    assert find_config_file(NAME).read_bytes() == (ROOT / "configs" / f"{NAME}.yaml").read_bytes()
 
 
 def test_file_of_that_name_comes_before_the_preset(
@@ -28,7 +28,7 @@ def test_file_of_that_name_comes_before_the_preset(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(NAME).touch()
-    assert config_file(NAME) == Path(NAME)
+    assert find_config_file(NAME) == Path(NAME)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_value_with_a_folder_or_an_ending_is_a_path(
     monkeypatch.chdir(tmp_path)
     if given == "~":
         Path(given).touch()
-    assert config_file(given) == Path(given)
+    assert find_config_file(given) == Path(given)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_name_of_nothing_says_what_there_is(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError) as error:
-        config_file(given)
+        find_config_file(given)
     assert said in str(error.value)

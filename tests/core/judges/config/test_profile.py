@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.judges.config import extras
 from judgegym.judges.config.extras import install_command
-from judgegym.judges.config.presets import profiled
+from judgegym.judges.config.presets import write_profile
 from judgegym.llm.errors import SettingsError
 from tests.arena import Arena, answering
 from tests.command import SCRIPT, Started, in_process, serving
@@ -33,7 +33,7 @@ def test_a_profile_names_what_took_the_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "profile.html"
-    with profiled(path):
+    with write_profile(path):
         slow_function()
     assert is_page_about(path, "slow_function")
     assert str(path) in capsys.readouterr().err
@@ -43,7 +43,7 @@ def test_without_a_path_nothing_is_profiled_and_nothing_is_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(extras.EXTRAS, "profile", ("no_such_module",))  # type: ignore[arg-type]  # a dict at run time
-    with profiled(None):
+    with write_profile(None):
         pass
 
 
@@ -51,7 +51,7 @@ def test_without_a_path_nothing_is_profiled_and_nothing_is_needed(
 def test_a_place_that_takes_no_file_is_refused_before_anything_is_done(
     place: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(SettingsError, match="--profile"), profiled(tmp_path / place):
+    with pytest.raises(SettingsError, match="--profile"), write_profile(tmp_path / place):
         raise AssertionError("it was begun")
 
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.environments.command_line.arguments import settings_type
+from judgegym.environments.command_line.arguments import make_settings_type
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import find_section
@@ -21,7 +21,7 @@ from judgegym.judges.config.removed import (
     REMOVED,
     REMOVED_FROM_JUDGES,
     RemovedSetting,
-    removed_setting,
+    find_removed_setting,
 )
 from judgegym.judges.config.sources import load, settings_from_keywords
 from judgegym.llm.errors import SettingsError
@@ -29,7 +29,7 @@ from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings
 
 COMMANDS: dict[str, type[Any]] = {
-    "serve": expand_choices(settings_type(PromptsEnv)),
+    "serve": expand_choices(make_settings_type(PromptsEnv)),
     "score": ScoreSettings,
     "judge-server": RewardServerSettings,
     "attack": AttackSettings,
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 def places(model: type[BaseModel], setting: RemovedSetting, prefix: str = "") -> Iterator[str]:
     """The dotted names under which settings had a setting."""
-    if removed_setting(model, setting.name) is setting:
+    if find_removed_setting(model, setting.name) is setting:
         yield prefix + setting.name
     for name in model.model_fields:
         section = find_section(model, name)

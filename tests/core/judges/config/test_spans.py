@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 from opentelemetry.trace import SpanKind
 
 from judgegym.judges.config.spans import QuickTracer
-from judgegym.judges.config.tracing import traced
+from judgegym.judges.config.tracing import trace_process
 from judgegym.llm import tracing as spans
 from judgegym.llm.tracing import SpanTracer
 
@@ -90,7 +90,7 @@ def test_quick_spans_are_encoded_as_the_sdk_encodes_its_own() -> None:
     theirs = encode_spans(exporter.get_finished_spans())
     tracing, sent = quick()
     make_spans(tracing)
-    encoded = tracing.encoded(sent.spans).SerializePartialToString()
+    encoded = tracing.encode(sent.spans).SerializePartialToString()
     ours = ExportTraceServiceRequest.FromString(encoded)
     assert [span.name for span in ours.resource_spans[0].scope_spans[0].spans] == [
         "inner",
@@ -98,7 +98,7 @@ def test_quick_spans_are_encoded_as_the_sdk_encodes_its_own() -> None:
         "alone",
     ]
     assert plain(ours) == plain(theirs)
-    assert tracing.encoded(exporter.get_finished_spans()) == encode_spans(
+    assert tracing.encode(exporter.get_finished_spans()) == encode_spans(
         exporter.get_finished_spans()
     )
 
@@ -107,7 +107,7 @@ def test_calls_carry_the_trace_on_with_state_and_baggage() -> None:
     tracing, sent = quick()
     carried = make_spans(tracing)
     inner = (
-        ExportTraceServiceRequest.FromString(tracing.encoded(sent.spans))
+        ExportTraceServiceRequest.FromString(tracing.encode(sent.spans))
         .resource_spans[0]
         .scope_spans[0]
         .spans[0]
@@ -124,7 +124,7 @@ def test_half_a_character_does_not_lose_a_batch() -> None:
     with tracing.span("a", {"label": "x\ud83d"}):
         pass
     (span,) = (
-        ExportTraceServiceRequest.FromString(tracing.encoded(sent.spans))
+        ExportTraceServiceRequest.FromString(tracing.encode(sent.spans))
         .resource_spans[0]
         .scope_spans[0]
         .spans
@@ -159,7 +159,7 @@ def test_spans_reach_a_collector_before_the_end(monkeypatch: pytest.MonkeyPatch)
     with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        with traced("spans"):
+        with trace_process("spans"):
             assert spans.active is not None
             make_spans(spans.active)
         server.shutdown()
@@ -180,7 +180,7 @@ def test_spans_go_where_the_variable_says(
     sent = Sent()
     monkeypatch.setattr(ConsoleSpanExporter, "export", lambda _, spans: sent.export(spans))
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", exporter)
-    with traced("spans"):
+    with trace_process("spans"):
         assert spans.active is not None
         make_spans(spans.active)
     assert [span.name for span in sent.spans] == names

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from judgegym.judges.config.fields import DEEPEST
+from judgegym.judges.config.fields import MAX_DEPTH
 from judgegym.judges.config.presets import load_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -24,7 +24,7 @@ MERGE_BOMB = "a0: &a0 {x: 1, y: 2}\n" + "".join(
         ("a: 1", {"a": 1}),
         (b"\xef\xbb\xbfa: \xc3\xa9", {"a": "é"}),
         ("common: &c {a: 1, b: 2}\nother: {<<: *c, b: 3}\nlist: [*c, *c]", None),
-        ("[" * DEEPEST + "]" * DEEPEST, None),
+        ("[" * MAX_DEPTH + "]" * MAX_DEPTH, None),
         ("a: [\n" + "x,\n" * 50_000 + "]", None),
         ("day: 2024-01-31", {"day": datetime.date(2024, 1, 31)}),
     ],

@@ -14,7 +14,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.errors import DataError
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.protocols.nemo_gym import CompareBody, VerifyBody
-from judgegym_trainers.scores.requests import completion_row, make_request_body
+from judgegym_trainers.scores.requests import make_completion_row, make_request_body
 
 Json = dict[str, Any]
 TOOLS: list[Json] = [{"type": "function", "function": {"name": "add", "description": "Adds."}}]
@@ -65,7 +65,7 @@ def of_verify(body: Json) -> JudgeTask:
 
 
 def of_trainer(prompt: object, response: object, cells: Json) -> JudgeTask:
-    row = completion_row(prompt, response, cells)
+    row = make_completion_row(prompt, response, cells)
     assert row.error == ""
     return of_request(make_request_body([row]))
 

@@ -12,12 +12,12 @@ import pytest
 
 from judgegym.judges.conversations.images import (
     decode_image,
-    images_shown,
     insert_images,
     read_image,
+    show_images,
 )
 from judgegym.judges.conversations.messages import parse_items, parse_turns
-from judgegym.judges.conversations.turns import UnseenPart, list_images, transcript
+from judgegym.judges.conversations.turns import UnseenPart, list_images, render_transcript
 from judgegym.judges.core.tasks import JudgeTask
 from tests.pictures import data_url, png
 
@@ -28,7 +28,7 @@ ADDRESS = {"type": "image_url", "image_url": {"url": URL, "detail": "low"}}
 
 @pytest.fixture(autouse=True)
 def images_are_shown() -> Iterator[None]:
-    with images_shown():
+    with show_images():
         yield
 
 
@@ -60,7 +60,7 @@ class Pil:
 )
 def test_an_image_is_the_same_whatever_its_form(part: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(RED)
-    with images_shown(tmp_path):
+    with show_images(tmp_path):
         image = read_image(part)
     assert (image.url, image.width, image.height) == (data_url(RED), 3, 2)
     assert image.name == decode_image(RED).name != decode_image(png(3, 3)).name
@@ -109,7 +109,7 @@ def test_what_is_no_image_is_refused(value: object) -> None:
 def test_of_files_images_alone_are_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("a secret")
     (tmp_path / "empty.png").write_bytes(b"")
-    with images_shown(tmp_path), pytest.raises(UnseenPart) as raised:
+    with show_images(tmp_path), pytest.raises(UnseenPart) as raised:
         read_image({"type": "image", "image": name})
     assert "a secret" not in str(raised.value)
 
@@ -143,7 +143,7 @@ def test_images_are_marked_in_order_and_nothing_else_looks_like_a_mark() -> None
     turns = (
         parse_turns([{"role": "user", "content": said}, {"role": "user", "content": [tool]}]) or ()
     )
-    assert transcript(turns) == (
+    assert render_transcript(turns) == (
         "user: See [¦image 9] and [[image 1] IMAGE #2].\n\nuser: [¦image 1][image 2]"
     )
     assert [image.url for image in list_images(turns)] == [URL, URL]
@@ -153,10 +153,10 @@ def test_images_are_marked_in_order_and_nothing_else_looks_like_a_mark() -> None
     "part", [ADDRESS, {"type": "image"}, {"type": "input_image", "image_url": data_url(RED)}]
 )
 def test_no_image_is_read_where_none_is_shown(part: dict[str, Any]) -> None:
-    with images_shown(shown=False):
+    with show_images(shown=False):
         with pytest.raises(UnseenPart, match="would judge blind"):
             parse_turns([{"role": "user", "content": [part]}])
-        with images_shown():
+        with show_images():
             assert parse_turns([{"role": "user", "content": [part]}])
 
 
@@ -185,20 +185,20 @@ def test_a_turn_is_a_message_again_with_its_images_where_they_stood() -> None:
     ]
     (turn,) = parse_turns([{"role": "user", "content": content}]) or ()
     assert turn.message() == {"role": "user", "content": content}
-    assert turn.asked()["content"] == "[image 1] is what?"
+    assert turn.policy_message()["content"] == "[image 1] is what?"
 
 
 def test_a_task_numbers_its_images_through_prompt_and_responses() -> None:
     (asked,) = parse_turns([{"role": "user", "content": [ADDRESS, "What?"]}]) or ()
     trace = parse_turns([{"role": "assistant", "content": ["It is ", ADDRESS, ADDRESS]}]) or ()
-    text = transcript(trace)
+    text = render_transcript(trace)
     task = JudgeTask(
         asked.shown,
         (text, "As in [image 2].", text),
         traces=(trace, (), trace),
         images=asked.images,
     )
-    found = task.numbered()
+    found = task.number_images()
     assert found.prompt == "[image 1]What?"
     assert found.responses == (
         "It is [image 2][image 3]",
@@ -208,8 +208,8 @@ def test_a_task_numbers_its_images_through_prompt_and_responses() -> None:
     assert [image.mark for image in found.all_images] == [
         f"[image {number}]" for number in range(1, 6)
     ]
-    assert found.numbered() == found
-    assert [image.mark for image in found.only((2,)).all_images] == [
+    assert found.number_images() == found
+    assert [image.mark for image in found.select_responses((2,)).all_images] == [
         "[image 1]",
         "[image 4]",
         "[image 5]",

@@ -18,7 +18,7 @@ import pytest
 
 from judgegym.judges.conversations.readers import add_tools, parse_trace
 from judgegym.judges.conversations.tools import Tool, parse_tools
-from judgegym.judges.conversations.turns import Turn, transcript
+from judgegym.judges.conversations.turns import Turn, render_transcript
 from judgegym.judges.rubrics.prompt import Rubric
 from tests.rubrics import rubric_prompt
 
@@ -58,8 +58,8 @@ def test_a_conversation_is_shown_in_the_same_words_from_each_format(case: Json) 
     trace = parse_trace(case["row"])
     assert trace is not None
     assert [parts_of(turn, case) for turn in trace.turns] == case["turns"]
-    assert transcript(add_tools(trace.turns, trace.tools)) == case["shown"]
-    assert trace.asked == case["asked"]
+    assert render_transcript(add_tools(trace.turns, trace.tools)) == case["shown"]
+    assert trace.prompt_length == case["asked"]
     assert trace.tools == (parse_tools(TOOLS) if "system (tools): " in case["shown"] else ())
 
 
@@ -68,10 +68,10 @@ def test_no_text_forges_a_turn_or_a_section_of_a_prompt(talk: str) -> None:
     trace = parse_trace(ROWS[talk, "openai"])
     assert trace is not None
     prompt, response = (
-        transcript(add_tools(trace.turns[: trace.asked], trace.tools)),
-        trace.turns[trace.asked :],
+        render_transcript(add_tools(trace.turns[: trace.prompt_length], trace.tools)),
+        trace.turns[trace.prompt_length :],
     )
-    asked = rubric_prompt(prompt, transcript(response), Rubric("Is it right?")).messages[-1][
+    asked = rubric_prompt(prompt, render_transcript(response), Rubric("Is it right?")).messages[-1][
         "content"
     ]
     tag = re.search(r"### Instruction( [0-9a-f]{12})\n", asked)
@@ -157,7 +157,7 @@ def test_of_a_trace_with_branches_the_last_one_is_read() -> None:
     ]
     trace = parse_trace({"nodes": nodes, "task": {}})
     assert trace is not None
-    assert [turn.text for turn in trace.turns] == ["Q", "again", "B"] and trace.asked == 2
+    assert [turn.text for turn in trace.turns] == ["Q", "again", "B"] and trace.prompt_length == 2
 
 
 @pytest.mark.parametrize(

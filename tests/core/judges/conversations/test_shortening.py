@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.judges.conversations.messages import parse_turns
 from judgegym.judges.conversations.shortening import shorten
-from judgegym.judges.conversations.turns import transcript
+from judgegym.judges.conversations.turns import render_transcript
 from tests.core.server.bodies import by_response
 from tests.core.server.running import asked, running
 from tests.listwise import shown_answers, verdict
@@ -31,7 +31,7 @@ def result(text: str) -> Json:
 
 
 def said(*messages: Json) -> str:
-    return transcript(parse_turns(list(messages)) or ())
+    return render_transcript(parse_turns(list(messages)) or ())
 
 
 def left_out(text: str) -> list[int]:

@@ -70,8 +70,8 @@ def test_the_nearest_level_and_the_higher_of_two(scale: Scale, score: float, lev
 
 
 def test_scaled_judgment_has_a_share_of_the_score_from_0_to_1_and_a_failed_one_has_none() -> None:
-    assert Judgment(0.5, Status.OK, "x").scaled(0.5) == Judgment(0.25, Status.OK, "x")
-    rated = Judgment(4.0, Status.OK, unit=0.75).scaled(0.5)
+    assert Judgment(0.5, Status.OK, "x").scale_score(0.5) == Judgment(0.25, Status.OK, "x")
+    rated = Judgment(4.0, Status.OK, unit=0.75).scale_score(0.5)
     assert (rated.score, rated.unit_score) == (0.375, 0.375)
     failed = Judgment[object](None, Status.UNPARSABLE)
-    assert failed.scaled(0.5) is failed
+    assert failed.scale_score(0.5) is failed

@@ -29,7 +29,7 @@ def user(
         {"prompt": prompt, "context": context},
         answers,
         ids=[*answers],
-        words={"request": request},
+        wording={"request": request},
         system="You judge.",
     )
     system, message = filled.messages

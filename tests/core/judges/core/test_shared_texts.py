@@ -8,12 +8,12 @@ import pytest
 
 from judgegym.judges import prompts
 from judgegym.judges.arena import game_prompt
-from judgegym.judges.core.delimiters import TITLES, Prompt, given_texts
+from judgegym.judges.core.delimiters import TITLES, Prompt, section_texts
 from judgegym.judges.pairwise import choice_prompt
 
 Compare = Callable[[Mapping[str, "str | None"]], Prompt]
 
-ALL = given_texts("The shortest wins.", "Because it is.", "It is so.")
+ALL = section_texts("The shortest wins.", "Because it is.", "It is so.")
 COMPARE: dict[str, Compare] = {
     "arena": lambda shared: game_prompt(
         "Why?", "One.", "Two.", protocol="three_way", shared=shared
@@ -58,10 +58,15 @@ def test_prompt_has_sections_of_given_texts_alone(compare: Compare) -> None:
     assert [line.partition(": ")[0] for line in prompts.load("shared_texts").splitlines()] == [
         *TITLES.values()
     ]
-    for shared in (given_texts("C"), given_texts(reference=""), given_texts(context="X"), ALL):
+    for shared in (
+        section_texts("C"),
+        section_texts(reference=""),
+        section_texts(context="X"),
+        ALL,
+    ):
         content = user(compare(shared))
         for name, title in TITLES.items():
             is_there = shared[name] is not None
             assert (f"{title}|>\n" in content or f": {title}]\n" in content) is is_there
             assert (f'The section "{title}"' in content) is is_there
-    assert "section" not in user(compare(given_texts()))
+    assert "section" not in user(compare(section_texts()))

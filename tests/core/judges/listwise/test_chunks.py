@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from judgegym.judges.core.group import GroupJudgment
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.listwise.asking import divide, estimate_tokens
+from judgegym.judges.listwise.asking import divide_texts, estimate_tokens
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
 from judgegym.llm.usage import count_tokens
@@ -172,7 +172,7 @@ def test_chunks_have_every_text_once_but_the_shared_one_and_fit(
 ) -> None:
     texts = [answer(number, count) for number, count in enumerate(words)]
     task = JudgeTask("Why?", (), baseline=texts[0] if has_anchor else None)
-    chunks = divide(
+    chunks = divide_texts(
         shared_texts(task),
         texts,
         ListwiseJudgeSettings(judge_max_input_tokens=limit),

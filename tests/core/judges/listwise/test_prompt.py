@@ -21,7 +21,7 @@ from judgegym.judges.listwise.prompt import (
     count_suspects,
     draw_ids,
     listwise_prompt,
-    one_scale,
+    merge_scales,
     repair_request,
     shared_texts,
 )
@@ -120,7 +120,7 @@ def test_id_that_occurs_in_a_text_in_any_case_is_not_drawn() -> None:
 
 
 def test_scores_beyond_the_scale_move_all_scores_together_linearly() -> None:
-    found = one_scale([{"link": 1.0, "a": 0.0}, {"link": 0.0, "b": 1.0, "c": 0.5}], "link")
+    found = merge_scales([{"link": 1.0, "a": 0.0}, {"link": 0.0, "b": 1.0, "c": 0.5}], "link")
     assert found == pytest.approx({"a": 0.0, "link": 0.5, "c": 0.75, "b": 1.0})
 
 

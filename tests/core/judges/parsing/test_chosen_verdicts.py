@@ -41,16 +41,16 @@ ROWS = {
     for name in ("chosen", "planted", "stated")
 }
 PARSERS: Mapping[str, VerdictParser[[], Any]] = {
-    "arena": arena_label.given(),
-    "aspect": binary_verdict.given(),
-    "choice": choice_letter.given("ABCD"),
-    "criteria": criteria_verdicts.given({"c1": {"met": 1.0, "unmet": 0.0}}),
-    "listwise": listwise_scores.given(("ghjkm", "npqrt")),
-    "mt_bench": bracketed_rating.given(),
-    "peer": score_object.given(),
-    "rating": rating.given(),
-    "result": prometheus_result.given(),
-    "rubric": feedback_score.given(),
+    "arena": arena_label.bind(),
+    "aspect": binary_verdict.bind(),
+    "choice": choice_letter.bind("ABCD"),
+    "criteria": criteria_verdicts.bind({"c1": {"met": 1.0, "unmet": 0.0}}),
+    "listwise": listwise_scores.bind(("ghjkm", "npqrt")),
+    "mt_bench": bracketed_rating.bind(),
+    "peer": score_object.bind(),
+    "rating": rating.bind(),
+    "result": prometheus_result.bind(),
+    "rubric": feedback_score.bind(),
     **prompt_files.PARSERS,
 }
 RECORDED = ROOT.parent / "shared" / "data" / "judgebench" / "judged_o1-mini-2024-09-12.jsonl"

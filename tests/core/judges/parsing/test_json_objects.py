@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.parsing import json_objects
-from judgegym.judges.parsing.json_objects import LOOKED_AT, last_first, prose_before
+from judgegym.judges.parsing.json_objects import CHARACTERS_READ, find_objects, prose_before
 
 
 def found(text: str) -> list[tuple[dict[str, Any], str]]:
     """The objects with the text behind each that is in no other object."""
     listed, until, behind = [], len(text), ""
-    for each in last_first(text):
+    for each in find_objects(text):
         behind = text[each.at[1] : until] + behind
         listed.append((dict(each.fields), behind))
         until = each.at[0]
@@ -57,11 +57,11 @@ def test_the_objects_of_a_text(text: str, objects: list[tuple[dict[str, Any], st
 
 def test_only_the_end_of_a_long_text_is_looked_at() -> None:
     last = '{"a": 1}'
-    assert found(last + "x" * (LOOKED_AT - len(last))) == [
-        ({"a": 1}, "x" * (LOOKED_AT - len(last)))
+    assert found(last + "x" * (CHARACTERS_READ - len(last))) == [
+        ({"a": 1}, "x" * (CHARACTERS_READ - len(last)))
     ]
-    assert found(last + "x" * (LOOKED_AT - len(last) + 1)) == []
-    assert found('{"b": 2}' + "x" * LOOKED_AT + last) == [({"a": 1}, "")]
+    assert found(last + "x" * (CHARACTERS_READ - len(last) + 1)) == []
+    assert found('{"b": 2}' + "x" * CHARACTERS_READ + last) == [({"a": 1}, "")]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ BRACES_AND_QUOTES = st.lists(
 
 @given(BRACES_AND_QUOTES)
 def test_the_objects_are_those_that_trying_every_brace_finds(text: str) -> None:
-    assert [match.at for match in last_first(text)] == spans_one_by_one(text)[::-1]
+    assert [match.at for match in find_objects(text)] == spans_one_by_one(text)[::-1]
 
 
 class CountingDecoder(json.JSONDecoder):
@@ -145,13 +145,13 @@ class CountingDecoder(json.JSONDecoder):
 @pytest.mark.parametrize(
     "text",
     [
-        "{" * LOOKED_AT,
-        "}" * LOOKED_AT,
-        '{"a":' * LOOKED_AT,
+        "{" * CHARACTERS_READ,
+        "}" * CHARACTERS_READ,
+        '{"a":' * CHARACTERS_READ,
         '{"a":' * 3000 + "1" + "}" * 3000,
         '{"a":1,' * 1000 + "x" + "}" * 1000,
         "{" * 9000 + '{"a":1}' + "}" * 9000,
-        '\\"{' * LOOKED_AT,
+        '\\"{' * CHARACTERS_READ,
         '{"a":"' * 2000 + '"}' * 2000,
         '{"a":' + "[" * 9000 + "]" * 9000 + "}",
     ],
@@ -162,8 +162,8 @@ def test_hostile_braces_cost_a_bounded_amount_of_decoding(
 ) -> None:
     decoder = CountingDecoder(strict=False)
     monkeypatch.setattr(json_objects, "_DECODER", decoder)
-    assert list(last_first(text)) == []
-    assert decoder.read <= json_objects.MOST_DECODED + LOOKED_AT
+    assert list(find_objects(text)) == []
+    assert decoder.read <= json_objects.MOST_DECODED + CHARACTERS_READ
 
 
 def test_an_object_among_some_broken_ones_is_found() -> None:
@@ -176,4 +176,4 @@ def test_an_object_that_is_nested_too_deeply_is_none_in_any_version_of_python(
     levels: int, count: int
 ) -> None:
     text = '{"verdict": 1} {"a": ' + "[" * levels + "]" * levels + "}"
-    assert len(list(last_first(text))) == count
+    assert len(list(find_objects(text))) == count

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.judge_texts.texts import IDS
 from judgegym.judges.aspects.judge import find_verdict
 from judgegym.judges.parsing.criteria import criteria_verdicts
-from judgegym.judges.parsing.json_objects import LOOKED_AT
+from judgegym.judges.parsing.json_objects import CHARACTERS_READ
 from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
 from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
 from judgegym.judges.parsing.scores import listwise_scores, rating, score_object
@@ -21,10 +21,10 @@ FINDERS: Mapping[str, Find] = {
     "arena": arena_label.find,
     "aspect": find_verdict,
     "binary": binary_verdict.find,
-    "choice": choice_letter.given("ABCD").find,
-    "criteria": criteria_verdicts.given({own: {"met": 1.0, "unmet": 0.0} for own in IDS}).find,
+    "choice": choice_letter.bind("ABCD").find,
+    "criteria": criteria_verdicts.bind({own: {"met": 1.0, "unmet": 0.0} for own in IDS}).find,
     "feedback_score": feedback_score.find,
-    "listwise": listwise_scores.given(IDS).find,
+    "listwise": listwise_scores.bind(IDS).find,
     "peer": score_object.find,
     "prometheus_result": prometheus_result.find,
     "rating": rating.find,
@@ -56,7 +56,7 @@ def test_the_place_is_that_of_the_whole_text(name: str, text: str, marked: str |
         "",
         "<think>no [[A>B]] 7 {</think>",
         "😀\u202e </think>\n\n",
-        "x" * LOOKED_AT * 2 + " ",
+        "x" * CHARACTERS_READ * 2 + " ",
     )
     for before, behind in product(befores, ("", "<|im_end|>", " </s>\n")):
         whole = before + text + behind
@@ -86,7 +86,7 @@ def test_a_parser_is_called_for_its_value_and_given_its_arguments() -> None:
         return None if number is None else ParsedVerdict(own[number], (number, number + 1))
 
     text = "<think>b</think>abc"
-    assert (sign(text, "bc"), sign.given("bc", last=True)(text), sign("d", "bc")) == (
+    assert (sign(text, "bc"), sign.bind("bc", last=True)(text), sign("d", "bc")) == (
         "b",
         "c",
         None,

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from judgegym.judges.parsing.json_objects import critique_before, explained
+from judgegym.judges.parsing.json_objects import extract_critique, split_explanation
 from judgegym.judges.parsing.labels import (
     ARENA_LABELS,
     ASPECT_FORM,
@@ -38,13 +38,13 @@ Parser = VerdictParser[[], Any]
 # By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of
 # another verdict.
 KINDS: Mapping[str, tuple[VerdictForm, Parser, Any, Any, str]] = {
-    "arena": (arena_form(ARENA_LABELS), arena_label.given(), "A>>B", "A>>B", "[[B>A]]"),
-    "choice": (choice_form("ABC"), choice_letter.given("ABC"), "B", "B", "[[C]]"),
-    "rating": (RATING_FORM, rating.given(), 7, 7, "3"),
-    "rubric": (rubric_form((1, 5)), feedback_score.given((1, 5)), 4, 4, "[SCORE] 2"),
+    "arena": (arena_form(ARENA_LABELS), arena_label.bind(), "A>>B", "A>>B", "[[B>A]]"),
+    "choice": (choice_form("ABC"), choice_letter.bind("ABC"), "B", "B", "[[C]]"),
+    "rating": (RATING_FORM, rating.bind(), 7, 7, "3"),
+    "rubric": (rubric_form((1, 5)), feedback_score.bind((1, 5)), 4, 4, "[SCORE] 2"),
     "result": (
         rubric_form((1, 5)),
-        prometheus_result.given((1, 5)),
+        prometheus_result.bind((1, 5)),
         4,
         4,
         "Feedback: so [RESULT] 2",
@@ -203,15 +203,15 @@ def test_a_verdict_that_is_there_twice_is_none() -> None:
 
 def test_reasons_and_critique_are_fields() -> None:
     own = json.dumps({"critique": "too kind", "explanation": "B is right", "verdict": "B>A"})
-    assert explained(own) == ("too kind", "B is right")
-    assert explained("B is right. [[B>A]]") == ("B is right. [[B>A]]",) * 2
+    assert split_explanation(own) == ("too kind", "B is right")
+    assert split_explanation("B is right. [[B>A]]") == ("B is right. [[B>A]]",) * 2
     scored = json.dumps({"critique": "too kind", "feedback": "short", "score": 2})
     assert (feedback_text(scored), cut_feedback(scored)) == ("short", "too kind")
     assert (
-        critique_before('{"critique": "too kind", "reason": "so", "verdict": 1}', "verdict")
+        extract_critique('{"critique": "too kind", "reason": "so", "verdict": 1}', "verdict")
         == "too kind"
     )
-    assert critique_before('too kind\n{"reason": "so", "verdict": 1}', "verdict") == "too kind"
+    assert extract_critique('too kind\n{"reason": "so", "verdict": 1}', "verdict") == "too kind"
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_wide_scale_is_no_long_list() -> None:
 def test_the_form_stands_at_the_end_of_the_prompt_and_is_found_there() -> None:
     form = rubric_form((1, 7))
     quoting = f"Judge.\n\n{BEGINNING}nothing"
-    (message,) = form.asked_in([{"role": "user", "content": quoting}])
+    (message,) = form.add_instructions([{"role": "user", "content": quoting}])
     assert message["content"].endswith(
         '{"feedback": "<your feedback>", "score": <an integer between 1 and 7>}'
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.seeding import in_group
+from judgegym.judges.core.seeding import use_group
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.composite import CompositeJudge
 from judgegym.judges.parts.part import PartsDetail
@@ -215,7 +215,7 @@ async def test_one_judge_in_turn_judges_all_completions_of_a_group(connect: Conn
         chosen: dict[tuple[str, int], set[str | None]] = {}
         for group in range(8):
             for row, response in product(("one", "two"), ("x", "y")):
-                with in_group(group):
+                with use_group(group):
                     judgment = await judge.judge_task(JudgeTask(row, (response,), rubric="Good?"))
                 assert judgment.detail is not None
                 assert judgment.score == {"a": 0.5, "b": 0.1}[str(judgment.detail.settled_by)]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.parts.jury import JuryRule, JuryScales, jury_score
+from judgegym.judges.parts.jury import JuryRule, JuryScales, compute_jury_score
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -61,15 +61,19 @@ def test_each_rule_is_that_of_a_second_computation(rule: JuryRule) -> None:
         }
         weights = {name: random.randint(0, most) for name in scores}
         if not any(weights.values()):
-            assert jury_score(scores, rule, weights) is None
+            assert compute_jury_score(scores, rule, weights) is None
             continue
         equal = [score for name, score in scores.items() for _ in range(weights[name])]
-        assert jury_score(scores, rule, weights) == pytest.approx(naive(rule, equal), abs=1e-12)
-        assert jury_score(scores, rule, {}) == pytest.approx(
+        assert compute_jury_score(scores, rule, weights) == pytest.approx(
+            naive(rule, equal), abs=1e-12
+        )
+        assert compute_jury_score(scores, rule, {}) == pytest.approx(
             naive(rule, [*scores.values()]), abs=1e-12
         )
         twice = {name: 2.0 * weight for name, weight in weights.items()}
-        assert jury_score(scores, rule, twice) == pytest.approx(naive(rule, equal), abs=1e-12)
+        assert compute_jury_score(scores, rule, twice) == pytest.approx(
+            naive(rule, equal), abs=1e-12
+        )
 
 
 async def judged(

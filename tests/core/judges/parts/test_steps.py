@@ -10,13 +10,13 @@ import pytest
 
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.planning import open_dry_judge
-from judgegym.judges.conversations.turns import ToolCall, Turn, text_turn, transcript
+from judgegym.judges.conversations.turns import ToolCall, Turn, render_transcript, text_turn
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.steps import LEFT_OUT, StepsJudge
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from tests.core.judges.ledgers import Ledger
 from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, opened
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
@@ -35,7 +35,7 @@ TRACE = (
     Turn("tool", "booked", "booked", "book", answers="2"),
     text_turn("assistant", "B is booked."),
 )
-TASK = JudgeTask("Book a hotel.", (transcript(TRACE),), traces=(TRACE,))
+TASK = JudgeTask("Book a hotel.", (render_transcript(TRACE),), traces=(TRACE,))
 STEPS = (
     ("step_0", "search("),
     ("step_2", "I take B."),
@@ -183,7 +183,7 @@ async def test_equal_steps_have_calls_of_their_own_in_the_ledger(connect: Connec
     ledger = Ledger(9)
     async with ScriptedEndpoint("[FEEDBACK] So. [SCORE] 5") as endpoint:
         judge = steps(connect, endpoint)
-        with recorded_in(ledger):
+        with record_calls(ledger):
             await judge.judge_task(JudgeTask("", ("…",), traces=(again,)))
     assert ledger.answers == 2
 

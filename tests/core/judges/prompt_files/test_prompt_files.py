@@ -13,7 +13,7 @@ from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.judge import PromptTaskJudge
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
-from judgegym.judges.prompt_files.stand_in import prompt_format
+from judgegym.judges.prompt_files.stand_in import make_prompt_format
 from judgegym.judges.prompt_files.verdicts import VerdictRule, reply_parser
 from judgegym.llm.errors import SettingsError
 from judgegym.offline.answers import read_prompt
@@ -205,7 +205,7 @@ def test_the_stand_in_replies_in_the_form_of_the_file(
     messages = [
         RequestMessage(message["role"], str(message["content"])) for message in prompt.messages
     ]
-    reading = read_prompt(messages, [prompt_format(prompt_file)])
+    reading = read_prompt(messages, [make_prompt_format(prompt_file)])
     assert reading is not None
     assert "So." in reading.sections.values()
 

@@ -31,9 +31,9 @@ def test_scales() -> None:
     standardised = RewardModelSettings(
         reward_scale="standardised", reward_mean=-3, reward_deviation=4
     )
-    assert [standardised.scaled(raw) for raw in (-3, 5, -7)] == [0.0, 2.0, -1.0]
-    assert RewardModelSettings(reward_scale="raw").scaled(-12.5) == -12.5
-    sigmoid = RewardModelSettings().scaled
+    assert [standardised.scale_number(raw) for raw in (-3, 5, -7)] == [0.0, 2.0, -1.0]
+    assert RewardModelSettings(reward_scale="raw").scale_number(-12.5) == -12.5
+    sigmoid = RewardModelSettings().scale_number
     assert [sigmoid(raw) for raw in (0.0, 2.0, -2.0)] == pytest.approx(
         [0.5, 1 / (1 + math.exp(-2)), 0.1192029220]
     )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
-from judgegym.judges.rules.own_function import own_function
+from judgegym.judges.rules.own_function import load_function
 from judgegym.judges.rules.settings import READS, RuleSettings
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -252,7 +252,7 @@ async def test_a_file_that_has_changed_is_another_function_for_a_new_judge_and_n
     with pytest.raises(
         ValueError, match="has changed since it was first loaded"
     ):  # in a worker that is started later
-        own_function(before.rule, before.rule_digest)
+        load_function(before.rule, before.rule_digest)
 
 
 async def test_a_function_may_not_know_and_one_that_hangs_is_killed(own: str) -> None:

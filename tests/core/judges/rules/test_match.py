@@ -38,13 +38,13 @@ from judgegym.judges.rules.finding import Comparison, RuleFinding
     ],
 )
 def test_the_last_number_of_a_text_is_read(text: str, value: str) -> None:
-    found = match.last_number(text)
+    found = match.find_last_number(text)
     assert found is not None and found[0] == Decimal(value)
 
 
 @pytest.mark.parametrize("text", ["", "none", "1/0", "१२"])
 def test_what_is_no_number_is_none(text: str) -> None:
-    assert match.last_number(text) is None
+    assert match.find_last_number(text) is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_texts_are_compared_as_they_are_or_normalised(
     ],
 )
 def test_a_choice_is_boxed_or_said_or_alone(text: str, letter: str | None) -> None:
-    assert match.choice_in(text) == letter
+    assert match.find_choice(text) == letter
 
 
 def test_choices_are_compared_and_a_missing_letter_is_no_wrong_one() -> None:
@@ -133,11 +133,13 @@ def test_choices_are_compared_and_a_missing_letter_is_no_wrong_one() -> None:
         match.multiple_choice(text, "(B)")
         for text in ("The answer is B.", "The answer is C.", "I do not know.")
     ]
-    assert [(each.score, each.found) for each in found] == [(1.0, "B"), (0.0, "C"), (None, None)]
+    assert [(each.score, each.actual) for each in found] == [(1.0, "B"), (0.0, "C"), (None, None)]
     assert match.multiple_choice("B", "banana").is_unusable
 
 
 def test_a_finding_holds_no_long_text_and_no_half_character() -> None:
-    finding = RuleFinding.from_outcome(holds=True, found="x" * 1000, expected="\ud800")
-    assert finding.found is not None and len(finding.found) == 200 and finding.found.endswith("…")
+    finding = RuleFinding.from_outcome(holds=True, actual="x" * 1000, expected="\ud800")
+    assert (
+        finding.actual is not None and len(finding.actual) == 200 and finding.actual.endswith("…")
+    )
     assert finding.expected == "?"

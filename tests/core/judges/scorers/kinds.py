@@ -7,7 +7,7 @@ import orjson
 from judgegym.judges.conversations.turns import Turn, text_turn
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import make_answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json
 
@@ -65,4 +65,4 @@ def settings_of(kind: JudgeKind, **others: object) -> AnyJudgeSettings:
 
 def verdict(request: Json, number: int = 1) -> str:
     """What the stand-in says, which depends on the request alone."""
-    return answers(parse_request(orjson.dumps(request)), judge_only=True)[0]
+    return make_answers(parse_request(orjson.dumps(request)), judge_only=True)[0]

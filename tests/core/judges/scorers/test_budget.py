@@ -16,7 +16,7 @@ from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import BudgetError
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from judgegym.llm.usage import Prices
 from tests.core.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
@@ -40,10 +40,10 @@ async def judged(
     with closing(run), closing(CallLedger(run, finished=(), keep_texts=True)) as ledger:
         budget = resumed(
             Budget(calls=calls),
-            ledger.earlier.priced({settings.judge_model_name: Prices(1.0, 1.0)}),
+            ledger.earlier.price_usage({settings.judge_model_name: Prices(1.0, 1.0)}),
         )
         async with ChatClient(settings.chat_settings(retry_delay=0.0), budget=budget) as client:
-            with recorded_in(ledger.row("row-1")):
+            with record_calls(ledger.row("row-1")):
                 try:
                     return await open_judge(settings, client).score(ITEMS[kind])
                 except BudgetError as error:
@@ -106,11 +106,11 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
             run = RunDirectory(tmp_path, config={}, matters={}, resume=True)
             with closing(run), closing(CallLedger(run, finished=(), keep_texts=False)) as ledger:
                 chat = settings.chat_settings()
-                spent = ledger.earlier.priced({settings.judge_model_name: chat.prices})
+                spent = ledger.earlier.price_usage({settings.judge_model_name: chat.prices})
                 assert spent.usd == (5.0 if part else 0.0)
                 async with ChatClient(chat, budget=resumed(Budget(usd=14.0), spent)) as client:
                     with (
-                        recorded_in(ledger.row("row-1")),
+                        record_calls(ledger.row("row-1")),
                         pytest.raises(BudgetError, match=r"\$14 is spent: \$5"),
                     ):
                         await open_judge(settings, client).score(ITEMS[kind])

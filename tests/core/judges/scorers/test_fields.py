@@ -13,7 +13,13 @@ from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.plan.tally import Tally
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.fields import make_judge_task
-from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES, PROMPT, TASK_FIELDS, reads
+from judgegym.judges.scorers.registry import (
+    COMPOSED_KINDS,
+    JUDGES,
+    PROMPT_KIND,
+    TASK_FIELDS,
+    reads_setting,
+)
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
@@ -45,7 +51,7 @@ def test_requests_and_columns_have_all_fields() -> None:
     assert {f"{name}_column" for name in TASK_FIELDS} <= {*ColumnSettings.model_fields}
 
 
-@pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind not in MADE_OF_JUDGES])
+@pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind not in COMPOSED_KINDS])
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
 def test_a_row_and_a_request_that_say_the_same_are_the_same_task(
     judge: JudgeKind, value: dict[str, JSON]
@@ -71,12 +77,12 @@ async def asked(settings: AnyJudgeSettings, task: JudgeTask) -> Tally:
     [
         kind
         for kind, judge in JUDGES.items()
-        if judge.asks_endpoint and kind not in (*MADE_OF_JUDGES, PROMPT)
+        if judge.asks_endpoint and kind not in (*COMPOSED_KINDS, PROMPT_KIND)
     ],
 )
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     given = {"aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
-    read = {name: value for name, value in given.items() if reads(judge, name)}
+    read = {name: value for name, value in given.items() if reads_setting(judge, name)}
     settings = DatasetJudgeSettings.model_validate({"judge": judge, **read})
     plain = make_judge_task("Q", ["A", "B"], {})
     without = await asked(settings, plain)

@@ -8,7 +8,7 @@ from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
-from judgegym.llm.ledger import recorded_in
+from judgegym.llm.ledger import record_calls
 from tests.core.judges.ledgers import Ledger
 from tests.core.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import ScriptedEndpoint
@@ -25,7 +25,7 @@ async def test_answers_of_the_calls_beside_it_are_recorded_before_the_run_ends(
     async with ScriptedEndpoint(verdict) as endpoint:
         settings = settings_of(kind, judge_base_url=endpoint.base_url)
         async with ChatClient(settings.chat_settings()) as client:
-            with recorded_in(ledger):
+            with record_calls(ledger):
                 try:
                     await open_judge(settings, client).score(ITEMS[kind])
                 except EndpointOutage:

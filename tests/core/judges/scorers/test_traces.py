@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.judges.conversations.messages import parse_turns
-from judgegym.judges.conversations.turns import answer_text
+from judgegym.judges.conversations.turns import completion_text
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
@@ -61,7 +61,7 @@ async def test_tools_order_arguments_errors_and_the_answer_are_in_every_request(
     kind: JudgeKind,
 ) -> None:
     traces = tuple(parse_turns(messages) or () for messages in (TRACE, OTHER))
-    texts = tuple(map(answer_text, traces))
+    texts = tuple(map(completion_text, traces))
     compares = kind in ("choice", "listwise")
     count, baseline = (2 if compares else 1), texts[1] if kind == "arena_hard" else None
     task = JudgeTask(

@@ -12,12 +12,12 @@ from judgegym.judges.tournament.schedule import (
     Pair,
     Schedule,
     TournamentSettings,
-    completed,
     components,
-    connecting,
-    game_count,
-    in_order,
-    planned,
+    connecting_pairs,
+    count_games,
+    missing_pairs,
+    order_games,
+    plan_pairs,
     swiss_round,
 )
 
@@ -35,17 +35,17 @@ def count_rounds(size: int, **settings: object) -> int:
 
 def after(schedule: Schedule, places: int, present: Sequence[int], rounds: int) -> list[Pair]:
     """All pairs that meet if only some places are taken, but for swiss's later rounds."""
-    met = [both for both in planned(schedule, places, rounds) if {*both} <= {*present}]
-    return met + completed(schedule, present, met, rounds)
+    met = [both for both in plan_pairs(schedule, places, rounds) if {*both} <= {*present}]
+    return met + missing_pairs(schedule, present, met, rounds)
 
 
 @pytest.mark.parametrize("places", SIZES)
 def test_numbers_of_pairs(places: int) -> None:
-    assert len(planned("all", places, 0)) == places * (places - 1) // 2
-    assert len(planned("circular", places, 0)) == (places if places > 2 else 1)
+    assert len(plan_pairs("all", places, 0)) == places * (places - 1) // 2
+    assert len(plan_pairs("circular", places, 0)) == (places if places > 2 else 1)
     for rounds in range(1, places):
         if places > 2:
-            assert len(planned("balanced", places, rounds)) == rounds * (places // 2)
+            assert len(plan_pairs("balanced", places, rounds)) == rounds * (places // 2)
 
 
 @pytest.mark.parametrize("schedule", ["all", "circular"])
@@ -55,7 +55,7 @@ def test_numbers_of_pairs(places: int) -> None:
 def test_fewer_players_have_the_same_form_of_schedule(
     schedule: Schedule, present: list[int]
 ) -> None:
-    expected = planned(schedule, len(present), 0)
+    expected = plan_pairs(schedule, len(present), 0)
     assert sorted(after(schedule, 8, present, 3)) == [
         (present[one], present[other]) for one, other in expected
     ]
@@ -78,7 +78,7 @@ def test_balanced_of_fewer_players_lets_each_meet_enough_others(places: int, rou
 @pytest.mark.parametrize("size", range(2, 14))
 def test_swiss_rounds_pair_neighbours_of_the_standing_and_meet_again_last(size: int) -> None:
     standing = list(range(size))
-    met = Counter[Pair](planned("swiss", size, 1))
+    met = Counter[Pair](plan_pairs("swiss", size, 1))
     for _ in range(count_rounds(size, schedule="swiss") - 1):
         new = swiss_round(standing, met)
         assert len(new) == size // 2 and max(others(new).values()) == 1
@@ -94,7 +94,7 @@ def test_swiss_rounds_pair_neighbours_of_the_standing_and_meet_again_last(size: 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_each_is_first_as_often_as_second_in_balanced_orders(schedule: Schedule) -> None:
     for places in range(3, 18):
-        meetings = in_order(planned(schedule, places, 4), "balanced")
+        meetings = order_games(plan_pairs(schedule, places, 4), "balanced")
         lead = Counter(dict.fromkeys(range(places), 0))
         for first, second in meetings:
             lead[first] += 1
@@ -105,25 +105,25 @@ def test_each_is_first_as_often_as_second_in_balanced_orders(schedule: Schedule)
 
 
 def test_both_orders_of_each_pair() -> None:
-    assert in_order([(0, 1), (1, 2)], "both") == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert order_games([(0, 1), (1, 2)], "both") == [(0, 1), (1, 0), (1, 2), (2, 1)]
 
 
 def test_pair_that_meets_again_has_the_other_order() -> None:
-    (once,) = in_order([(0, 1)], "balanced")
+    (once,) = order_games([(0, 1)], "balanced")
     assert once == (0, 1)
-    assert in_order([(0, 1)], "balanced", before=[once]) == [once[::-1]]
-    assert in_order([(0, 1), (0, 1)], "balanced") == [once, once[::-1]]
+    assert order_games([(0, 1)], "balanced", before=[once]) == [once[::-1]]
+    assert order_games([(0, 1), (0, 1)], "balanced") == [once, once[::-1]]
 
 
 def test_components_are_largest_first_and_connected_by_the_pairs_that_met_the_least() -> None:
     groups = components(range(6), [(4, 5), (5, 2), (0, 1)])
     assert groups == [[2, 4, 5], [0, 1], [3]]
-    assert connecting(groups, {}) == [(0, 2), (3, 4)]
-    assert connecting(groups, {(0, 2): 1, (0, 4): 1, (2, 3): 2, (3, 4): 1, (3, 5): 1}) == [
+    assert connecting_pairs(groups, {}) == [(0, 2), (3, 4)]
+    assert connecting_pairs(groups, {(0, 2): 1, (0, 4): 1, (2, 3): 2, (3, 4): 1, (3, 5): 1}) == [
         (0, 5),
         (3, 4),
     ]
-    assert connecting([[0, 1]], {}) == []
+    assert connecting_pairs([[0, 1]], {}) == []
     assert components([], []) == []
 
 
@@ -150,4 +150,4 @@ def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice(
 def test_number_of_games_is_that_of_the_documents(
     settings: TournamentSettings, players: int, games: int
 ) -> None:
-    assert game_count(settings, players) == games
+    assert count_games(settings, players) == games

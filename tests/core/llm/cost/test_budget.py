@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
-from judgegym.llm.cost.budget import OF_CALLER, Budget, Expense
+from judgegym.llm.cost.budget import CALLER_BUDGET, Budget, Expense
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatResponse, Endpoint
 from judgegym.llm.usage import Prices
@@ -114,7 +114,7 @@ async def test_what_does_not_fit_waits_for_what_others_in_flight_do_not_use_up(
         both = asyncio.create_task(asked(client, 2))
         await endpoint.arrived(1)
         await asyncio.sleep(0.05)
-        assert (len(endpoint.requests), budget.why(10.0) is not None) == (1, True)
+        assert (len(endpoint.requests), budget.explain_refusal(10.0) is not None) == (1, True)
         leave.set()
         assert await both == (2, 0)
     assert budget.spent == Expense(2, 10.0)
@@ -173,15 +173,15 @@ async def test_a_part_of_a_budget_is_spent_by_its_owner_alone(connect: Connect) 
     ]
 
     async def asked_by(part: Budget, client: ChatClient, count: int) -> tuple[int, int]:
-        OF_CALLER.set(part)
+        CALLER_BUDGET.set(part)
         return await asked(client, count)
 
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, budget=whole)
         assert await asyncio.create_task(asked_by(parts[0], client, 3)) == (2, 1)
         assert await asyncio.create_task(asked_by(parts[1], client, 4)) == (3, 1)
-        assert parts[0].why() == "the budget for a of 2 calls is spent"
-        assert parts[1].why() == "the budget of 5 calls is spent"
+        assert parts[0].explain_refusal() == "the budget for a of 2 calls is spent"
+        assert parts[1].explain_refusal() == "the budget of 5 calls is spent"
     assert len(endpoint.requests) == 5
 
 

@@ -63,7 +63,9 @@ def test_no_default_has_ended_or_ends_soon(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.undo()
     for default in (DEFAULT_JUDGE, DEFAULT_POLICY):
         model = known_models()[default]
-        assert not model.ends_within(SOON, models.today()), model.end(default, models.today())
+        assert not model.ends_within(SOON, models.today()), model.describe_end(
+            default, models.today()
+        )
     assert not known_models()[DEFAULT_POLICY].ends_within(A_YEAR, TODAY)
 
 
@@ -230,7 +232,7 @@ def test_a_price_is_unknown_after_its_last_day(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_long_prompt_has_its_own_prices(tokens: int, cost: float) -> None:
     prices = find_prices("openai", Prices(), [OPENAI], "gpt-6-luna").select_tier(tokens)
-    assert prices.priced(Usage(tokens, 1000)).cost == pytest.approx(cost)
+    assert prices.price_usage(Usage(tokens, 1000)).cost == pytest.approx(cost)
 
 
 @pytest.mark.parametrize(

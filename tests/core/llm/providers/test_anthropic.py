@@ -120,7 +120,7 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
     found = read(body)
     assert isinstance(found, ChatSuccess) and found.tokens == Usage(1410, 5, 0.0, 1000, 400)
     prices = load_api("anthropic").prices(Prices(10.0, 50.0))
-    assert prices.priced(found.tokens) == Usage(
+    assert prices.price_usage(found.tokens) == Usage(
         1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400
     )
     assert load_api("anthropic").prices(Prices(None, 5.0)).cache_write is None

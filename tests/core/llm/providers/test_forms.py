@@ -83,7 +83,7 @@ async def test_nobody_there_is_waited_for(connect: Connect, form: str) -> None:
         await connect(url, api=api, model=model, key="k", away_deadline_s=0.25, max_retries=0).chat(
             ASK
         )
-    assert (raised.value.kind, raised.value.attempts) == (FailureKind.AWAY, 0)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.UNREACHABLE, 0)
 
 
 async def test_temperature_that_a_model_refuses_is_left_out_and_said(

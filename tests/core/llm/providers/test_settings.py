@@ -13,7 +13,7 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.responses.outcome import Habits
 from judgegym.llm.types import Endpoint, Replica
-from judgegym.reports.compare.conditions import notes_on
+from judgegym.reports.compare.conditions import list_notes
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_litellm_finds_the_provider_unless_a_url_is_given(monkeypatch: pytest.Mo
         .chat_settings()
         .endpoints[0]
     )
-    assert (judge.base_url, judge.shown, judge.api_key) == (
+    assert (judge.base_url, judge.redacted_url, judge.api_key) == (
         "litellm://azure",
         "litellm://azure",
         None,
@@ -112,7 +112,7 @@ def test_compared_runs_say_where_other_models_were_served() -> None:
         Run({"judge": {"m (2)": 1, "m (1)": 2}, "policy": {"p": 1}}),
     )
     runs: Any = (first, second)
-    assert list(notes_on(*runs, "B")) == [
+    assert list(list_notes(*runs, "B")) == [
         "The judge was served as m (1) in A, and as m (1), m (2) in B."
     ]
-    assert list(notes_on(runs[0], runs[0], "B")) == []
+    assert list(list_notes(runs[0], runs[0], "B")) == []

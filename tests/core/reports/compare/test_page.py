@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.reports.compare.__main__ import main
 from judgegym.reports.compare.comparison import Comparison, compare_runs
-from judgegym.reports.compare.page import WIDTH, forest, html
+from judgegym.reports.compare.page import WIDTH, forest, write_page
 from judgegym.statistics.agreement import Interval
 from tests.chromium import needs_chromium, watched
 from tests.core.reports.compare.written import opened, row, run
@@ -42,7 +42,7 @@ def compared(folder: Path, *, text: str = "a text", uid: str = "row-x") -> Compa
 def written(path: Path, comparison: Comparison) -> Path:
     path.write_bytes(
         b"".join(
-            html(
+            write_page(
                 comparison,
                 lambda path, uid: f"{'AB'[path[-1] == 'b']}.html" + (f"#{uid}" if uid else ""),
             )
@@ -121,7 +121,7 @@ def test_scores_have_no_table_of_outcomes(tmp_path: Path) -> None:
         )
         for name, value in (("a", 1.0), ("b", 3.0))
     ]
-    page = b"".join(html(compare_runs(runs, rounds=100))).decode()
+    page = b"".join(write_page(compare_runs(runs, rounds=100))).decode()
     assert "Flips" not in page
     assert "B − A: reward +1.0000" in page
     cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", page, re.DOTALL)

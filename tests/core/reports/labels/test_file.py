@@ -43,7 +43,7 @@ def test_draw_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None:
     )
     labels = read_labels(written(tmp_path / "labels.jsonl", DRAW, full, Label("b", "ben", None)))
     assert labels.draw == DRAW
-    assert [*labels.given.values()] == [full, Label("b", "ben", None)]
+    assert [*labels.by_row_and_labeller.values()] == [full, Label("b", "ben", None)]
     assert labels.labellers == ["ann", "ben"]
     assert labels.means() == {"a": 0.5}, "who cannot tell gives no value"
 
@@ -60,14 +60,14 @@ def test_the_last_line_of_a_row_and_labeller_counts_and_several_labellers_are_av
     labels = read_labels(written(tmp_path / "l", *lines, Label("b", "ann", None, undone=True)))
     assert labels.draw is None
     assert labels.means() == {"a": 0.75}
-    assert ("b", "ann") not in labels.given, "it was taken back"
+    assert ("b", "ann") not in labels.by_row_and_labeller, "it was taken back"
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "l", Label("a", "ann", 1.0))
     with path.open("ab") as file:
         file.write(b'{"uid": "b", "lab')
-    assert [*read_labels(path).given] == [("a", "ann")]
+    assert [*read_labels(path).by_row_and_labeller] == [("a", "ann")]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_file_without_a_label_is_refused_where_labels_are_used(
 ) -> None:
     path = tmp_path / "l"
     assert refused(path, *lines) == f"{path}: there is no label in it; judgegym label writes them"
-    assert not read_labels(path, may_be_empty=True).given
+    assert not read_labels(path, may_be_empty=True).by_row_and_labeller
 
 
 def test_a_missing_file_is_one_message(tmp_path: Path) -> None:

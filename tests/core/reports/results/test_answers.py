@@ -13,7 +13,7 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.reports.results.answers import JudgedAgain, find_run, name_subject
+from judgegym.reports.results.answers import EarlierAnswers, find_run, name_subject
 from tests.core.engine.samples_of import sample
 from tests.core.reports.results.test_run import GENERAL, written
 
@@ -21,8 +21,8 @@ COUNT, LENGTH, MOST = 300, 10_000, 800
 """Rows, characters of each, and the bytes that memory may hold of one."""
 
 
-def answers(path: Path, *uids: str) -> JudgedAgain:
-    return JudgedAgain(path, uids)
+def answers(path: Path, *uids: str) -> EarlierAnswers:
+    return EarlierAnswers(path, uids)
 
 
 def call(row: str, text: str, number: int = 0, **choice: Any) -> bytes:
@@ -124,7 +124,7 @@ def test_ledger_is_read_by_the_settings_of_the_run(tmp_path: Path) -> None:
     assert found["c"].completions == (
         Completion("I will not.", "", "no_open_tag", "content_filter"),
     )
-    assert (found["a"].question, found["a"].asked) == (None, ("Question of a",))
+    assert (found["a"].question, found["a"].last_messages) == (None, ("Question of a",))
     assert [file.name for file, _ in found.files] == [
         "samples.jsonl",
         "failures.jsonl",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.runs.recorded_calls import Texts, call_line, pack, read_calls
+from judgegym.engine.runs.recorded_calls import Texts, make_call_line, pack, read_calls
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
@@ -46,7 +46,7 @@ def ledger(path: Path, rows: list[tuple[str, int | None]]) -> None:
             answer = ChatResponse(
                 (Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1
             )
-            lines.append(call_line(facts, asked, answer, texts))
+            lines.append(make_call_line(facts, asked, answer, texts))
     (path / "calls.jsonl").write_bytes(b"".join(lines))
 
 

@@ -9,14 +9,14 @@ import pytest
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results import run as run_module
-from judgegym.reports.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
+from judgegym.reports.results.folder import SavedGroups, UnreadableRun, find_run_paths, list_runs
 from judgegym.reports.results.run import SavedRun
 from tests.core.engine.samples_of import sample
 from tests.core.reports.results.test_run import GENERAL, written
 
 
 def names(folder: Path) -> list[str]:
-    return [str(path.relative_to(folder)) for path in paths_in(folder)]
+    return [str(path.relative_to(folder)) for path in find_run_paths(folder)]
 
 
 def groups(folder: Path, name: str = "groups") -> Path:
@@ -45,7 +45,7 @@ def test_runs_evaluations_of_serve_and_files_of_groups_are_found_at_any_depth(
         "process/groups.run/step-2",
         "serve/step-10",
     ]
-    found = {run.path.name: run for run in runs_in(tmp_path)}
+    found = {run.path.name: run for run in list_runs(tmp_path)}
     assert isinstance(found["one"], SavedRun) and not isinstance(
         found["groups.jsonl"], UnreadableRun
     )
@@ -73,7 +73,7 @@ def test_no_symbolic_link_is_followed(tmp_path: Path) -> None:
 
 def test_damaged_settings_of_groups_are_told(tmp_path: Path) -> None:
     groups(tmp_path).with_suffix(".run").joinpath("config.yaml").write_text("env: [")
-    (run,) = runs_in(tmp_path)
+    (run,) = list_runs(tmp_path)
     assert (
         isinstance(run, UnreadableRun)
         and "config.yaml" in run.reason
@@ -94,19 +94,19 @@ def test_a_folder_that_may_not_be_read_hides_no_other(
         return listed(path)
 
     monkeypatch.setattr(Path, "iterdir", refused)
-    assert {run.path.name: isinstance(run, UnreadableRun) for run in runs_in(tmp_path)} == {
+    assert {run.path.name: isinstance(run, UnreadableRun) for run in list_runs(tmp_path)} == {
         "one": False,
         "closed": True,
     }
     with pytest.raises(RunDirectoryError, match="closed cannot be read: Permission denied"):
-        runs_in(tmp_path / "closed")
+        list_runs(tmp_path / "closed")
 
 
 def test_a_run_of_which_every_row_failed_is_found(tmp_path: Path) -> None:
     run = written(tmp_path / "failed", [sample()])
     (run / "samples.jsonl").rename(run / "failures.jsonl")
     assert names(tmp_path) == ["failed"]
-    (found,) = runs_in(tmp_path)
+    (found,) = list_runs(tmp_path)
     assert isinstance(found, SavedRun) and not found.is_complete
 
 
@@ -128,7 +128,7 @@ def test_a_run_that_is_removed_while_it_is_read_ends_no_list(
         return {}
 
     monkeypatch.setattr(run_module, "read_settings", removing)
-    found = runs_in(tmp_path)
+    found = list_runs(tmp_path)
     assert sorted(run.path.name for run in found) == ["one", "two"]
     assert all(run.date is not None for run in found)
 
@@ -138,5 +138,5 @@ def test_a_run_without_a_finished_row_is_found_by_its_log(tmp_path: Path) -> Non
     (tmp_path / "begun" / "config.yaml").write_text("openai: {model_name: a-policy}\n")
     assert names(tmp_path) == []
     (tmp_path / "begun" / "run.log").write_text("")
-    (run,) = runs_in(tmp_path)
+    (run,) = list_runs(tmp_path)
     assert isinstance(run, SavedRun) and (run.policy, run.is_complete) == ("a-policy", False)

@@ -12,8 +12,8 @@ import pytest
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.reports.results.folder import UnreadableRun, runs_in
-from judgegym.reports.results.run import HeadlineOfRun, SavedRun
+from judgegym.reports.results.folder import UnreadableRun, list_runs
+from judgegym.reports.results.run import RunHeadline, SavedRun
 from judgegym.statistics.agreement import Interval
 from tests.core.engine.samples_of import sample
 
@@ -58,7 +58,7 @@ def test_a_complete_run_says_who_was_judged_by_whom_and_how_it_ended(tmp_path: P
     )
     assert (run.environment, run.policy, run.judge) == ("arena_hard", "a-policy", "a-judge")
     assert run.date.isoformat() == "2026-11-01T10:00:00+00:00" and run.is_complete
-    assert run.headline == HeadlineOfRun(
+    assert run.headline == RunHeadline(
         "eval/overall_winrate", "win rate", 0.5, Interval(0.25, 0.75)
     )
     assert run.metrics == {**VALUES, "eval/cost": None}
@@ -193,7 +193,7 @@ def test_a_damaged_line_is_skipped(tmp_path: Path, general: dict[str, Any] | Non
     for damaged in (b"{\n", b"[]\n", b'{"uid": 7}\n', b'{"uid": "row-1", "score": "high"}\n'):
         (path / "samples.jsonl").write_bytes(whole + damaged)
         run = SavedRun.open(path)
-        assert [found.uid for found in run.samples()] == list(run.places) == ["row-0"]
+        assert [found.uid for found in run.samples()] == list(run.line_locations) == ["row-0"]
 
 
 def test_runs_of_a_folder_come_newest_first_with_those_that_cannot_be_read(tmp_path: Path) -> None:
@@ -207,13 +207,13 @@ def test_runs_of_a_folder_come_newest_first_with_those_that_cannot_be_read(tmp_p
     (written(tmp_path / "damaged", [], general=GENERAL) / "metrics.json").write_text("{")
     (tmp_path / "nothing").mkdir()
     (tmp_path / "a file").write_text("")
-    runs = runs_in(tmp_path)
+    runs = list_runs(tmp_path)
     assert [run.path.name for run in runs if isinstance(run, SavedRun)] == ["new", "middle", "old"]
     (damaged,) = (run for run in runs if isinstance(run, UnreadableRun))
     assert "metrics.json" in damaged.reason
-    assert [run.path.name for run in runs_in(tmp_path / "serve" / "old")] == ["old"]
+    assert [run.path.name for run in list_runs(tmp_path / "serve" / "old")] == ["old"]
     with pytest.raises(RunDirectoryError, match="no such folder"):
-        runs_in(tmp_path / "none")
+        list_runs(tmp_path / "none")
 
 
 def test_run_in_progress_that_judges_given_answers_is_named_after_them(tmp_path: Path) -> None:

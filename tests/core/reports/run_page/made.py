@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from judgegym.reports.run_page.items import Item, View, completion_view, named
-from judgegym.reports.run_page.page import page
+from judgegym.reports.run_page.items import Item, View, completion_view, titled_text
+from judgegym.reports.run_page.page import render_page
 
 HEAD: View = {
     "kind": "rows",
@@ -76,7 +76,10 @@ def call(name: str = "game_1", **changes: object) -> View:
         "name": name,
         "vote": 0,
         "model": "judge-model",
-        "messages": [named("system", "You are a judge."), named("user", "Compare these two.")],
+        "messages": [
+            titled_text("system", "You are a judge."),
+            titled_text("user", "Compare these two."),
+        ],
         "answer": answer,
         "reasoning": None,
         "verdict_at": (answer.index("[["), len(answer)),
@@ -96,10 +99,10 @@ def detail(uid: str, **changes: object) -> View:
     plain = {
         "id": uid,
         "error": None,
-        "conversation": [named("user", f"The question of {uid}")],
+        "conversation": [titled_text("user", f"The question of {uid}")],
         "texts": [
-            named("baseline", f"The baseline's answer to {uid}"),
-            named("rubric", "Be exact."),
+            titled_text("baseline", f"The baseline's answer to {uid}"),
+            titled_text("rubric", "Be exact."),
         ],
         "completions": [completion_view("answer", f"The answer to {uid}")],
         "calls": [call("game_1"), call("game_2")],
@@ -114,7 +117,7 @@ def detail(uid: str, **changes: object) -> View:
 
 def written(path: Path, items: Iterable[Item], head: View = HEAD) -> Path:
     with path.open("wb") as file:
-        for part in page(head, items):
+        for part in render_page(head, items):
             file.write(part)
     return path
 
@@ -143,7 +146,7 @@ def arena_like(count: int, characters: int = 18_000, seed: int = 1) -> Iterator[
         games = [
             call(
                 name,
-                messages=[named("user", f"{question}\n\n{first}\n\n{second}")],
+                messages=[titled_text("user", f"{question}\n\n{first}\n\n{second}")],
                 answer=f"{prose(chance, characters * 15 // 100)} [[A>B]]",
                 verdict_at=None,
             )
@@ -163,7 +166,10 @@ def arena_like(count: int, characters: int = 18_000, seed: int = 1) -> Iterator[
             orders_disagree=chance.random() < 0.2,
             start=question[:200],
         )
-        texts, completions = [named("baseline", baseline)], [completion_view("answer", answer)]
-        asked = [named("user", question)]
+        texts, completions = (
+            [titled_text("baseline", baseline)],
+            [completion_view("answer", answer)],
+        )
+        asked = [titled_text("user", question)]
         plain = {"conversation": asked, "texts": texts, "completions": completions, "calls": games}
         yield row, detail(uid, **plain, judgment={"games": [1, 2]})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.items import Item, completion_view, named, turn_view
+from judgegym.reports.run_page.items import Item, completion_view, titled_text, turn_view
 from tests.chromium import Watched, needs_chromium, watched
 from tests.core.reports.run_page.made import HEAD, call, detail, replace, summary, written
 
@@ -365,7 +365,7 @@ def test_nothing_scrolls_sideways_on_a_phone(
     browser: Any, path: Path, width: int, scheme: str
 ) -> None:
     wide = "w" * 5000
-    texts = [named("baseline", wide), named(wide, wide)]
+    texts = [titled_text("baseline", wide), titled_text(wide, wide)]
     calls = [call(wide, model=wide)]
     item = (
         summary("a" * 300, category=wide, label=wide, start=wide, orders_disagree=True),

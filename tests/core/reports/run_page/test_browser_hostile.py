@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.items import Item, View, completion_view, named
+from judgegym.reports.run_page.items import Item, View, completion_view, titled_text
 from tests.chromium import Watched, needs_chromium, watched
 from tests.core.reports.run_page.hostile import ATTACK, attacked, paths
 from tests.core.reports.run_page.made import CHART, HEAD, call, detail, replace, summary, written
@@ -26,7 +26,7 @@ NOT_SHOWN = {
 
 
 def attack(kind: str) -> tuple[View, Item]:
-    text = named("a", "b")
+    text = titled_text("a", "b")
     of_rollout = {"status": "s", "label": "l", "explanation": "e", "seen": "s", "calls": [call()]}
     filled = completion_view("t", "t", "t", ["n"], 0.25, **of_rollout)
     head = replace(
@@ -151,7 +151,9 @@ def test_a_megabyte_of_one_kind_in_every_text_does_not_hang(
     completions = [completion_view("answer", text, text, [])]
     item = (
         summary("a"),
-        detail("a", completions=completions, texts=[named("baseline", text)], error=text[:1000]),
+        detail(
+            "a", completions=completions, texts=[titled_text("baseline", text)], error=text[:1000]
+        ),
     )
     with watched(
         browser, written(tmp_path / "report.html", [item], replace(HEAD, total=1))

@@ -11,7 +11,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page.rows import render_completions, row_item
+from judgegym.reports.run_page.rows import make_row_item, render_completions
 from tests.core.reports.objects import objects
 from tests.peers import REFUSED, Minds, asked, evaluate, queries, render_completion
 from tests.scripted import Json, Reply
@@ -28,7 +28,9 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     run = evaluate(tmp_path, "--env.max_judge_error_rate=1", minds=answered_by_two, rows=queries(1))
     saved = SavedRun.open(run.files.path)
     (sample,) = saved.samples()
-    summary, detail = objects([*row_item(sample, CallsOfRows.read(saved.path).select(sample.uid))])
+    summary, detail = objects(
+        [*make_row_item(sample, CallsOfRows.read(saved.path).select(sample.uid))]
+    )
     ann, bob, cid = detail.completions
     answers = [render_completion("ann", "Question 0?"), render_completion("bob", "Question 0?"), ""]
     assert [ann.text, bob.text, cid.text] == answers

@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import pytest
 
 from judgegym.judges.core.group import Look
-from judgegym.reports.run_page.charts import Words, charts, plot_by_position
+from judgegym.reports.run_page.charts import ChartLabels, draw_charts, plot_by_position
 from judgegym.reports.run_page.drawing import ACCENT, BAR, MUTED, TEXT, Chart
 from judgegym.reports.run_page.figures import RunFigures
 from tests.core.reports.run_page.test_figures import row
 from tests.forking import ROOT
 
-WORDS = Words("win rate")
+WORDS = ChartLabels("win rate")
 EVIL = (
     "</text><script>alert(1)</script>",
     "$\\frac{",
@@ -45,7 +45,9 @@ def of_rows(count: int, *, categories: tuple[str, ...] = ("math", "code")) -> Ru
 
 
 def drawn(figures: RunFigures) -> dict[str, Chart]:
-    return {chart["title"]: chart for chart in charts(figures, WORDS, overall=figures.headline())}
+    return {
+        chart["title"]: chart for chart in draw_charts(figures, WORDS, overall=figures.headline())
+    }
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.head import render_tables
-from judgegym.reports.run_page.page import page
+from judgegym.reports.run_page.page import render_page
 from tests.contest import better, contest
 from tests.core.reports.run_page.made import HEAD, replace
 
@@ -43,7 +43,7 @@ def test_cells_reach_the_page_as_text() -> None:
         "header": ["name", "<b>"],
         "rows": [["<script>alert(1)</script>", "&amp;"]],
     }
-    written = b"".join(page(replace(HEAD, tables=[table]), [])).decode()
+    written = b"".join(render_page(replace(HEAD, tables=[table]), [])).decode()
     assert "<script>alert(1)" not in written and "<i>Title" not in written and "<b>" not in written
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written and "&amp;amp;" in written
 

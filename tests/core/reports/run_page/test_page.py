@@ -9,12 +9,12 @@ import re
 from typing import Any
 
 from judgegym.reports.run_page.items import Item
-from judgegym.reports.run_page.page import page
+from judgegym.reports.run_page.page import render_page
 from tests.core.reports.run_page.made import HEAD, arena_like, detail, replace, summary
 
 
 def blocks(items: list[Item], kind: str = "rows") -> tuple[Any, list[Any]]:
-    text = b"".join(page(replace(HEAD, kind=kind, total=len(items)), items)).decode()
+    text = b"".join(render_page(replace(HEAD, kind=kind, total=len(items)), items)).decode()
     index = re.search(r'id="index">(.*?)</script>', text)
     assert index is not None
     chunks = re.findall(r'id="chunk-\d+">(.*?)</script>', text)

@@ -13,10 +13,10 @@ from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.run_page.rows import (
-    gold_differs,
+    describe_verdict,
+    differs_from_gold,
     render_completions,
     render_judge_texts,
-    verdict_in_words,
 )
 
 
@@ -67,8 +67,8 @@ def games(*labels: str | None) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_verdict_in_words(detail: Any, words: list[str]) -> None:
-    assert verdict_in_words(sample(detail)) == words
-    assert verdict_in_words(sample(detail, label="win")) == (words or ["The judgment is win."])
+    assert describe_verdict(sample(detail)) == words
+    assert describe_verdict(sample(detail, label="win")) == (words or ["The judgment is win."])
 
 
 def test_gold_stands_beside_what_the_judge_says() -> None:
@@ -77,12 +77,12 @@ def test_gold_stands_beside_what_the_judge_says() -> None:
         GoldLabel("", 5.0, 3.5, False),
         GoldLabel.from_labels("B", None),
     )
-    assert verdict_in_words(sample(None, same, other, none)) == [
+    assert describe_verdict(sample(None, same, other, none)) == [
         "safe: the judge says yes, and so does gold.",
         "the judge says 3.5, and gold says 5.",
         "no verdict; gold is B.",
     ]
-    assert [gold_differs(sample(None, *labels)) for labels in ([same], [same, other], [none], [same, none], [])] == [
+    assert [differs_from_gold(sample(None, *labels)) for labels in ([same], [same, other], [none], [same, none], [])] == [
         False, True, None, False, None,
     ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm import wire
-from judgegym.monitoring.alarms import Alarm, RolloutPlace
+from judgegym.monitoring.alarms import Alarm, RolloutLocation
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
@@ -73,7 +73,7 @@ class MadeTraining:
         for _ in range(groups):
             group = self.group(self.monitor.groups + 1, size)
             self.monitor.add(group)
-            self.monitor.kept.add_gold(group, {0: 0.25})
+            self.monitor.page_groups.add_gold(group, {0: 0.25})
         self.monitor.end_step()
         facts = {
             "step": self.steps,
@@ -93,13 +93,13 @@ class MadeTraining:
             1,
             texts.get("seen", "it grows"),
             texts.get("advice", "read them"),
-            (RolloutPlace(group, texts.get("uid", f"row-{group}"), rollout),),
+            (RolloutLocation(group, texts.get("uid", f"row-{group}"), rollout),),
         )
         self.monitor._raise(alarm)
 
     def live(self, **status: Any) -> None:
         """Write `live.jsonl`."""
-        kept = self.monitor.kept
+        kept = self.monitor.page_groups
         facts = {
             "at": 0,
             "is_over": False,

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.results.folder import SavedTraining, is_training_run, paths_in, runs_in
+from judgegym.reports.results.folder import (
+    SavedTraining,
+    find_run_paths,
+    is_training_run,
+    list_runs,
+)
 from judgegym.reports.training.run import TrainingRun
 from judgegym.reports.view.entries import make_entry
 from tests.core.reports.training.made import MadeTraining
@@ -182,10 +187,10 @@ def test_memory_and_state_do_not_grow_with_the_run(tmp_path: Path) -> None:
 
 def test_it_is_listed_and_is_no_evaluation(tmp_path: Path) -> None:
     made(tmp_path / "runs" / "one")
-    (found,) = runs_in(tmp_path / "runs")
+    (found,) = list_runs(tmp_path / "runs")
     assert isinstance(found, SavedTraining) and is_training_run(found.path)
     entry = make_entry(found, tmp_path / "runs")
     assert entry["state"] == "training, step 4" and entry["rows"]["text"] == "32 rollouts"
     assert entry["is_open"] and not entry["is_comparable"]
     (found.path / "samples.jsonl").touch()
-    assert paths_in(tmp_path / "runs") == [found.path] and not is_training_run(found.path)
+    assert find_run_paths(tmp_path / "runs") == [found.path] and not is_training_run(found.path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.reports.__main__ import main as report_main
-from judgegym.reports.results.folder import runs_in
+from judgegym.reports.results.folder import list_runs
 from judgegym.reports.view.entries import make_entry, make_relative_name, make_run_id
 from tests.core.engine.samples_of import sample
 from tests.core.reports.objects import objects
@@ -17,7 +17,7 @@ from tests.core.reports.view.made import DATASET, run_of, with_metrics
 
 
 def only(folder: Path) -> Any:
-    (run,) = runs_in(folder)
+    (run,) = list_runs(folder)
     return objects(make_entry(run, folder))
 
 

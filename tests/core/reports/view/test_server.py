@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from judgegym.reports.results.folder import paths_in
+from judgegym.reports.results.folder import find_run_paths
 from judgegym.reports.run_page.page import write_report
 from judgegym.reports.view import reports
 from judgegym.reports.view.entries import make_run_id
@@ -378,7 +378,8 @@ async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path)
         assert "<img" not in text and "<script>alert" not in text and "{{ 7 * 7 }}" in text
         assert "caf\ufffd" in text
         statuses = [
-            (await server.get(f"/run/{make_run_id(path, runs)}"))[0] for path in paths_in(runs)
+            (await server.get(f"/run/{make_run_id(path, runs)}"))[0]
+            for path in find_run_paths(runs)
         ]
         assert statuses.count(200) == 3 and statuses.count(500) == 1
         status, text, _ = await server.get(

@@ -8,7 +8,7 @@ import pytest
 
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings
-from judgegym.server.workers import processes, server_processes
+from judgegym.server.workers import count_processes, count_server_processes
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from judgegym.server.workers import processes, server_processes
     ],
 )
 def test_processes_are_read_from_the_command_line_of_a_server(line: str, expected: int) -> None:
-    assert processes(line.split(), {}) == expected
+    assert count_processes(line.split(), {}) == expected
 
 
 def test_command_line_comes_before_the_environment() -> None:
-    assert processes(["serve.py"], {"WEB_CONCURRENCY": "3"}) == 3
-    assert processes(["uvicorn", "--workers=1"], {"WEB_CONCURRENCY": "3"}) == 1
+    assert count_processes(["serve.py"], {"WEB_CONCURRENCY": "3"}) == 3
+    assert count_processes(["uvicorn", "--workers=1"], {"WEB_CONCURRENCY": "3"}) == 1
 
 
 @pytest.mark.parametrize("setting", ["budget_calls", "run_dir", "group_size", "safety.group_size"])
@@ -60,4 +60,4 @@ def test_what_one_process_keeps_is_refused_with_several(setting: str) -> None:
 def test_process_that_nobody_has_started_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "3")
     monkeypatch.delenv("SERVER_SOFTWARE", raising=False)
-    assert server_processes() == 1
+    assert count_server_processes() == 1

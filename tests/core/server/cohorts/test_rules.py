@@ -103,10 +103,10 @@ class TelemetryInTest(Telemetry):
         super().__init__()
         self.told, self.events = told, events
 
-    def judged(self, judge: str, result: ResponseJudgment) -> None:
+    def count_judgment(self, judge: str, result: ResponseJudgment) -> None:
         self.told.append(result)
 
-    def cohort(self, judge: str, event: CohortEvent) -> None:
+    def count_cohort(self, judge: str, event: CohortEvent) -> None:
         self.events[event] += 1
 
 

@@ -49,9 +49,9 @@ def test_wait_leaves_the_judge_a_part_of_the_deadline(wait: float) -> None:
 
 
 def test_wait_is_half_of_the_deadline_if_not_set() -> None:
-    plan = judges(judge="listwise", group_size=8, deadline=30)[""].cohorts(30)
+    plan = judges(judge="listwise", group_size=8, deadline=30)[""].cohort_limits(30)
     assert plan == (8, 15.0)
-    assert judges(judge="listwise", deadline=30)[""].cohorts(30) is None
+    assert judges(judge="listwise", deadline=30)[""].cohort_limits(30) is None
 
 
 def test_mount_inherits_the_size_of_a_group_only_if_it_compares() -> None:

@@ -10,8 +10,8 @@ from statistics import fmean
 
 import pytest
 
-from judgegym.cli.environments import built_in
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym.cli.environments import built_in_modules
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from tests.core.server.running import Running, running
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 from tests.trainers.loops import trainers
@@ -312,7 +312,7 @@ async def test_tasks_have_the_rewards_of_their_environments(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     names = [
-        f"judgegym/{name}" for name in built_in() if name != "mt_bench"
+        f"judgegym/{name}" for name in built_in_modules() if name != "mt_bench"
     ]  # several turns: see WRONG
     todo = {"task": names, "task_args": OFFLINE, "limit": 4}
     async with model(monkeypatch):
@@ -321,7 +321,7 @@ async def test_tasks_have_the_rewards_of_their_environments(
     for log in logs:
         name = log["task"].removeprefix("judgegym/")
         settings = {"judge_model_name": "the-judge"}
-        environment = opened(
+        environment = get_environment(
             EnvironmentSource.from_settings(name, settings, offline=True, split="eval")
         )
         assert log["status"] == "success", log["error"]

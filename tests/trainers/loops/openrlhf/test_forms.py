@@ -140,7 +140,7 @@ async def test_a_file_whose_settings_cannot_work_is_told(
 @pytest.mark.slow
 async def test_rewards_of_an_environment(tmp_path: Path) -> None:
     """The label is the id of a row; the rewards are those of the environment, opened here."""
-    from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
+    from judgegym_trainers.single_turn import EnvironmentSource, close_all, get_environment
 
     source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
     path = tmp_path / "form.py"
@@ -149,7 +149,7 @@ async def test_rewards_of_an_environment(tmp_path: Path) -> None:
         'rows = {"environment": "rubric_absolute", "offline": True}\n'
         "AgentExecutor = agent_executor(environment=rows, group_size=1)\n"
     )
-    environment = opened(source)
+    environment = get_environment(source)
     row = next(environment.rows())
     texts = [text for text in ANSWERS if text]
     ours = [each.reward for each in await environment.rewards(row.uid, texts)]

@@ -15,7 +15,7 @@ from rllm.trainer.algorithms.transform import _build_trajectory_groups
 from rllm.types import Episode, Step
 from rllm.workflows.workflow import TerminationReason
 
-from judgegym_trainers.rllm import _answer
+from judgegym_trainers.rllm import _read_answer
 
 
 def episode(number, reward):
@@ -40,7 +40,7 @@ def trained(**settings):
     return [[trajectory.reward for trajectory in group.trajectories] for group in groups]
 
 
-answers = [_answer(Episode(artifacts={"answer": answer})) for answer in ("Seven.", None, 7)]
+answers = [_read_answer(Episode(artifacts={"answer": answer})) for answer in ("Seven.", None, 7)]
 print(
     json.dumps(
         {

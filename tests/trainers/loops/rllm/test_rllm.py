@@ -9,7 +9,7 @@ from statistics import fmean
 
 import pytest
 
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from tests.core.server.running import Running, running
 from tests.scripted import Json, Script, ScriptedEndpoint
 from tests.trainers.loops import trainers
@@ -192,7 +192,7 @@ async def test_environment_of_the_example() -> None:
         [again] = await evaluated(
             {**by_name, "rows": [{"id": "x", "uid": whole["items"][0]["row"], "question": "Why?"}]}
         )
-    environment = opened(EnvironmentSource.from_settings("arena_hard", offline=True))
+    environment = get_environment(EnvironmentSource.from_settings("arena_hard", offline=True))
     assert [item["row"] for item in whole["items"]] == list(environment.uids[:5])
     for item, other in zip(whole["items"], some["items"], strict=True):
         [expected] = await environment.rewards(item["row"], [item["answer"]])

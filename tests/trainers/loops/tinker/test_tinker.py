@@ -14,7 +14,12 @@ from judgegym.data.task_list import TaskList, epoch_order, list_uids
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.wire import Choice
 from judgegym_trainers.scores.results import CompletionReward
-from judgegym_trainers.single_turn import EnvironmentRow, EnvironmentSource, close_all, opened
+from judgegym_trainers.single_turn import (
+    EnvironmentRow,
+    EnvironmentSource,
+    close_all,
+    get_environment,
+)
 from tests.core.server.running import running
 from tests.scripted import Json
 from tests.trainers.loops import trainers
@@ -124,7 +129,7 @@ async def ours(
     source = EnvironmentSource.from_settings(
         "arena_hard", {"judge_model_name": "the-judge", **settings}, offline=True
     )
-    return await opened(source).rewards(uid, choices)
+    return await get_environment(source).rewards(uid, choices)
 
 
 @pytest.mark.timeout(150)

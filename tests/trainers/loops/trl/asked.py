@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from judgegym.llm.wire import Choice
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from tests.core.server.running import Reached
 from tests.scripted import Json
 
@@ -48,7 +48,7 @@ async def environments_rewards(
     source = EnvironmentSource.from_settings(
         keywords["environment"], keywords["settings"], offline=True
     )
-    opened_here = await asyncio.to_thread(opened, source)
+    opened_here = await asyncio.to_thread(get_environment, source)
     judged = [
         await opened_here.rewards(uid, group)
         for uid, group in zip(opened_here.uids, groups, strict=False)

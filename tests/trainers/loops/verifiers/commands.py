@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from judgegym.offline.faults import send_completion
-from judgegym.offline.request import completion, parse_request
+from judgegym.offline.request import make_completion, parse_request
 from tests.core.offline.server import serving
 from tests.trainers.loops import trainers
 from tests.trainers.plugins.scoring_server import answering
@@ -134,7 +134,7 @@ async def talker() -> AsyncIterator[str]:
         asked[question] += 1
         said = asked[question]
         text = _ANSWERS[(said - 1) % len(_ANSWERS)].format(question=question)
-        done = send_completion(request, completion(request, [f"{text} ({said})"]))
+        done = send_completion(request, make_completion(request, [f"{text} ({said})"]))
         return web.Response(body=done.body, headers=done.headers)
 
     async with answering(answer, path="/v1/chat/completions") as url:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.wire import Choice
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from tests.trainers.loops import trainers
 from tests.trainers.loops.offline import offline_judge
 from tests.trainers.loops.verifiers.commands import Attempt, talker
@@ -31,7 +31,9 @@ async def test_rewards_of_the_server_are_ours_and_none_where_the_judge_failed(
         block |= {"id": "judgegym-group", "n": 3} if compared else {}
         ended = await trainers.run("verifiers", "program.py", policy, block)
         assert ended.code == 0, ended.err
-        env = opened(EnvironmentSource.from_settings("rubric_absolute", settings, offline=True))
+        env = get_environment(
+            EnvironmentSource.from_settings("rubric_absolute", settings, offline=True)
+        )
         failed = []
         for episode in ended.result:
             attempts = [Attempt.of(trace) for trace in episode["traces"]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.wire import Choice
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from tests.core.server.running import running
 from tests.trainers.loops.examples import example, swap
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
@@ -92,7 +92,7 @@ async def test_the_example_compares_with_the_environments_own_judge(tmp_path: Pa
         found = await evaluated(
             tmp_path, policy, "@", tmp_path / "group.toml", *task, *map(str, named), "-n", "3"
         )
-        env = opened(
+        env = get_environment(
             EnvironmentSource.from_settings(
                 "rubric_absolute", {**settings, "group_judge": "listwise"}, offline=True
             )

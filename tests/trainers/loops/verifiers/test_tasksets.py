@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.llm.wire import Choice
 from judgegym_trainers.scores.results import CompletionReward
-from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 from tests.trainers.loops.offline import offline_judge
 from tests.trainers.loops.trainers import ROOT
 from tests.trainers.loops.verifiers.commands import (
@@ -59,7 +59,7 @@ async def ours(
     environment: str, settings: dict[str, Any], found: Sequence[Attempt]
 ) -> list[CompletionReward]:
     """What the environment itself says of the same completions."""
-    env = opened(EnvironmentSource.from_settings(environment, settings, offline=True))
+    env = get_environment(EnvironmentSource.from_settings(environment, settings, offline=True))
     return [
         (await env.rewards(each.data["uid"], [Choice(each.reply, finish_reason="stop")]))[0]
         for each in found

@@ -180,7 +180,7 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
 @pytest.mark.timeout(360)
 async def test_rows_of_an_environment(tmp_path: Path) -> None:
     """Each completion by itself, and compared; and samples that are alone in a validation, which wait for nobody."""
-    from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
+    from judgegym_trainers.single_turn import EnvironmentSource, close_all, get_environment
     from judgegym_trainers.verl.dataset import write_rows
 
     source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
@@ -188,10 +188,10 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert len(lines) == count
     texts = [text for text in ANSWERS if text]
-    environment = opened(source)
+    environment = get_environment(source)
     uids = [line["extra_info"]["uid"] for line in lines[:2]]
     ours = [each.reward for uid in uids for each in await environment.rewards(uid, texts)]
-    of_groups = opened(
+    of_groups = get_environment(
         EnvironmentSource.from_settings(
             "rubric_absolute", {"group_judge": "listwise"}, offline=True
         )

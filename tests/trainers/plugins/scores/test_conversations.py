@@ -11,8 +11,8 @@ from judgegym.judges.conversations.messages import ChatTurn, render_completion
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym_trainers.scores.requests import (
     CellError,
-    completion_row,
-    conversation_json,
+    convert_conversation,
+    make_completion_row,
     make_request_body,
 )
 from tests.pictures import data_url, png
@@ -52,23 +52,25 @@ PICTURE = object()
     ],
 )
 def test_all_that_a_turn_says_is_shown(turn: dict[str, Any], shown: str) -> None:
-    sent = conversation_json([{"role": "assistant", **turn}])
+    sent = convert_conversation([{"role": "assistant", **turn}])
     given = sent if isinstance(sent, str) else [ChatTurn.model_validate(each) for each in sent]  # type: ignore[union-attr]
     assert render_completion(given) == shown
 
 
 def test_an_image_is_sent_with_its_data() -> None:
-    sent = conversation_json(
+    sent = convert_conversation(
         [{"role": "user", "content": [{"type": "image", "image": {"bytes": png()}}]}]
     )
     part = {"type": "image_url", "image_url": {"url": data_url(png())}}
     assert sent == [{"role": "user", "content": [part]}]
     with pytest.raises(CellError, match="expected an address, a data URL or a file, found object"):
-        conversation_json([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
+        convert_conversation([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
 
 
 def test_another_medium_is_refused_by_its_kind() -> None:
-    sent = conversation_json([{"role": "user", "content": [{"type": "audio", "audio": PICTURE}]}])
+    sent = convert_conversation(
+        [{"role": "user", "content": [{"type": "audio", "audio": PICTURE}]}]
+    )
     assert sent == [{"role": "user", "content": [{"type": "audio"}]}]
     with pytest.raises(UnseenPart, match="a part of type audio, which no judge is shown"):
         render_completion([ChatTurn.model_validate(each) for each in sent])
@@ -76,9 +78,9 @@ def test_another_medium_is_refused_by_its_kind() -> None:
 
 def test_what_is_no_message_is_said() -> None:
     with pytest.raises(CellError, match="messages of role and content, found str"):
-        conversation_json(["Hello."])  # type: ignore[list-item]
+        convert_conversation(["Hello."])  # type: ignore[list-item]
     with pytest.raises(CellError, match="expected text or messages, found int"):
-        conversation_json(5)  # type: ignore[arg-type]
+        convert_conversation(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +98,14 @@ def test_what_is_no_message_is_said() -> None:
     ],
 )
 def test_a_label_of_any_type_becomes_text(label: object, text: str | None) -> None:
-    assert make_request_body([completion_row("Why?", "A", {}, label)]).get("reference") == text
+    assert make_request_body([make_completion_row("Why?", "A", {}, label)]).get("reference") == text
 
 
 def test_cells_as_a_data_frame_has_them() -> None:
     """Arrays for lists, and structs in which what is missing is null."""
     missing = {"reference": None, "context": float("nan"), "rubric": "", "aspects": numpy.array([])}
     assert make_request_body(
-        [completion_row("Why?", "A", missing, group=True, member="x" * 257)]
+        [make_completion_row("Why?", "A", missing, group=True, member="x" * 257)]
     ) == {
         "prompt": "Why?",
         "response": "A",
@@ -118,7 +120,7 @@ def test_cells_as_a_data_frame_has_them() -> None:
         "aspects": ["coherence", {"name": "brief", "definition": "Is it brief?"}],
     }
     asked = numpy.array([{"role": "user", "content": "Why?"}])
-    rows = [completion_row(asked, text, cells, group=3, member="m") for text in "AB"]
+    rows = [make_completion_row(asked, text, cells, group=3, member="m") for text in "AB"]
     assert make_request_body(rows) == {
         "prompt": [{"role": "user", "content": "Why?"}],
         "responses": ["A", "B"],
@@ -128,7 +130,9 @@ def test_cells_as_a_data_frame_has_them() -> None:
         "group": 3,
         "member": "m",
     }
-    assert completion_row("Why?", "A", {"aspects": 5}).error.startswith("aspects: expected names")
+    assert make_completion_row("Why?", "A", {"aspects": 5}).error.startswith(
+        "aspects: expected names"
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,4 +151,4 @@ def test_cells_as_a_data_frame_has_them() -> None:
 def test_criteria_are_sent_where_the_cell_holds_some(
     cells: dict[str, object], sent: object
 ) -> None:
-    assert completion_row("Why?", "A", cells).shared.get("criteria") == sent
+    assert make_completion_row("Why?", "A", cells).shared.get("criteria") == sent

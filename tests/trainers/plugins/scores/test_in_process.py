@@ -13,7 +13,7 @@ import pytest
 from judgegym import ArenaHardJudge
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import JudgeMount
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
 from judgegym_trainers.scores.sources import JudgeSource, close
 from tests.core.server.running import running
 from tests.scripted import Reply, ScriptedEndpoint
@@ -29,7 +29,7 @@ async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_clo
     with ArenaHardJudge(offline=True) as judge:
         judgment = (await judge.judge("Name a prime.", "Seven is a prime.", baseline="Nine."))[0]
     for _ in range(2):
-        scoring = OFFLINE.shared()
+        scoring = OFFLINE.get_shared_scorer()
         [result] = await scoring.score_each([ROW])
         assert judgment.score is not None
         assert result.reward == (judgment.score + 1) / 2
@@ -37,15 +37,15 @@ async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_clo
         await scoring.close()
     [again] = await scoring.score_each([ROW])
     assert again == result
-    assert OFFLINE.shared() is scoring
+    assert OFFLINE.get_shared_scorer() is scoring
     await close()
 
 
 @pytest.mark.slow
 async def test_offline_may_be_a_setting_of_the_judge() -> None:
     scorings = [
-        JudgeSource(judge={"judge": "rubric", "offline": True}).scoring(),
-        JudgeSource(judge={"judge": "rubric"}, offline=True).scoring(),
+        JudgeSource(judge={"judge": "rubric", "offline": True}).make_scorer(),
+        JudgeSource(judge={"judge": "rubric"}, offline=True).make_scorer(),
     ]
     results = [await scoring.score_each([ROW]) for scoring in scorings]
     assert results[0] == results[1]
@@ -55,7 +55,7 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
     with pytest.raises(
         SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"
     ):
-        JudgeSource(judge={"judge": "rubric", "offline": "yes"}).scoring()
+        JudgeSource(judge={"judge": "rubric", "offline": "yes"}).make_scorer()
 
 
 RULES = {"tool_not_called": 1.0, "tool_called": 0.0, "ends_with_answer": 1.0}
@@ -65,7 +65,7 @@ RULES = {"tool_not_called": 1.0, "tool_called": 0.0, "ends_with_answer": 1.0}
 async def test_messages_without_a_tool_call_are_a_trace(rule: str, reward: float) -> None:
     """An agent that called nothing has a score; of a text it is not known what was called."""
     expected = {} if rule == "ends_with_answer" else {"rule_expected": "delete_*"}
-    scoring = JudgeSource(judge={"judge": "rule", "rule": rule, **expected}).scoring()
+    scoring = JudgeSource(judge={"judge": "rule", "rule": rule, **expected}).make_scorer()
     messages = [{"role": "assistant", "content": "Nothing to delete."}]
     responses = (
         messages,
@@ -73,7 +73,7 @@ async def test_messages_without_a_tool_call_are_a_trace(rule: str, reward: float
         [{"role": "assistant", "content": " ", "reasoning": "Hm."}],
     )
     results = await scoring.score_each(
-        [completion_row("Tidy up.", response) for response in responses]
+        [make_completion_row("Tidy up.", response) for response in responses]
     )
     assert [result.reward for result in results] == [reward, None, 0.0]
     assert [result.is_invalid for result in results] == [False, False, True]
@@ -89,7 +89,7 @@ async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_s
     async with ScriptedEndpoint(wrong) as endpoint:
         scoring = JudgeSource(
             judge={"judge": "rubric", "judge_base_url": endpoint.base_url}
-        ).scoring()
+        ).make_scorer()
         for _ in range(2):
             with pytest.raises(
                 SettingsError,
@@ -107,7 +107,7 @@ async def test_a_judge_that_is_away_for_longer_than_the_deadline_is_a_failure_an
     """The reason is that of its last call, or that of a judgment that is not begun."""
     async with ScriptedEndpoint("[FEEDBACK] fine [SCORE] 5") as endpoint:
         judge = {"judge": "rubric", "judge_base_url": endpoint.base_url}
-        scoring = JudgeSource(judge=judge, deadline_s=0.2).scoring()
+        scoring = JudgeSource(judge=judge, deadline_s=0.2).make_scorer()
 
         async def is_scored() -> bool:
             return (await scoring.score_each([ROW]))[0].reward == 1.0
@@ -125,7 +125,7 @@ async def test_a_judge_that_is_away_for_longer_than_the_deadline_is_a_failure_an
 
 async def test_a_server_says_the_label_too() -> None:
     async with running("--judge=arena_hard", judge=lambda request, number: "[[A>>B]]") as server:
-        scoring = JudgeSource(server.url, deadline_s=60.0).scoring()
+        scoring = JudgeSource(server.url, deadline_s=60.0).make_scorer()
         [result] = await scoring.score_each([ROW])
         await scoring.close()
     assert result.label == "tie"  # A in both orders
@@ -176,7 +176,7 @@ async def test_a_server_says_the_label_too() -> None:
 )
 def test_sources_that_cannot_work(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=f"^{said}") as raised:
-        JudgeSource(**given).scoring()
+        JudgeSource(**given).make_scorer()
     assert "secret" not in str(raised.value)
 
 
@@ -186,12 +186,18 @@ def test_a_source_pickles_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert pickle.loads(pickle.dumps(source)) == source
     assert source.bearer_token() == "secret"
     assert "secret" not in repr(JudgeSource(URL, {"judge_api_key": "secret"}, token="secret"))
-    assert source.shared() is JudgeSource(URL, token_env="SERVER_TOKEN", mount="m").shared()
+    assert (
+        source.get_shared_scorer()
+        is JudgeSource(URL, token_env="SERVER_TOKEN", mount="m").get_shared_scorer()
+    )
     monkeypatch.setenv("SERVER_TOKEN", "another")
-    assert source.shared() is not JudgeSource(URL, token="secret", mount="m").shared()
+    assert (
+        source.get_shared_scorer()
+        is not JudgeSource(URL, token="secret", mount="m").get_shared_scorer()
+    )
 
 
 async def test_settings_of_any_library_share_what_scores() -> None:
     given = {"judge": "arena_hard", "judge_api_key": "k"}
-    of_mount = JudgeSource(judge=JudgeMount(**given), offline=True).shared()
-    assert of_mount is JudgeSource(judge=MappingProxyType(given), offline=True).shared()
+    of_mount = JudgeSource(judge=JudgeMount(**given), offline=True).get_shared_scorer()
+    assert of_mount is JudgeSource(judge=MappingProxyType(given), offline=True).get_shared_scorer()

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym_trainers.scores import server as server_source
-from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.requests import CompletionRow, make_completion_row
 from judgegym_trainers.scores.results import REFUSED_AT_START
 from judgegym_trainers.scores.sources import JudgeSource, RewardScorer
 from tests.core.server.running import running
@@ -21,7 +21,7 @@ ROW = CompletionRow({"prompt": "Why?"}, "Because.")
 
 
 def scoring(url: str, **settings: Any) -> RewardScorer:
-    return JudgeSource(url, **{"timeout_s": 0.5, "deadline_s": 5.0, **settings}).scoring()
+    return JudgeSource(url, **{"timeout_s": 0.5, "deadline_s": 5.0, **settings}).make_scorer()
 
 
 BODIES = [
@@ -128,7 +128,9 @@ async def test_one_prompt_that_is_refused_ends_no_training_and_several_do() -> N
         other = scoring(url)
         with pytest.raises(SettingsError, match=r"first 2 requests for a score were refused"):
             await other.score_each([*group, replace(ROW, shared={"prompt": "Who?"})])
-        unreadable = [completion_row(prompt, "Because.", {"criteria": "[1"}) for prompt in "PPQ"]
+        unreadable = [
+            make_completion_row(prompt, "Because.", {"criteria": "[1"}) for prompt in "PPQ"
+        ]
         with pytest.raises(
             SettingsError, match=r"first 2 requests .*: criteria: expected a list in JSON"
         ):

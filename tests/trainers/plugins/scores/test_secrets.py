@@ -10,7 +10,7 @@ from aiohttp import web
 
 from judgegym_trainers import slime
 from judgegym_trainers.scores.requests import CompletionRow
-from judgegym_trainers.scores.sources import secret_in
+from judgegym_trainers.scores.sources import find_secret
 from judgegym_trainers.verl import function
 from judgegym_trainers.verl.function import compute_score
 from judgegym_trainers.verl.rewards import ManagerSettings
@@ -42,7 +42,7 @@ from tests.trainers.plugins.scoring_server import answering
     ],
 )
 def test_a_secret_is_named_and_not_shown(settings: dict[str, Any], said: str) -> None:
-    found = secret_in(settings)
+    found = find_secret(settings)
     assert found is not None
     assert found.startswith(said)
     assert "sk-1" not in found
@@ -56,7 +56,7 @@ def test_other_settings_are_none() -> None:
         "n": 3,
         "aspects": ["a"],
     }
-    assert secret_in({**settings, "rubric": "Does it say to write to http://me@host?"}) is None
+    assert find_secret({**settings, "rubric": "Does it say to write to http://me@host?"}) is None
 
 
 async def test_verl_and_slime_send_the_token_of_the_variable(
@@ -75,7 +75,7 @@ async def test_verl_and_slime_send_the_token_of_the_variable(
         assert (
             await compute_score("d", "r", "t", {"question": "q"}, on_failure="score", **settings)
         )["score"] == 0.5
-        scoring = ManagerSettings.read(settings, {}).scoring()
+        scoring = ManagerSettings.read(settings, {}).make_scorer()
         await scoring.score_each([CompletionRow({"prompt": "q"}, "r")])
         state = {"group_index": 0, "index": 0, "status": "completed", "remove_sample": False}
         sample = SimpleNamespace(prompt="q", response="r", label="", metadata={}, **state)

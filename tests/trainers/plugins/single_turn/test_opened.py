@@ -15,7 +15,12 @@ import pytest
 
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.llm.errors import DataError, SettingsError
-from judgegym_trainers.single_turn import EnvironmentSource, close_all, close_opened, opened
+from judgegym_trainers.single_turn import (
+    EnvironmentSource,
+    close_all,
+    close_opened,
+    get_environment,
+)
 from tests.command import write_lines
 
 ARENA = EnvironmentSource.from_settings("arena_hard", offline=True)
@@ -47,10 +52,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
 
 @pytest.mark.slow
 def test_equal_sources_share_one_environment() -> None:
-    assert opened(RUBRIC) is opened(
+    assert get_environment(RUBRIC) is get_environment(
         EnvironmentSource.from_settings("rubric_absolute", offline=True)
     )
-    assert opened(RUBRIC) is not opened(
+    assert get_environment(RUBRIC) is not get_environment(
         EnvironmentSource.from_settings("rubric_absolute", {"thinking_mode": True}, offline=True)
     )
 
@@ -61,9 +66,9 @@ def test_rows_of_one_are_read_while_another_judges(
 ) -> None:
     asked, go = slow
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.submit(opened, ARENA), pool.submit(opened, ARENA)
+        first, second = pool.submit(get_environment, ARENA), pool.submit(get_environment, ARENA)
         assert asked.wait(PATIENCE_S)
-        environment = opened(RUBRIC)
+        environment = get_environment(RUBRIC)
         (result,) = environment.rewards_sync(environment.uids[0], ["An answer."])
         assert result.reward is not None and not first.done() and not second.done()
         go.set()
@@ -76,18 +81,20 @@ def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
         with pytest.raises(
             SettingsError, match=r"judge_modl_name, did you mean --env\.judge_model_name\?"
         ):
-            opened(wrong)
+            get_environment(wrong)
     missing = {"train_prompt_dataset": "/no/rows.jsonl", "judge_base_url": "http://127.0.0.1:1/v1"}
     with pytest.raises(DataError, match=r"/no/rows\.jsonl: there is no such file"):
-        opened(EnvironmentSource.from_settings("arena_hard", missing))
+        get_environment(EnvironmentSource.from_settings("arena_hard", missing))
     with pytest.raises(
         SettingsError, match=r"no environment 'arena_hrd', did you mean arena_hard\?"
     ):
-        opened(EnvironmentSource.from_settings("arena_hrd"))
+        get_environment(EnvironmentSource.from_settings("arena_hrd"))
     with pytest.raises(
         SettingsError, match="needs an API key, and the environment variable NOBODY is not set"
     ):
-        opened(EnvironmentSource.from_settings("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
+        get_environment(
+            EnvironmentSource.from_settings("rubric_absolute", {"judge_api_key_env": "NOBODY"})
+        )
 
 
 @pytest.mark.parametrize("name", ["user", "turns", "one"])
@@ -105,17 +112,17 @@ def test_an_environment_that_goes_on_is_refused_without_a_question(
         "prompts", {"train_dataset": str(rows), **judge, **users}
     )
     if name == "one":
-        assert len(opened(source)) == 1
+        assert len(get_environment(source)) == 1
     else:
         with pytest.raises(
             SettingsError, match=r"prompts: the row '[^']+' is a conversation of several turns"
         ):
-            opened(source)
+            get_environment(source)
 
 
 @pytest.mark.slow
 def test_threads_and_loops_get_the_same_rewards() -> None:
-    environment = opened(RUBRIC)
+    environment = get_environment(RUBRIC)
     uid = environment.uids[0]
     expected = environment.rewards_sync(uid, ["An answer."])
 
@@ -128,7 +135,7 @@ def test_threads_and_loops_get_the_same_rewards() -> None:
 
 @pytest.mark.slow
 def test_closed_and_opened_again() -> None:
-    environment, other = opened(RUBRIC), opened(ARENA)
+    environment, other = get_environment(RUBRIC), get_environment(ARENA)
     for ask in (other.row, lambda uid: other.rewards_sync(uid, ["An answer."])):
         with pytest.raises(
             DataError, match="arena_hard: no row 'nobody' among the 12 rows of the split train"
@@ -140,8 +147,8 @@ def test_closed_and_opened_again() -> None:
         RuntimeError, match="rubric_absolute: the environment has been closed; `opened` opens it"
     ):
         environment.rewards_sync(environment.uids[0], ["An answer."])
-    assert opened(ARENA) is other
-    again = opened(RUBRIC)
+    assert get_environment(ARENA) is other
+    again = get_environment(RUBRIC)
     assert again is not environment
     assert again.rewards_sync(again.uids[0], ["An answer."]) == expected
     close_all()

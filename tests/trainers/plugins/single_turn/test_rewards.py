@@ -24,7 +24,7 @@ from judgegym_trainers.single_turn import (
     EnvironmentSource,
     OpenedEnvironment,
     close_all,
-    opened,
+    get_environment,
 )
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
@@ -50,7 +50,7 @@ async def open_at(url: str, name: str, **settings: object) -> OpenedEnvironment:
     }
     given = {**({} if name == "pairwise_judgement" else judge), **settings}
     return await asyncio.to_thread(
-        opened, EnvironmentSource.from_settings(name, given, offline=True)
+        get_environment, EnvironmentSource.from_settings(name, given, offline=True)
     )
 
 

@@ -38,10 +38,10 @@ def test_every_example_row_is_verified_and_aggregated() -> None:
         verified = []
         for line in ROWS.read_text().splitlines():
             row = json.loads(line)
-            answer = client.post("/verify", json={**row, "response": _response("An answer.")})
-            assert answer.status_code == 200
-            assert 0 <= answer.json()["reward"] <= 1
-            assert answer.json()["responses_create_params"] == row["responses_create_params"]
-            verified.append(answer.json())
+            response = client.post("/verify", json={**row, "response": _response("An answer.")})
+            assert response.status_code == 200
+            assert 0 <= response.json()["reward"] <= 1
+            assert response.json()["responses_create_params"] == row["responses_create_params"]
+            verified.append(response.json())
         metrics = client.post("/aggregate_metrics", json={"verify_responses": verified}).json()
     assert metrics["agent_metrics"]["num_responses"] == len(verified)

@@ -6,7 +6,12 @@ import json
 
 import pytest
 
-from judgegym.judges.parsing.scores import LOOKED_AT, ScoredAnswer, listwise_fault, listwise_scores
+from judgegym.judges.parsing.scores import (
+    LISTWISE_CHARACTERS_READ,
+    ScoredAnswer,
+    listwise_fault,
+    listwise_scores,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 
 IDS = ("ghjkm", "npqrt")
@@ -45,7 +50,7 @@ def test_scores_of_every_id_are_read_in_any_order(text: str) -> None:
 def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None:
     ids = [f"ghjkm{number}" for number in range(256)]
     text = said(*({"id": own, "explanation": "x" * 500, "score": 0.5} for own in ids))
-    assert len(text) > 2 * LOOKED_AT
+    assert len(text) > 2 * LISTWISE_CHARACTERS_READ
     assert set(listwise_scores(text, ids) or ()) == {*ids}
 
 
@@ -60,7 +65,10 @@ def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None
             'there is no JSON object with the field "scores"',
         ),
         (f"<think>{SOUND}", 'there is no JSON object with the field "scores"'),
-        (f"{SOUND}{'x' * LOOKED_AT}", 'there is no JSON object with the field "scores"'),
+        (
+            f"{SOUND}{'x' * LISTWISE_CHARACTERS_READ}",
+            'there is no JSON object with the field "scores"',
+        ),
         (
             f"{SOUND} <think> {said(SECOND, {**FIRST, 'score': 1})}",
             "there is a verdict before `<think>`",
