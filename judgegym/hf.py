@@ -54,7 +54,7 @@ class score(BatchScorer):
 
 
 def _is_child() -> bool:
-    """Whether this process is of a pool; `datasets` makes its own with `multiprocess`."""
+    """Return whether this process is of a pool; `datasets` makes its own with `multiprocess`."""
     of_datasets = sys.modules.get("multiprocess")
     pools = (multiprocessing, *([] if of_datasets is None else [of_datasets]))
     return any(pool.parent_process() is not None for pool in pools)

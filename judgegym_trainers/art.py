@@ -85,7 +85,7 @@ async def close(function: GroupFunction) -> None:
 
 
 def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
-    """The completions of a group.
+    """Return the completions of a group.
 
     The prompt is what the policy was given before it first wrote. Where trajectories differ in
     that, it is the messages that all begin with, and the rest belongs to the responses.
@@ -106,7 +106,7 @@ def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
 
 
 def _find_first_policy_turn(trajectory: Trajectory) -> int:
-    """The place of the first trainable turn; without one, of the first turn of an assistant."""
+    """Return the place of the first trainable turn; without one, of the first turn of an assistant."""
     turns = trajectory.messages_and_choices
     trainable = (index for index, turn in enumerate(turns) if isinstance(turn, Choice))
     assistants = (

@@ -76,7 +76,7 @@ _LIST_ARGUMENTS = frozenset({"aspects", "criteria"})
 
 
 def join_parts(value: object) -> object:
-    """A text that inspect's command line has split at its commas."""
+    """Return a text that inspect's command line has split at its commas."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ",".join(map(str, value))
     return value
@@ -229,7 +229,7 @@ PACKAGE = "judgegym"
 
 
 def make_registered_name(name: str) -> str:
-    """The name to register as, so that inspect has it as `judgegym/NAME`.
+    """Return the name to register as, so that inspect has it as `judgegym/NAME`.
 
     inspect adds the package's name itself, but only where it finds how the package was installed,
     which it does not for a checkout on PYTHONPATH.
@@ -242,7 +242,9 @@ TARGET = "target"
 
 
 def make_row(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
-    """The completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
+    """Return the completion of a sample, with what its judge is told; the ids are for a judge that
+    compares epochs.
+    """
     metadata = state.metadata or {}
     cells: dict[str, object] = {
         "reference": "\n".join(target)
@@ -276,7 +278,9 @@ def make_row(state: TaskState, target: Target, options: ScorerOptions) -> Comple
 
 
 def read_choice(state: TaskState) -> Choice:
-    """The completion of a sample, with how it ended and the reasoning that inspect keeps apart."""
+    """Return the completion of a sample, with how it ended and the reasoning that inspect keeps
+    apart.
+    """
     if not state.output.choices:
         return Choice(state.output.completion)
     content = state.output.message.content
@@ -296,7 +300,7 @@ def _find_first(*values: object) -> object:
 
 
 def _define_tool(tool: Tool) -> dict[str, object]:
-    """The definition of a tool that the policy was offered."""
+    """Return the definition of a tool that the policy was offered."""
     definition = ToolDef(tool)
     parameters = definition.parameters.model_dump(exclude_none=True)
     return {
@@ -317,7 +321,7 @@ def open_source(
     offline: bool = False,
     **settings: object,
 ) -> OpenedEnvironment:
-    """The environment of these settings; reads its rows, unless it is open already.
+    """Return the environment of these settings; reads its rows, unless it is open already.
 
     Raises:
         SettingsError: a setting is unknown, wrong or secret, or the packages of the environments
@@ -428,7 +432,8 @@ def _make_score(
     *,
     invalid: str,
 ) -> Score:
-    """A sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
+    """Return a sample's score; without one it is unscored, which inspect's metrics and reducers
+    leave out.
 
     Args:
         state: the sample.
@@ -461,7 +466,7 @@ _MESSAGES = {
 
 
 def environment_task(environment: str, **arguments: Any) -> Task:
-    """The task of an environment, built-in or of one's own.
+    """Return the task of an environment, built-in or of one's own.
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.

@@ -37,7 +37,7 @@ _RAY_SETTINGS = {
 
 
 def app(arguments: Mapping[str, JSON]) -> Any:
-    """The Ray Serve application.
+    """Return the Ray Serve application.
 
     Args:
         arguments: settings of `python -m judgegym.server` by name, such as `config`; and
@@ -59,7 +59,7 @@ def app(arguments: Mapping[str, JSON]) -> Any:
 
 
 def _make_application(arguments: dict[str, JSON]) -> Any:
-    """The application of these arguments.
+    """Return the application of these arguments.
 
     Raises:
         SettingsError: one is wrong.
@@ -103,7 +103,7 @@ def _make_application(arguments: dict[str, JSON]) -> Any:
 
 
 def _take_count(arguments: dict[str, JSON], name: str) -> int | None:
-    """A number among the arguments, which is taken out of them; `None` if it is not there.
+    """Return a number among the arguments, which is taken out of them; `None` if it is not there.
 
     Raises:
         SettingsError: it is none.

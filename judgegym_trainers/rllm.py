@@ -152,7 +152,8 @@ environment_evaluator = EnvironmentEvaluator
 def environment_rows(
     environment: EnvironmentSource | Mapping[str, object] | str,
 ) -> list[dict[str, JSON]]:
-    """The rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`, `messages`, `category`.
+    """Return the rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`,
+    `messages`, `category`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -192,7 +193,9 @@ def _make_row(task: Task, episode: Episode) -> CompletionRow:
 
 
 def _read_answer(episode: Episode) -> str:
-    """The answer's text; rLLM would write out `None`, which an agent without an answer may have set."""
+    """Return the answer's text; rLLM would write out `None`, which an agent without an answer may
+    have set.
+    """
     has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
     return "" if has_none else extract_answer_text(episode)
 
@@ -256,7 +259,7 @@ class _KindEvaluator(JudgeEvaluator):
 
 
 def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_KindEvaluator]:
-    """The evaluator `judgegym_KIND`, for rLLM's entry points."""
+    """Return the evaluator `judgegym_KIND`, for rLLM's entry points."""
     name = f"{kind.title().replace('_', '')}Evaluator"
     text = f"`judgegym_{kind}`: {judge.about}."
     return type(name, (_KindEvaluator,), {"kind": kind, "__doc__": text, "__module__": __name__})

@@ -127,7 +127,8 @@ class EnvironmentSource:
 
 
 def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
-    """A source as settings name it: itself, the name of an environment, or the arguments of `EnvironmentSource.of`.
+    """Return a source as settings name it: itself, the name of an environment, or the arguments of
+    `EnvironmentSource.of`.
 
     Raises:
         SettingsError: an argument is unknown or wrong.
@@ -150,7 +151,7 @@ def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> Envir
 
 
 def _format_argument(name: str, value: object) -> str:
-    """A setting as on the command line, where text is text and all else is JSON.
+    """Return a setting as on the command line, where text is text and all else is JSON.
 
     Raises:
         SettingsError: the value has no counterpart in JSON.
@@ -197,7 +198,7 @@ class HasFollowUps(Protocol):
 
 
 def _find_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> str | None:
-    """The id of the first row that may have several turns; `None` if none may."""
+    """Return the id of the first row that may have several turns; `None` if none may."""
     if not has_follow_up(env):  # no row is read once more
         return None
     return next(
@@ -249,7 +250,7 @@ class OpenedEnvironment:
         return len(self._tasks)
 
     def row(self, uid: str) -> EnvironmentRow:
-        """The row with an id.
+        """Return the row with an id.
 
         Raises:
             DataError: there is none.
@@ -257,7 +258,7 @@ class OpenedEnvironment:
         return self._make_row(self._find_task(uid))
 
     def rows(self) -> Iterator[EnvironmentRow]:
-        """All rows in the order of the dataset; each is read when it is its turn."""
+        """Return all rows in the order of the dataset; each is read when it is its turn."""
         return (self._make_row(task) for task in self._tasks)
 
     @property
@@ -293,7 +294,7 @@ class OpenedEnvironment:
         return await BACKGROUND.join(self._rewards(uid, completions))
 
     def rewards_sync(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
-        """The same as `rewards`, in code without `await`."""
+        """Return the same as `rewards`, in code without `await`."""
         return BACKGROUND.run(self._rewards(uid, completions))
 
     async def _rewards(
@@ -380,7 +381,7 @@ _CHANGES = threading.Lock()
 
 
 def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
-    """The environment of a source: the one that is open in this process, or else a new one.
+    """Return the environment of a source: the one that is open in this process, or else a new one.
 
     Reads the rows in the calling thread, which may take seconds; not to be called on the background
     loop.
@@ -456,7 +457,7 @@ async def _make_environment(
     loaded: LoadedSettings[EnvSettings[Any]],
     stack: AsyncExitStack,
 ) -> JudgedEnv[Any, Any, Any]:
-    """The environment with its connections, which `stack` closes."""
+    """Return the environment with its connections, which `stack` closes."""
     stand_in = offline.run_stand_ins(loaded, env_type.spec.offline_prompts, with_policy=False)
     settings = await stack.enter_async_context(stand_in)
     session = await stack.enter_async_context(open_session())

@@ -65,7 +65,8 @@ class SlimeSample(Protocol):
 async def reward(
     args: object, samples: SlimeSample | Sequence[SlimeSample], **further: object
 ) -> Reward | list[Reward]:
-    """The reward of a sample, or those of several: of a group with `--group-rm`, else of samples by themselves.
+    """Return the reward of a sample, or those of several: of a group with `--group-rm`, else of
+    samples by themselves.
 
     Args:
         args: slime's arguments.
@@ -115,7 +116,9 @@ async def reward(
 
 
 def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
-    """The result of a sample that is not judged: it is no whole answer, or is not trained. `None` for others."""
+    """Return the result of a sample that is not judged: it is no whole answer, or is not trained.
+    `None` for others.
+    """
     if _read_metadata(sample).get(_REMOVED):
         sample.remove_sample = False
     status = getattr(sample.status, "value", sample.status)
@@ -153,7 +156,7 @@ def _warn_once() -> None:
 
 
 def _read_settings(args: object) -> RewardSettings:
-    """The settings in slime's arguments.
+    """Return the settings in slime's arguments.
 
     Raises:
         SettingsError: one is unknown, or no number where one is needed.

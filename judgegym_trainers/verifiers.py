@@ -176,7 +176,7 @@ class ScoresConfig(vf.BaseConfig):
         )
 
     def fields(self, task: vf.TaskData) -> dict[str, JSON]:
-        """The fields of a request that come from the task.
+        """Return the fields of a request that come from the task.
 
         Raises:
             CellError: a field cannot be sent to a judge.
@@ -199,7 +199,9 @@ class ScoresConfig(vf.BaseConfig):
         return {"prompt": self._prompt(task), **request_fields}
 
     def response(self, trace: vf.Trace) -> JSON:
-        """The last reply; with `view=full_trace`, all messages since the policy's first one, calls of tools too."""
+        """Return the last reply; with `view=full_trace`, all messages since the policy's first one,
+        calls of tools too.
+        """
         branches = trace.branches
         nodes = branches[-1].nodes if self.view == "full_trace" and branches else []
         first = next((index for index, node in enumerate(nodes) if node.sampled), None)
@@ -210,7 +212,7 @@ class ScoresConfig(vf.BaseConfig):
         )
 
     def tools(self, trace: vf.Trace) -> dict[str, JSON]:
-        """The tools that the policy was offered, where its calls of them are judged.
+        """Return the tools that the policy was offered, where its calls of them are judged.
 
         Raises:
             CellError: a definition cannot be sent.
@@ -247,7 +249,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
     KIND: ClassVar[str]
 
     async def score(self, task: vf.TaskData, trace: vf.Trace) -> float:
-        """The score of a trace.
+        """Return the score of a trace.
 
         Raises:
             NoRewardError: the judge failed.
@@ -298,7 +300,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
 
 
 def find_judge_class(kind: str) -> type[ScoreJudge]:
-    """The plugin's class for a kind of judge."""
+    """Return the plugin's class for a kind of judge."""
     return type(
         f"{kind.title().replace('_', '')}Judge",
         (ScoreJudge,),
@@ -326,7 +328,7 @@ class EnvironmentTaskConfig(vf.TaskConfig):
         return self
 
     def source(self, environment: str) -> EnvironmentSource:
-        """The environment with these settings.
+        """Return the environment with these settings.
 
         Raises:
             SettingsError: a setting has no counterpart in JSON.
@@ -364,7 +366,7 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
 
     @vf.reward(weight=1.0)
     async def judgegym(self, trace: vf.Trace) -> float:
-        """The environment's reward of the trace's last reply.
+        """Return the environment's reward of the trace's last reply.
 
         Raises:
             NoRewardError: the judge failed.
@@ -395,7 +397,7 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
     ENVIRONMENT: ClassVar[str] = ""
 
     def load(self) -> Iterator[EnvironmentTask]:
-        """The tasks, in the order of the dataset.
+        """Return the tasks, in the order of the dataset.
 
         Raises:
             SettingsError: no environment is named, or a setting is wrong.
@@ -420,13 +422,13 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
 
 
 def find_taskset_class(environment: str) -> type[EnvironmentTaskset]:
-    """The taskset's class for an environment."""
+    """Return the taskset's class for an environment."""
     name = f"{environment.title().replace('_', '')}Taskset"
     return type(name, (EnvironmentTaskset,), {"ENVIRONMENT": environment, "__module__": __name__})
 
 
 def read_choice(trace: vf.Trace) -> Choice:
-    """The policy's last reply, with its reasoning and the reason why it ended."""
+    """Return the policy's last reply, with its reasoning and the reason why it ended."""
     messages = trace.assistant_messages
     reasoning = messages[-1].reasoning_content if messages else None
     finish_reason = next(
@@ -436,7 +438,7 @@ def read_choice(trace: vf.Trace) -> Choice:
 
 
 def _make_data(row: EnvironmentRow, environment: str) -> EnvironmentData:
-    """A row as data: a system prompt of its own, and one question as text."""
+    """Return a row as data: a system prompt of its own, and one question as text."""
     messages = [dict(message) for message in row.messages]
     system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None
     is_question = len(messages) == 1 and messages[0]["role"] == "user"
@@ -525,7 +527,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def _judge_traces(
         self, task: vf.Task, traces: Sequence[vf.Trace]
     ) -> list[CompletionReward]:
-        """A verdict for each trace, recorded there."""
+        """Return a verdict for each trace, recorded there."""
         if not self._has_judge:
             verdicts: list[CompletionReward] = await task.judged(traces)
             for trace, verdict in zip(traces, verdicts, strict=True):
@@ -549,7 +551,7 @@ def _mark_failed(trace: vf.Trace, error: NoRewardError) -> None:
 
 
 def plugin(name: str) -> dict[str, type]:
-    """The classes of the plugin with this name, by their own names.
+    """Return the classes of the plugin with this name, by their own names.
 
     Args:
         name: `judgegym_` and a kind of judge, a built-in environment, `environment` or `group`.

@@ -127,7 +127,8 @@ def load_command_settings(
 
 
 async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
-    """The prompts that a judge would ask about a checked task, in their order; nobody is asked.
+    """Return the prompts that a judge would ask about a checked task, in their order; nobody is
+    asked.
 
     Raises:
         SettingsError: the judge's settings are wrong.
@@ -141,7 +142,7 @@ async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequ
 
 
 def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
-    """The tasks of the user's own rows, each row read and checked.
+    """Return the tasks of the user's own rows, each row read and checked.
 
     Args:
         settings: where the rows are, and who judges them.
@@ -169,7 +170,9 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 
 
 def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
-    """The settings of `judgegym score` that judge as `settings` say, with some of them changed."""
+    """Return the settings of `judgegym score` that judge as `settings` say, with some of them
+    changed.
+    """
     values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
     settings_type = ScoreSettings.select_class(values)
     shared = {name: value for name, value in values.items() if name in settings_type.model_fields}
@@ -181,7 +184,7 @@ def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
 def resolve_folder(
     settings: RowsSettings, out: Path | None, *, command: str, data: str
 ) -> Path | None:
-    """The folder that a command writes to; `None` for a plan that names none.
+    """Return the folder that a command writes to; `None` for a plan that names none.
 
     Args:
         settings: the command's.
@@ -289,7 +292,7 @@ async def judge_rows(
 
 
 def _make_derived_settings(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
-    """The settings that judge a file of derived rows."""
+    """Return the settings that judge a file of derived rows."""
     unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
     return score_settings(
         settings, data=str(data), out=out, on_bad_row="fail", split="train", **unset, **_TASK
@@ -322,7 +325,7 @@ def _task_columns(task: JudgeTask) -> dict[str, JSON]:
 
 
 def _read_samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
-    """The judged responses of each row, from the lines of a run."""
+    """Return the judged responses of each row, from the lines of a run."""
     by_position, reader = (
         [dict[int, Sample[ScoreDetail]]() for _ in rows],
         SampleReader(ScoreDetail),

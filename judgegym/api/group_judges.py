@@ -72,7 +72,7 @@ class GroupTable(JudgmentTable[MemberDetail]):
     orders: OrderAgreement = OrderAgreement()
 
     def table(self) -> TextTable:
-        """The answers with their scores, what the judge saw of them, and explanations."""
+        """Return the answers with their scores, what the judge saw of them, and explanations."""
         seen = [
             "" if judgment.detail is None else describe_looks(judgment.detail.looks)
             for judgment in self.judgments
@@ -203,7 +203,7 @@ class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=Tourn
 
 
 def validate_conversation(value: object, name: str) -> TextOrMessages:
-    """A text, or messages that were checked.
+    """Return a text, or messages that were checked.
 
     Raises:
         DataError: it is neither.

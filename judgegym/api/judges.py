@@ -373,7 +373,7 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
 
 
 def _resolve_settings_type(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
-    """The settings of a judge that is made of judges, as its signature shows them."""
+    """Return the settings of a judge that is made of judges, as its signature shows them."""
     return AnyJudgeSettings.add_choices((f"judge={built_in_kind(settings)}",))
 
 

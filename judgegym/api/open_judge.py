@@ -34,7 +34,7 @@ DetailT = TypeVar("DetailT")
 
 
 def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
-    """An answer as a text, and its turns if it came as messages.
+    """Return an answer as a text, and its turns if it came as messages.
 
     Raises:
         DataError: it is neither a text nor messages, or a judge is not shown all of it.
@@ -166,7 +166,7 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
     def _make_task(
         self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]
     ) -> JudgeTask:
-        """The task of an answer, with its trace."""
+        """Return the task of an answer, with its trace."""
         response, trace = answer
         task = remove_task_thinking(
             JudgeTask(question, (response,), traces=(trace,)), self.settings

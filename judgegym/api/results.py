@@ -43,7 +43,7 @@ class TextTable:
     title: str = ""
 
     def __str__(self) -> str:
-        """The table as text; a line break in a cell is shown as a space."""
+        """Return the table as text; a line break in a cell is shown as a space."""
         lines = [self.header, *self.rows]
         cells = [[" ".join(_cut(cell).split()) for cell in line] for line in lines]
         widths = [max(len(line[column]) for line in cells) for column in range(len(self.header))]
@@ -55,11 +55,11 @@ class TextTable:
         return "\n".join([*([self.title] if self.title else []), padded[0], rule, *padded[1:]])
 
     def __repr__(self) -> str:
-        """The table as text, for prompts and notebooks."""
+        """Return the table as text, for prompts and notebooks."""
         return str(self)
 
     def _repr_html_(self) -> str:
-        """The table as HTML, for notebooks."""
+        """Return the table as HTML, for notebooks."""
         title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.header)
         body = "".join(
@@ -191,7 +191,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return frame.astype({"score": "float64"})
 
     def table(self) -> TextTable:
-        """The answers with their scores, labels and explanations."""
+        """Return the answers with their scores, labels and explanations."""
         rows = [
             (
                 answer,
@@ -211,19 +211,21 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def __getitem__(self, index: slice) -> Sequence[Judgment[DetailT]]: ...
 
     def __getitem__(self, index: int | slice) -> Judgment[DetailT] | Sequence[Judgment[DetailT]]:
-        """The judgment of an answer."""
+        """Return the judgment of an answer."""
         return self.judgments[index]
 
     def __len__(self) -> int:
-        """The number of answers."""
+        """Return the number of answers."""
         return len(self.judgments)
 
     def __iter__(self) -> Iterator[Judgment[DetailT]]:
-        """The judgments."""
+        """Return the judgments."""
         return iter(self.judgments)
 
     def __str__(self) -> str:
-        """The table as text: of more than 40 answers the first and the last 20, and how all ended."""
+        """Return the table as text: of more than 40 answers the first and the last 20, and how all
+        ended.
+        """
         return str(self._shorten_table())
 
     def _shorten_table(self) -> TextTable:
@@ -238,16 +240,16 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return TextTable(whole.header, rows, title=title)
 
     def __repr__(self) -> str:
-        """The table as text, for prompts and notebooks; the calls are in `judgments`."""
+        """Return the table as text, for prompts and notebooks; the calls are in `judgments`."""
         return str(self)
 
     def _repr_html_(self) -> str:
-        """The table as HTML, for notebooks."""
+        """Return the table as HTML, for notebooks."""
         return self._shorten_table()._repr_html_()
 
 
 def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]:
-    """The columns by aspect or criterion of each judgment; none of a judge that has neither."""
+    """Return the columns by aspect or criterion of each judgment; none of a judge that has neither."""
     kinds = {
         "aspect" if isinstance(judged.detail, PanelDetail) else "criterion"
         for judged in judgments
@@ -280,7 +282,7 @@ def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]
 
 
 def _criterion_verdicts(judgment: Judgment[Any]) -> list[tuple[str, str, float | None]]:
-    """The name, the text and the value of each verdict on an aspect or criterion."""
+    """Return the name, the text and the value of each verdict on an aspect or criterion."""
     detail = judgment.detail
     if isinstance(detail, PanelDetail):
         return [

@@ -60,7 +60,7 @@ def make_sync(
 
 
 def check_text(value: object, name: str) -> str:
-    """A text as it is.
+    """Return a text as it is.
 
     Raises:
         DataError: it is no text; the message names the argument.
@@ -71,7 +71,7 @@ def check_text(value: object, name: str) -> str:
 
 
 def check_optional_text(value: object, name: str) -> str | None:
-    """A text as it is, or `None`.
+    """Return a text as it is, or `None`.
 
     Raises:
         DataError: it is something else; the message names the argument.
@@ -108,7 +108,8 @@ def describe_kind(value: object) -> str:
 async def stand_in_settings(
     stack: AsyncExitStack, settings: SettingsT, prompts: Sequence[str | PromptFormat] = ()
 ) -> SettingsT:
-    """The settings with the URL of a stand-in as endpoint, which knows these prompts, too; `stack` stops it.
+    """Return the settings with the URL of a stand-in as endpoint, which knows these prompts, too;
+    `stack` stops it.
 
     Raises:
         SettingsError: no other process can load one of the prompts.
@@ -184,7 +185,7 @@ class JudgeSession(Generic[JudgeT]):
         self._open_lock = asyncio.Lock()
 
     async def _open_judge(self) -> JudgeT:
-        """The judge. To be run on the background loop.
+        """Return the judge. To be run on the background loop.
 
         Raises:
             SettingsError: the judge cannot be opened as its settings say.
@@ -208,7 +209,9 @@ class JudgeSession(Generic[JudgeT]):
             return self._judge
 
     def _name_arguments(self, message: str) -> str:
-        """A message with the names of arguments in place of flags: `judge_base_url` for `--judge_base_url`."""
+        """Return a message with the names of arguments in place of flags: `judge_base_url` for
+        `--judge_base_url`.
+        """
         names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
         return re.sub(rf"--({names})\b", r"\1", message)
 
@@ -224,7 +227,7 @@ class JudgeSession(Generic[JudgeT]):
         BACKGROUND.run(self._close())
 
     def __enter__(self) -> Self:
-        """The judge."""
+        """Return the judge."""
         return self
 
     def __exit__(self, *_: object) -> None:

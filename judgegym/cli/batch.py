@@ -48,7 +48,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Its arguments."""
+    """Return its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run directory, or a file of score or process"

@@ -157,7 +157,7 @@ def _load_command(point: EntryPoint) -> Command:
 
 
 def render_overview(program: Program) -> str:
-    """The whole page, at most 80 columns wide."""
+    """Return the whole page, at most 80 columns wide."""
     installed, reasons = load_installed_commands()
     groups: dict[str, list[str]] = {heading: [] for heading in _HEADINGS}
     for name, command in {**COMMANDS, **installed}.items():

@@ -27,7 +27,7 @@ put this into the shell's start-up file:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The arguments of the command."""
+    """Return the arguments of the command."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description=f"Print the code that makes a shell complete {NAME}.",
@@ -69,7 +69,7 @@ def complete() -> NoReturn:
 
 
 def _select_parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
-    """The parser of what follows these words, and how many of them it need not read."""
+    """Return the parser of what follows these words, and how many of them it need not read."""
     if not words:
         installed, _ = load_installed_commands()
         commands = {**COMMANDS, **installed}
@@ -107,7 +107,7 @@ def _word_parser(
 
 
 def _settings_parser(verb: str, word: str) -> argparse.ArgumentParser:
-    """The settings of an environment's verb."""
+    """Return the settings of an environment's verb."""
     from judgegym.environments.command_line.arguments import (
         make_settings_type,
     )  # late: what they take to import

@@ -36,7 +36,7 @@ _ENDING = "_environment"
 
 
 def built_in_modules() -> Mapping[str, str]:
-    """The module of each built-in environment, by name."""
+    """Return the module of each built-in environment, by name."""
     modules = {}
     for package in _PACKAGES:
         spec = find_spec(package)
@@ -47,27 +47,33 @@ def built_in_modules() -> Mapping[str, str]:
 
 
 def read_installed_environments() -> Mapping[str, EntryPoint]:
-    """The environments of installed distributions, by name; `load_environment` tells why one cannot be used."""
+    """Return the environments of installed distributions, by name; `load_environment` tells why one
+    cannot be used.
+    """
     points = index_by_name(read_entry_points(ENVIRONMENTS, built_in_modules()))
     return {name.replace("-", "_"): point for name, point in points.items()}
 
 
 def find_distribution(word: str) -> str:
-    """The distribution whose entry point the word names; empty for a built-in name, a file or a class."""
+    """Return the distribution whose entry point the word names; empty for a built-in name, a file
+    or a class.
+    """
     name = word.replace("-", "_")
     point = None if name in built_in_modules() else read_installed_environments().get(name)
     return "" if point is None else point.distribution
 
 
 def environment_names() -> list[str]:
-    """The names that the verbs take: the built-in ones, and those of installed distributions that are not refused."""
+    """Return the names that the verbs take: the built-in ones, and those of installed distributions
+    that are not refused.
+    """
     names = built_in_modules()
     installed = read_installed_environments()
     return [*names, *(name for name, point in installed.items() if not point.refusal)]
 
 
 def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
-    """The environment that a word names.
+    """Return the environment that a word names.
 
     Raises:
         SettingsError: there is none, there are several, or its code cannot be loaded.
@@ -94,7 +100,8 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
 
 
 def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
-    """The environment of an entry point, which names a class, or a module with one environment.
+    """Return the environment of an entry point, which names a class, or a module with one
+    environment.
 
     Raises:
         SettingsError: it cannot be imported, or is no environment.
@@ -115,7 +122,9 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """The module of a file, run as `python file.py` runs it but under another name than `__main__`."""
+    """Return the module of a file, run as `python file.py` runs it but under another name than
+    `__main__`.
+    """
     spec = spec_from_file_location(f"__{path.stem}__", path)  # no name that another module has
     assert spec is not None and spec.loader is not None  # it ends with .py
     module = module_from_spec(spec)
@@ -126,7 +135,7 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def _load_user_module(word: str, location: Path | str) -> ModuleType:
-    """The user's module: a file, or one by its name.
+    """Return the user's module: a file, or one by its name.
 
     Raises:
         SettingsError: it is not there, or raises an error while it is imported.
@@ -146,7 +155,8 @@ def _load_user_module(word: str, location: Path | str) -> ModuleType:
 
 
 def _select_environment(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:
-    """The class of this name, or without a name the only environment that the module defines.
+    """Return the class of this name, or without a name the only environment that the module
+    defines.
 
     Raises:
         SettingsError: it has no such class, or not one environment alone.
@@ -206,5 +216,5 @@ def _describe_missing_methods(abstract: type[Any]) -> str:
 
 
 def is_class(value: object) -> TypeGuard[type[Any]]:
-    """Whether a name of a module is a class; to Python 3.10, `list[int]` is one, too."""
+    """Return whether a name of a module is a class; to Python 3.10, `list[int]` is one, too."""
     return inspect.isclass(value) and get_origin(value) is None

@@ -61,7 +61,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The arguments of the command."""
+    """Return the arguments of the command."""
     parser = argparse.ArgumentParser(
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
     )
@@ -73,7 +73,9 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _describe_installed(point: EntryPoint) -> list[str]:
-    """The lines of an environment that a distribution brings; the reason if it cannot be used."""
+    """Return the lines of an environment that a distribution brings; the reason if it cannot be
+    used.
+    """
     try:
         return describe_environment(point.name, load_installed(point), point.distribution)
     except UserError as error:
@@ -85,7 +87,9 @@ def _describe_installed(point: EntryPoint) -> list[str]:
 def describe_environment(
     word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution: str
 ) -> list[str]:
-    """The lines of one environment; `distribution` is who brings it, empty for one that is not installed by itself."""
+    """Return the lines of one environment; `distribution` is who brings it, empty for one that is
+    not installed by itself.
+    """
     from judgegym.engine.settings import PolicySettings
 
     config, policy = env_type.config_type(), PolicySettings()
@@ -108,7 +112,7 @@ def describe_environment(
 
 
 def _format_values(title: str, values: Sequence[str]) -> Iterator[str]:
-    """A line for each value, the first one with the title."""
+    """Yield a line for each value, the first one with the title."""
     for index, value in enumerate(values):
         head = f"  {title}" if index == 0 else " " * (2 + len(title))
         indent = " " * len(head)
@@ -138,7 +142,7 @@ def _describe_policy(config: EnvConfig, policy: PolicySettings) -> str:
 
 
 def _list_judges(config: EnvConfig) -> Iterator[str]:
-    """The judges' endpoint, with the verbs that ask it where not all do."""
+    """Yield the judges' endpoint, with the verbs that ask it where not all do."""
     verbs = [
         verb
         for verb in VERBS
@@ -154,7 +158,7 @@ def _list_judges(config: EnvConfig) -> Iterator[str]:
 
 
 def _list_model_settings(config: EnvConfig) -> Iterator[str]:
-    """The settings that are lists of models with endpoints of their own."""
+    """Yield the settings that are lists of models with endpoints of their own."""
     for name, field in type(config).model_fields.items():
         (item, *_) = (*get_args(field.annotation), None)
         if get_origin(field.annotation) is list and is_class(item) and issubclass(item, BaseModel):
@@ -162,7 +166,7 @@ def _list_model_settings(config: EnvConfig) -> Iterator[str]:
 
 
 def _list_server_presets() -> Iterator[str]:
-    """The presets that are no environment's."""
+    """Yield the presets that are no environment's."""
     names = tuple(f"{name}_" for name in built_in_modules())
     yield "judge-server: Judges over HTTP, for trainers."
     presets = [f"--config {name}" for name in list_presets() if not name.startswith(names)]

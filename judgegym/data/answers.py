@@ -67,7 +67,8 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
 
 
 def answer_text(row: Row) -> str:
-    """The answer of a row: `answer`, or `messages[-1].content.answer` as in Arena-Hard-Auto's files.
+    """Return the answer of a row: `answer`, or `messages[-1].content.answer` as in
+    Arena-Hard-Auto's files.
 
     Raises:
         DataError: the row has neither.
@@ -121,7 +122,9 @@ _ROWS_READ = 100
 
 
 def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The columns that belong to the prompt in a usual column, if the row has them; see `build_prompt`."""
+    """Return the columns that belong to the prompt in a usual column, if the row has them; see
+    `build_prompt`.
+    """
     return (
         *(INSTRUCTION_INPUTS if column == "instruction" else ()),
         *(() if _has_system(turns) else SYSTEM),
@@ -132,7 +135,8 @@ def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
 def build_prompt(
     values: Mapping[str, JSON], column: str, turns: Sequence[Turn]
 ) -> tuple[Turn, ...]:
-    """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
+    """Return the prompt of a usual column with what belongs to it: the rest of an instruction,
+    images, and a system prompt.
 
     The rest follows the instruction after a blank line; the system prompt is a turn of its own
     before the others, unless they begin with one. Images are those of `with_images`.
@@ -151,7 +155,9 @@ def build_prompt(
 
 
 def strip_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The turns without those of the assistant at the end: what it answered is what is asked for."""
+    """Return the turns without those of the assistant at the end: what it answered is what is asked
+    for.
+    """
     while turns and turns[-1].role == "assistant":
         turns = turns[:-1]
     return turns
@@ -162,7 +168,7 @@ def _has_system(turns: Sequence[Turn]) -> bool:
 
 
 def instruction_text(values: Mapping[str, JSON], text: str) -> str:
-    """An instruction with the rest of its task, after a blank line."""
+    """Return an instruction with the rest of its task, after a blank line."""
     return "\n\n".join(
         filter(None, (text, *(_filled_text(values, name) for name in INSTRUCTION_INPUTS)))
     )
@@ -226,7 +232,8 @@ def prompt_tasks(
     shows_images: bool = False,
     check: Callable[[PromptTask], None] | None = None,
 ) -> TaskList[PromptTask]:
-    """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
+    """Return the rows of a dataset, each with a prompt in one of the usual columns: a text, or
+    messages.
 
     Args:
         dataset: hub name or file.
@@ -264,7 +271,8 @@ def prompt_tasks(
 def read_prompt(
     uid: str, row: Row, also: Collection[str] = (), asked_turns: AskedTurns | None = None
 ) -> PromptTask:
-    """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
+    """Return the prompt of a row, from the first of the usual columns that has one; see
+    `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
@@ -302,7 +310,9 @@ def read_prompt(
 
 
 def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
-    """A conversation up to its first answer, and what the user says after each answer, which the policy replaces."""
+    """Return a conversation up to its first answer, and what the user says after each answer, which
+    the policy replaces.
+    """
     first_user = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
     end = next(
         (n for n, turn in enumerate(turns) if n > first_user and turn.role == "assistant"),
@@ -327,7 +337,7 @@ def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[J
 
 
 def find_unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
-    """The columns of usual names that hold something and are not read."""
+    """Return the columns of usual names that hold something and are not read."""
     held = {name: value_at(values, name) for name in _USUAL_NAMES if name not in read}
     return [
         name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()
@@ -362,7 +372,9 @@ def warn_unused_columns(
 
 
 def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
-    """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
+    """Return the column of a group that is read; all of them where it is the original of the
+    others, which are made of it.
+    """
     held = (name for name in group if row.values.get(name) not in (None, ""))
     read = next(
         (name for name in held if name != TURNS or isinstance(row.values[name], list)), None

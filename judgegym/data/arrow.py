@@ -119,7 +119,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
 
     @classmethod
     def from_dataset(cls, dataset: Any) -> ArrowRows:
-        """The rows of a `datasets.Dataset`."""
+        """Return the rows of a `datasets.Dataset`."""
         held = dataset if dataset._indices is None else dataset.flatten_indices()
         return cls(held.data.table, [file["filename"] for file in held.cache_files])
 
@@ -147,14 +147,16 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         return rows[index - first]
 
     def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
-        """The rows at places that follow each other as they are stored, in batches of any length."""
+        """Yield the rows at places that follow each other as they are stored, in batches of any
+        length.
+        """
         for first in range(places.start, places.stop, _BATCH_ROWS):
             part = self.table.slice(first, min(_BATCH_ROWS, places.stop - first))
             yield from part.to_batches()
             self._mapped.note_read(part.nbytes)
 
     def drop_columns(self, columns: Collection[str]) -> ArrowRows:
-        """The same rows without the columns of these names."""
+        """Return the same rows without the columns of these names."""
         left = self.table.select(
             [index for index, column in enumerate(self.table.schema) if column.name not in columns]
         )
@@ -206,7 +208,7 @@ def python_values(array: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
 
 
 def _convert_map_pairs(value: Any) -> Any:
-    """A value of Arrow with objects of key and value in place of the pairs of maps."""
+    """Return a value of Arrow with objects of key and value in place of the pairs of maps."""
     if isinstance(value, tuple):
         return {"key": _convert_map_pairs(value[0]), "value": _convert_map_pairs(value[1])}
     if isinstance(value, list):
@@ -219,7 +221,9 @@ def _convert_map_pairs(value: Any) -> Any:
 
 
 def drop_foreign_arguments(value: Any) -> Any:
-    """A value of Arrow whose calls of tools have no argument of other calls, which a struct has, too, as null."""
+    """Return a value of Arrow whose calls of tools have no argument of other calls, which a struct
+    has, too, as null.
+    """
     if isinstance(value, list):
         return [drop_foreign_arguments(entry) for entry in value]
     if not isinstance(value, dict):
@@ -231,7 +235,9 @@ def drop_foreign_arguments(value: Any) -> Any:
 
 
 def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
-    """A schema that says of columns of text that their values are JSON. Other readers see texts."""
+    """Return a schema that says of columns of text that their values are JSON. Other readers see
+    texts.
+    """
     if not columns:
         return schema
     note = json.dumps({_JSON_TEXT: list(columns)}).encode()
@@ -239,7 +245,9 @@ def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow
 
 
 def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
-    """The columns whose texts are JSON: those of Arrow's type for that, and those of `mark_json_columns`."""
+    """Return the columns whose texts are JSON: those of Arrow's type for that, and those of
+    `mark_json_columns`.
+    """
     noted = json.loads((schema.metadata or {}).get(_NOTE, b"{}")).get(_JSON_TEXT, ())
     return frozenset(
         (
@@ -254,7 +262,7 @@ def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
 
 
 def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """The rows of a CSV, TSV or Parquet file, and the SHA-256 of the file.
+    """Return the rows of a CSV, TSV or Parquet file, and the SHA-256 of the file.
 
     Args:
         path: the file.
@@ -295,7 +303,7 @@ def _copy_mapped(
     *,
     entries_keep_names: bool = False,
 ) -> ArrowRows:
-    """A copy of a table in a temporary file, which the system keeps until the process ends."""
+    """Return a copy of a table in a temporary file, which the system keeps until the process ends."""
     import pyarrow
 
     with tempfile.TemporaryDirectory() as folder:
@@ -308,7 +316,8 @@ def _copy_mapped(
 
 
 def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
-    """The rows of a CSV file, of which every cell is a text, or null where a row is shorter than the header.
+    """Return the rows of a CSV file, of which every cell is a text, or null where a row is shorter
+    than the header.
 
     Raises:
         ValueError: a row has more fields than the header, or the header has a name twice; or a
@@ -341,7 +350,7 @@ def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
 
 
 def _check_width(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
-    """The rows of a CSV file, none of which may have more fields than the header."""
+    """Yield the rows of a CSV file, none of which may have more fields than the header."""
     for number, fields in enumerate(rows, start=1):
         if len(fields) > width:
             raise ValueError(
@@ -351,7 +360,7 @@ def _check_width(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
 
 
 def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
-    """The rows of several files as one table.
+    """Return the rows of several files as one table.
 
     Raises:
         DataError: the files have different columns.
@@ -367,7 +376,8 @@ def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
 
 
 def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """The rows of a folder that `datasets.save_to_disk` has written, and the SHA-256 of its rows as JSON.
+    """Return the rows of a folder that `datasets.save_to_disk` has written, and the SHA-256 of its
+    rows as JSON.
 
     Args:
         path: the folder.
@@ -396,7 +406,7 @@ def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], st
 def read_hub(
     name: str, split: str, file_kinds: Sequence[str]
 ) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """The rows of a dataset on the hub, and the SHA-256 of its rows as JSON.
+    """Return the rows of a dataset on the hub, and the SHA-256 of its rows as JSON.
 
     Args:
         name: its name.
@@ -446,6 +456,6 @@ def _import_datasets() -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of an error's cause or, without one, of the error itself."""
+    """Return the first line of an error's cause or, without one, of the error itself."""
     lines = str(error.__cause__ or error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -66,7 +66,7 @@ class ChecklistTask:
 def read_checklists(
     rows: Sequence[Row], default: tuple[Criterion, ...], *, column: str | None, formula: Formula
 ) -> TaskList[ChecklistTask]:
-    """A task for each row.
+    """Return a task for each row.
 
     Args:
         rows: rows with a prompt.
@@ -124,7 +124,8 @@ def read_gold_checklists(
 
 
 def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
-    """The task without a share of its criteria, which depends on the seed and the row's id alone.
+    """Return the task without a share of its criteria, which depends on the seed and the row's id
+    alone.
 
     Rounded to a whole number of criteria; those stay that the formula needs for a score.
     """

@@ -75,7 +75,9 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """SHA-256 of the file, as `sha256sum` gives it."""
 
     def _iter_lines(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """Each line with an object, and its offset. `callback` is called with all bytes of the file."""
+        """Yield each line with an object, and its offset. `callback` is called with all bytes of
+        the file.
+        """
         offset = 0
         with open(self._file, "rb", closefd=False) as lines:
             for number, line in enumerate(lines, start=1):
@@ -85,7 +87,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
                 offset += len(line)
 
     def _is_object(self, line: bytes, number: int) -> bool:
-        """Whether a line is to be read.
+        """Return whether a line is to be read.
 
         Raises:
             DataError: it is no object, and none is left out.
@@ -101,7 +103,9 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return True
 
     def _iter_list(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """The text of each object of a list, and its offset. `callback` is called with all bytes of the file."""
+        """Yield the text of each object of a list, and its offset. `callback` is called with all
+        bytes of the file.
+        """
 
         def read(size: int) -> bytes:
             piece = file.read(size)
@@ -148,11 +152,11 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return sum(self._lengths)
 
     def texts(self) -> Iterator[bytes]:
-        """The bytes of all objects, one after the other."""
+        """Return the bytes of all objects, one after the other."""
         return (self.text(index) for index in range(len(self)))
 
     def with_edit(self, edit: Callable[[bytes], bytes]) -> JsonFile:
-        """The same objects with other texts, such as without some of their keys.
+        """Return the same objects with other texts, such as without some of their keys.
 
         Args:
             edit: makes the text of each object, as the file has it, the text of an object that is
@@ -163,7 +167,8 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return copied
 
     def text(self, index: int) -> bytes:
-        """The bytes of an object as the file has them, unless they are edited; of a line with its newline.
+        """Return the bytes of an object as the file has them, unless they are edited; of a line
+        with its newline.
 
         Raises:
             DataError: the file has changed.
@@ -179,7 +184,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
 
 
 def json_object(text: bytes, source: str) -> Mapping[str, JSON]:
-    """The object of a text.
+    """Return the object of a text.
 
     Raises:
         DataError: it is no object; the message names the place.
@@ -194,14 +199,14 @@ def json_object(text: bytes, source: str) -> Mapping[str, JSON]:
 
 
 def iter_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, a megabyte at a time."""
+    """Yield the bytes of a file, a megabyte at a time."""
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
             yield piece
 
 
 def digest_file(*paths: Path) -> str:
-    """The SHA-256 of a file, as `sha256sum` gives it; of several, one after the other."""
+    """Return the SHA-256 of a file, as `sha256sum` gives it; of several, one after the other."""
     hashed = hashlib.sha256()
     for piece in chain.from_iterable(map(iter_pieces, paths)):
         hashed.update(piece)
@@ -209,7 +214,7 @@ def digest_file(*paths: Path) -> str:
 
 
 def _begins_with_bracket(file: int) -> bool:
-    """Whether the first character of a file, after white space, opens a list."""
+    """Return whether the first character of a file, after white space, opens a list."""
     offset = 0
     while piece := os.pread(file, _PIECE, offset):
         start = piece.removeprefix(codecs.BOM_UTF8 if not offset else b"").lstrip()
@@ -220,7 +225,8 @@ def _begins_with_bracket(file: int) -> bool:
 
 
 def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
-    """The text of each object of a JSON list, and its offset in the file; the objects themselves are not checked.
+    """Yield the text of each object of a JSON list, and its offset in the file; the objects
+    themselves are not checked.
 
     Args:
         read: returns at most so many of the next bytes of the file, and none at its end. All are

@@ -51,13 +51,15 @@ class OpenedData:
 
 
 def parse_file_kind(name: str) -> str | None:
-    """The ending that says how a file is read, without that of its compression; `None` for another one."""
+    """Return the ending that says how a file is read, without that of its compression; `None` for
+    another one.
+    """
     kind = Path(name.lower().removesuffix(_COMPRESSED)).suffix
     return kind if kind in FILE_KINDS else None
 
 
 def is_pattern(source: str) -> bool:
-    """Whether a name stands for several files."""
+    """Return whether a name stands for several files."""
     return any(sign in source for sign in _PATTERN) and not Path(source).expanduser().exists()
 
 
@@ -103,7 +105,7 @@ def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
 
 
 def _open_pattern(pattern: str, skips: bool) -> OpenedData:
-    """All files of a pattern, as one data set.
+    """Return all files of a pattern, as one data set.
 
     Raises:
         DataError: there is none, one cannot be read, or they are of several kinds.

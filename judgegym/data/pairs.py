@@ -84,7 +84,8 @@ class Preference:
 
 
 def recognise(row: Row) -> Preference | Reason:
-    """The preference of a row of any known schema, or the reason why the row has no preference.
+    """Return the preference of a row of any known schema, or the reason why the row has no
+    preference.
 
     A null column counts as absent.
 
@@ -151,7 +152,9 @@ def _read_labelled(values: _Values) -> Preference | Reason | None:
 def _draft_two(
     prompt_value: JSON, first: JSON, second: JSON, preference: float
 ) -> Preference | Reason | None:
-    """The draft of two responses, of which the first is the better one if the preference is positive."""
+    """Return the draft of two responses, of which the first is the better one if the preference is
+    positive.
+    """
     prompt = parse_prompt_turns(prompt_value)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
@@ -175,7 +178,9 @@ def _read_pair(values: _Values) -> Preference | Reason | None:
 
 
 def draft_pair(values: _Values) -> Preference | Reason | None:
-    """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
+    """Return the draft of `chosen` and `rejected`, whatever scores they have; the null columns are
+    left out of `values`.
+    """
     correct, wrong, turns = (
         _parse_texts(values.get("chosen")),
         _parse_texts(values.get("rejected")),
@@ -197,7 +202,8 @@ def draft_pair(values: _Values) -> Preference | Reason | None:
 
 
 def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
-    """The turns of the prompt of `chosen` and `rejected`, and those of either answer; `None` if there are none.
+    """Return the turns of the prompt of `chosen` and `rejected`, and those of either answer; `None`
+    if there are none.
 
     The common beginning of two conversations is the prompt, after the explicit prompt unless they
     repeat that. Of answers that are texts, or lists of them, there are no turns.
@@ -228,7 +234,9 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
 
 
 def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
-    """The turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
+    """Return the turns of a prompt: messages, a transcript up to the answer, or the text of one
+    turn.
+    """
     if not isinstance(value, str):
         return parse_turns(value)
     spoken = parse_transcript(value) if value.rstrip().endswith("Assistant:") else None
@@ -250,7 +258,7 @@ def _parse_texts(value: JSON) -> tuple[str, ...] | None:
 
 
 def _parse_number(value: JSON) -> float | None:
-    """A finite number, or the text of one, as in CSV files; `None` for anything else."""
+    """Return a finite number, or the text of one, as in CSV files; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -280,7 +288,7 @@ class Preferences:
 
 
 def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferences:
-    """The preferences of a dataset's rows; the rows may have different schemas.
+    """Return the preferences of a dataset's rows; the rows may have different schemas.
 
     Args:
         rows: the rows of one dataset. Known schemas are TRL's (texts, messages, implicit prompt),
@@ -337,7 +345,9 @@ def _read_draft(row: Row, *, all_rows: bool) -> Preference | Reason:
 
 
 def _drop_unusable(draft: Preference) -> Preference | Reason:
-    """The draft without answers that are empty or equal to a correct one; or the reason why none is left."""
+    """Return the draft without answers that are empty or equal to a correct one; or the reason why
+    none is left.
+    """
     correct = tuple(text for text in draft.correct if text.strip())
     wrong = tuple(text for text in draft.wrong if text.strip())
     if not draft.prompt.strip() or not correct or not wrong:
@@ -353,7 +363,8 @@ def _content_digest(draft: Preference) -> bytes:
 
 
 def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
-    """A uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for each row.
+    """Return a uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for
+    each row.
 
     It seeds random choices, so it must not depend on the order of the rows.
     """
@@ -423,7 +434,7 @@ class PairTask:
         return LETTERS[self.correct[0]]
 
     def swap(self) -> PairTask:
-        """The same question with its answers in reverse order."""
+        """Return the same question with its answers in reverse order."""
         last = len(self.answers) - 1
         places = tuple(last - place for place in self.correct)
         return replace(self, uid=f"{self.uid}{SWAPPED}", answers=self.answers[::-1], correct=places)
@@ -433,14 +444,14 @@ SWAPPED = "/swapped"
 
 
 def is_ties(row: Preference) -> bool:
-    """Whether a row is of the Ties subset, in which each answer is rated."""
+    """Return whether a row is of the Ties subset, in which each answer is rated."""
     return (row.category or "").casefold() == _TIES or row.uid.startswith(_TIES_IDS)
 
 
 def choice_task(
     row: Preference, *, num_choices: int | None, seed: int, shuffle: Shuffle
 ) -> PairTask:
-    """A choice between one correct answer and wrong ones.
+    """Return a choice between one correct answer and wrong ones.
 
     Args:
         row: a row with at least one correct and one wrong answer.
@@ -469,7 +480,9 @@ def choice_task(
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
-    """A rating for each of at most `most` answers, of which at least one is correct and one is wrong."""
+    """Return a rating for each of at most `most` answers, of which at least one is correct and one
+    is wrong.
+    """
     correct = row.correct[: max(1, most - 1)]
     wrong = row.wrong[: max(1, most - len(correct))]
     answers, places = (*correct, *wrong), tuple(range(len(correct)))
@@ -480,7 +493,7 @@ def ties_task(row: Preference, *, most: int) -> PairTask:
 
 
 def add_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
-    """All tasks, and after them their reversed twins."""
+    """Return all tasks, and after them their reversed twins."""
     uids = [*tasks.uids, *(f"{uid}{SWAPPED}" for uid in tasks.uids)]
     count = len(tasks)
     return TaskList(

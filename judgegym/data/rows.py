@@ -123,7 +123,7 @@ class Row:
         )
 
     def uid(self) -> str:
-        """The row's id.
+        """Return the row's id.
 
         Raises:
             DataError: none of the usual columns has one.
@@ -134,18 +134,18 @@ class Row:
         return uid
 
     def uid_or_number(self) -> str:
-        """The row's id, or `row-<number>` if the usual columns have none."""
+        """Return the row's id, or `row-<number>` if the usual columns have none."""
         return self.find_id() or f"row-{self.number}"
 
     def find_id(self) -> str | None:
-        """The row's id, or `None`."""
+        """Return the row's id, or `None`."""
         ids = (self.values.get(column) for column in _UID_COLUMNS)
         return next(
             (str(value) for value in ids if isinstance(value, str | int) and str(value)), None
         )
 
     def text(self, *columns: str) -> str:
-        """The text of the first of `columns` that has one.
+        """Return the text of the first of `columns` that has one.
 
         Raises:
             DataError: none has.
@@ -156,7 +156,7 @@ class Row:
         return text
 
     def optional_text(self, *columns: str) -> str | None:
-        """The text of the first of `columns` that has one, or `None`."""
+        """Return the text of the first of `columns` that has one, or `None`."""
         for column in columns:
             value = self.values.get(column)
             if isinstance(value, str) and (value or not self._is_from_table):
@@ -164,7 +164,7 @@ class Row:
         return None
 
     def filled_text(self, *columns: str) -> str | None:
-        """The text of the first of `columns` that has more than white space, or `None`."""
+        """Return the text of the first of `columns` that has more than white space, or `None`."""
         texts = (self.optional_text(column) for column in columns)
         return next((text for text in texts if text is not None and text.strip()), None)
 
@@ -174,7 +174,8 @@ class Row:
         return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
 
     def filled_values(self) -> Mapping[str, JSON]:
-        """The columns that are not null; in a CSV or TSV file, cells that hold a list or messages in JSON are these.
+        """Return the columns that are not null; in a CSV or TSV file, cells that hold a list or
+        messages in JSON are these.
 
         Raises:
             DataError: a cell that should hold a list is not JSON.
@@ -185,7 +186,7 @@ class Row:
         return filled
 
     def _parse_cell(self, column: str, cell: JSON) -> JSON:
-        """The value of a cell: a list of texts or objects, messages, or the text itself."""
+        """Return the value of a cell: a list of texts or objects, messages, or the text itself."""
         text = cell.strip() if isinstance(cell, str) else ""
         if not (text.startswith("[") and text.endswith("]")) and not (
             text.startswith("{") and text.endswith("}")
@@ -213,22 +214,26 @@ class Row:
         return value if isinstance(value, list) and is_list else cell
 
     def value(self, path: str) -> JSON:
-        """The value of a column, or of a path into one; `None` without it. See `value_at`."""
+        """Return the value of a column, or of a path into one; `None` without it. See `value_at`."""
         return value_at(self.values, path)
 
     def error(self, reason: str, column: str | None = None) -> RowError:
-        """The error that says why the row cannot be read, and the column that is at fault, if one is."""
+        """Return the error that says why the row cannot be read, and the column that is at fault,
+        if one is.
+        """
         return RowError(self.place, reason, column)
 
     def missing_error(self, expected: str, column: str | None = None) -> RowError:
-        """The error for something that the row should have but has not."""
+        """Return the error for something that the row should have but has not."""
         return self.error(
             f"expected {expected}; columns found: {', '.join(self.values) or 'none'}", column
         )
 
 
 def read_text_cell(value: JSON) -> JSON:
-    """The number, list or object that a text says in JSON, for files that have texts alone; else the value."""
+    """Return the number, list or object that a text says in JSON, for files that have texts alone;
+    else the value.
+    """
     if not isinstance(value, str):
         return value
     parsed = wire.loads_or_none(value.encode("utf-8", "replace"))
@@ -240,7 +245,8 @@ def read_text_cell(value: JSON) -> JSON:
 
 
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
-    """The value of a column, or within one: `meta.source`, `turns.0.text`; `None` without it.
+    """Return the value of a column, or within one: `meta.source`, `turns.0.text`; `None` without
+    it.
 
     A name after a list is that of a field of each of its objects: `completions.response` is a list
         of responses.
@@ -338,7 +344,7 @@ class DataSet(LazySequence[Row]):
 
 
 def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
-    """The rows of a dataset, in its own order.
+    """Return the rows of a dataset, in its own order.
 
     JSON is parsed line by line and not loaded as a table, because a table infers types: text that
     looks like a date or a number would be converted.
@@ -370,7 +376,7 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
 
 
 def bad_line_message(line: BadLine) -> str:
-    """The error about a line that is no row."""
+    """Return the error about a line that is no row."""
     return f"{line.source}, row {line.number}: {line.reason}"
 
 
@@ -389,7 +395,7 @@ class LazyMapping(Mapping[str, ItemT]):
         return self._read(uid)
 
     def __iter__(self) -> Iterator[str]:
-        """The uids."""
+        """Return the uids."""
         return iter(self._uids)
 
     def __len__(self) -> int:
@@ -443,7 +449,7 @@ class DatasetRead:
 
 
 def collect_datasets_read() -> AbstractContextManager[list[DatasetRead]]:
-    """A list to which each dataset is added that is read within the block, once."""
+    """Return a list to which each dataset is added that is read within the block, once."""
     return bind_context(_READ, list[DatasetRead]())
 
 

@@ -57,7 +57,7 @@ class RubricTask:
 def read_rubric_rows(
     rows: Sequence[Row], scale: Scale, *, default_rubric: str | None = None
 ) -> TaskList[RubricTask]:
-    """The tasks of a dataset's rows, in their order.
+    """Return the tasks of a dataset's rows, in their order.
 
     Args:
         rows: rows with an instruction and, unless there is a default, a rubric.
@@ -88,7 +88,9 @@ def _read_task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> 
 
 
 def _read_rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
-    """The rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
+    """Return the rubric: a string, an object of `criteria` and `score1_description` …, or the
+    `orig_*` columns.
+    """
     rubric = next(
         (row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None
     )
@@ -191,7 +193,8 @@ class AspectTask:
 
 
 def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
-    """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
+    """Return a task for each row, which has a question or an answer or both, and optionally gold
+    verdicts on the answer.
 
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another
@@ -207,7 +210,8 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
 
 
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
-    """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
+    """Return a task for each gold verdict, from `verdicts` by the aspects' names or, for a single
+    aspect, from `verdict`.
 
     Rows without an answer or without a verdict on these aspects have no task; a warning counts
     them.
@@ -261,7 +265,9 @@ def _build_aspect_task(
 
 
 def read_context(row: Row) -> str | None:
-    """The context: a string, or a list of strings joined with newlines; `None` if it is empty."""
+    """Return the context: a string, or a list of strings joined with newlines; `None` if it is
+    empty.
+    """
     value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
     if value is None or isinstance(value, str):
         return value
@@ -271,7 +277,7 @@ def read_context(row: Row) -> str | None:
 
 
 def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dict[str, bool]:
-    """The gold verdicts by name, from an object; of a single name also from `verdict`.
+    """Return the gold verdicts by name, from an object; of a single name also from `verdict`.
 
     Args:
         row: the row.

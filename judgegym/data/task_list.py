@@ -156,7 +156,7 @@ def _names_in(task: object) -> list[str]:
 
 
 def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
-    """The categories and clusters of tasks; those of a `TaskList` without building a task."""
+    """Return the categories and clusters of tasks; those of a `TaskList` without building a task."""
     return (
         tasks.group_names
         if isinstance(tasks, TaskList)
@@ -165,19 +165,19 @@ def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
 
 
 def list_uids(tasks: Sequence[TaskT]) -> Sequence[str]:
-    """The uids of tasks, in their order; those of a `TaskList` without building a task."""
+    """Return the uids of tasks, in their order; those of a `TaskList` without building a task."""
     return tasks.uids if isinstance(tasks, TaskList) else [task.uid for task in tasks]
 
 
 def index_uids(tasks: Sequence[TaskT]) -> Mapping[str, int]:
-    """The index of each task by its uid; of a `TaskList` one mapping for all who ask."""
+    """Return the index of each task by its uid; of a `TaskList` one mapping for all who ask."""
     if isinstance(tasks, TaskList):
         return tasks.positions
     return {task.uid: index for index, task in enumerate(tasks)}
 
 
 def pick_tasks(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
-    """The tasks at `indexes`, in their order; those of a `TaskList` are not built."""
+    """Return the tasks at `indexes`, in their order; those of a `TaskList` are not built."""
     return (
         tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
     )
@@ -191,12 +191,14 @@ def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[
 
 
 def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[TaskT]:
-    """The tasks in the order of one epoch, which depends on the seed, the epoch and their ids only."""
+    """Return the tasks in the order of one epoch, which depends on the seed, the epoch and their
+    ids only.
+    """
     return pick_tasks(tasks, _shuffle_indexes(tasks, seed, f"epoch {epoch}"))
 
 
 def _shuffle_indexes(tasks: Sequence[TaskT], seed: int, purpose: str) -> list[int]:
-    """The indexes of all tasks, shuffled for a purpose."""
+    """Return the indexes of all tasks, shuffled for a purpose."""
     uids = list_uids(tasks)
     return sorted(
         range(len(uids)), key=lambda index: (derive_seed(seed, uids[index], purpose), uids[index])

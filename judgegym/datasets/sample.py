@@ -72,7 +72,8 @@ class ResponseJudge:
     policy: Policy | None = None
 
     async def __call__(self, task: ScoreTask) -> Sequence[JudgedResponse]:
-        """The responses of a task with their results, in their order; a failure is a result and no exception.
+        """Return the responses of a task with their results, in their order; a failure is a result
+        and no exception.
 
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
@@ -113,7 +114,7 @@ class ResponseJudge:
 def _make_completion(
     text: str, written: str, settings: ThinkingSettings, *, turns: int
 ) -> Completion:
-    """A response that the data has; of one with turns the thinking of none is told apart."""
+    """Return a response that the data has; of one with turns the thinking of none is told apart."""
     thinking = settings.hide_thinking(written).thinking if written and not turns else ""
     return Completion(text, thinking, turns=turns, written=written)
 
@@ -125,7 +126,9 @@ def _original_texts(task: JudgeTask) -> Sequence[str]:
 
 
 def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
-    """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
+    """Return the messages of a prompt: its turns, after the system prompt of the settings and its
+    own, in one message.
+    """
     system = [
         system_text(config, "thinking_assistant"),
         *(turn.text for turn in turns if turn.role == "system"),
@@ -136,7 +139,7 @@ def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conv
 
 
 def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
-    """A response of the policy; it has a result already if no judge may be asked about it."""
+    """Return a response of the policy; it has a result already if no judge may be asked about it."""
     completion, result = sampled.completion, None
     if completion is None:
         result = make_failure(f"the policy at {sampled.error}", POLICY_FAILED)
@@ -146,7 +149,8 @@ def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
 
 
 def read_earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
-    """The responses of a row of a file that `judgegym score --responses_per_prompt` has written.
+    """Return the responses of a row of a file that `judgegym score --responses_per_prompt` has
+    written.
 
     Raises:
         DataError: the columns of policy and judge are not of the kind that scoring writes.
@@ -226,12 +230,14 @@ class SampleSettings(CompletionSettings):
         return {_SECTION: section}
 
     def policy_matters(self) -> dict[str, JSON]:
-        """The settings of the endpoint that determine the responses, by dotted name."""
+        """Return the settings of the endpoint that determine the responses, by dotted name."""
         return dict(compared_settings(self.policy_settings))
 
 
 def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """A `config.yaml` of which the policy's section is replaced by what of it determines the responses."""
+    """Return a `config.yaml` of which the policy's section is replaced by what of it determines the
+    responses.
+    """
     section = config.get(_SECTION)
     compared = {name: value for name, value in config.items() if name != _SECTION}
     if isinstance(section, Mapping):
@@ -240,7 +246,7 @@ def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
 
 
 def list_policy_settings() -> Iterator[str]:
-    """The names of the settings that nothing reads if no policy is asked."""
+    """Yield the names of the settings that nothing reads if no policy is asked."""
     for declared in declared_settings(SampleSettings):
         if declared.name not in (_SWITCH, *_SHARED_WITH_JUDGE):
             yield declared.name

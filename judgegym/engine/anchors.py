@@ -219,7 +219,7 @@ class AnchorResult:
 
 
 def read_anchors(judge: AnchorJudge) -> list[Anchor]:
-    """The anchors of a judge.
+    """Return the anchors of a judge.
 
     Raises:
         DataError: it cannot be read, or a row cannot be judged by this judge.
@@ -283,7 +283,7 @@ def _locate_state(path: Path) -> Path:
 
 
 def read_state(path: Path) -> list[AnchorRecord]:
-    """The lines of the state beside a file of anchors, or that of a run, in their order.
+    """Return the lines of the state beside a file of anchors, or that of a run, in their order.
 
     Raises:
         UserError: the file cannot be read, or an object in it is no record.
@@ -372,7 +372,9 @@ async def judge_anchors(
 def _find_records(
     judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
 ) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
-    """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
+    """Return the key of this judge with these anchors, what earlier runs have recorded, and this
+    one, if it is resumed.
+    """
     anchors_digest = digest(
         [(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors]
     )
@@ -383,7 +385,8 @@ def _find_records(
 
 
 def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
-    """The anchors of a file, and the fewest and the most judgments of each that a run, new or resumed, asks for.
+    """Return the anchors of a file, and the fewest and the most judgments of each that a run, new
+    or resumed, asks for.
 
     Raises:
         UserError: a file cannot be read.
@@ -451,7 +454,7 @@ def _count_agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks)
 
 
 def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
-    """The test over the anchors that have a score in each look; `None` without any."""
+    """Return the test over the anchors that have a score in each look; `None` without any."""
     pairs = [
         (_complete_scores(first.scores[uid]), _complete_scores(scores))
         for uid, scores in now.items()
@@ -465,6 +468,6 @@ def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
 
 
 def _complete_scores(scores: Sequence[float | None]) -> list[float]:
-    """The scores of an anchor; none if one is missing."""
+    """Return the scores of an anchor; none if one is missing."""
     present = [score for score in scores if score is not None]
     return present if len(present) == len(scores) else []

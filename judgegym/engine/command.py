@@ -95,7 +95,9 @@ def interruptible(*, is_profiled: bool) -> Iterator[None]:
 
 
 def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
-    """The exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if a signal stopped it."""
+    """Return the exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if
+    a signal stopped it.
+    """
     try:
         return exit_code(command)
     except NothingSucceeds as error:
@@ -108,7 +110,8 @@ def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
 def settings_to_run(
     words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]
 ) -> LoadedT | None:
-    """The settings of a command; `None` if its words asked for help or for the settings, which are shown instead.
+    """Return the settings of a command; `None` if its words asked for help or for the settings,
+    which are shown instead.
 
     Args:
         words: of the command.
@@ -201,7 +204,7 @@ def resumable(
 
 
 def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
-    """The lines; keys are masked in the settings, as in `--show_config`.
+    """Return the lines; keys are masked in the settings, as in `--show_config`.
 
     Args:
         command: what is run.
@@ -217,7 +220,7 @@ def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) 
 
 
 def _shorten(value: str) -> str:
-    """A value in one line."""
+    """Return a value in one line."""
     value = " ".join(value.split())
     return (
         value

@@ -33,7 +33,7 @@ class WandbRun:
         self._has_warned = False
 
     def __bool__(self) -> bool:
-        """Whether there is a run."""
+        """Return whether there is a run."""
         return self._run is not None
 
     @classmethod

@@ -63,7 +63,7 @@ class ChosenJudgeSettings(AnyJudgeSettings):
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
-        """The judges that see each response by itself and read a setting."""
+        """Return the judges that see each response by itself and read a setting."""
         comparing = {
             f"judge={kind}"
             for kind, judge in all_kinds().items()
@@ -96,12 +96,12 @@ class EnvironmentJurySettings(GroupJudgeSettings):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings of a jury, too."""
+        """Return the settings of a jury, too."""
         return {**super().choices(), "judges": JurySettings}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """A jury, if it has members."""
+        """Return a jury, if it has members."""
         return {*super().select_choices(values), *["judges"] * cls.is_changed(values, "judges")}
 
     @model_validator(mode="after")

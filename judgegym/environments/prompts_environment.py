@@ -97,12 +97,12 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings of a simulated user, too."""
+        """Return the settings of a simulated user, too."""
         return {**super().choices(), _USER: UserSettings}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """A simulated user, if it has turns."""
+        """Return a simulated user, if it has turns."""
         return {*super().select_choices(values), *[_USER] * cls.is_changed(values, _USER)}
 
     @property
@@ -329,7 +329,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
 
 def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
-    """The judgment of a conversation whose turns were judged: without a score if one of them has none."""
+    """Return the judgment of a conversation whose turns were judged: without a score if one of them
+    has none.
+    """
     named_judgments = [
         (f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)
     ]
@@ -373,7 +375,7 @@ def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
 
 
 def _average_shared(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each number that all have."""
+    """Return the mean of each number that all have."""
     shared = [name for name in values[0] if all(name in numbers for numbers in values)]
     return {name: fmean(mapping[name] for mapping in values) for name in shared}
 

@@ -113,7 +113,7 @@ class CandidatesAnswers(AnswersReader):
 
 
 def _read_completion(answer: Mapping[str, JSON]) -> Completion:
-    """The completion of an answer, as far as its run has kept it.
+    """Return the completion of an answer, as far as its run has kept it.
 
     Raises:
         ValueError: a field is not of its type.
@@ -314,7 +314,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
 
 def make_csv(rows: Iterable[Sequence[str]]) -> bytes:
-    """A table as CSV."""
+    """Return a table as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode("utf-8", "replace")
@@ -379,7 +379,8 @@ class ModelSettings(Settings):
         return f"{self.model_name or self.name} {key} {settings}"
 
     def chat_settings(self, config: EnvConfig, *, timeout_s: float | None = None) -> ChatSettings:
-        """The settings of the model's chat client, with the sampling of a judge unless a call overrides it.
+        """Return the settings of the model's chat client, with the sampling of a judge unless a
+        call overrides it.
 
         Args:
             config: the environment's settings.
@@ -428,7 +429,7 @@ def _from_json(value: object) -> object:
 
 
 def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
-    """The models, after a check that their names differ.
+    """Return the models, after a check that their names differ.
 
     Raises:
         ValueError: two models have the same name.
@@ -462,7 +463,9 @@ Models = Annotated[
 
 
 def select_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> list[ModelSettings]:
-    """The models that are compared: those of the settings; with --offline and without any, three stand-ins."""
+    """Return the models that are compared: those of the settings; with --offline and without any,
+    three stand-ins.
+    """
     if models or "policy" not in settings.stand_ins:
         return models
     names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
@@ -474,7 +477,7 @@ def open_candidates(
     config: EnvConfig,
     get_client: Callable[[ModelSettings], ChatClient],
 ) -> list[Candidate]:
-    """The models as candidates; those with an endpoint answer by their client.
+    """Return the models as candidates; those with an endpoint answer by their client.
 
     Raises:
         SettingsError: an API key is missing.
@@ -487,11 +490,11 @@ def open_candidates(
 
 
 def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
-    """The base URLs of the models that have an endpoint."""
+    """Return the base URLs of the models that have an endpoint."""
     return tuple(model.base_url for model in models if model.base_url is not None)
 
 
 def join_names(models: Sequence[ModelSettings]) -> str:
-    """The names of the first two models and the number of the others, for the name of a run."""
+    """Return the names of the first two models and the number of the others, for the name of a run."""
     names, more = [model.name for model in models[:_MAX_NAMES]], len(models) - _MAX_NAMES
     return "+".join([*names, *([f"{more} more"] if more > 0 else [])])

@@ -74,7 +74,7 @@ class MTBenchConfig(ReaskSettings, EnvConfig):
         return self.judge_prompts or (SAMPLES / "mt_bench_prompts.jsonl").read_text("utf-8")
 
     def prompt_digests(self) -> dict[str, str]:
-        """The digest of the prompts in use."""
+        """Return the digest of the prompts in use."""
         return {"judge_prompts": prompt_digest(self.prompts)}
 
 

@@ -170,7 +170,7 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
         return True
 
     def prompt_digests(self) -> dict[str, str]:
-        """The digests of the prompts of choices and of ratings."""
+        """Return the digests of the prompts of choices and of ratings."""
         rating = (
             prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
         )

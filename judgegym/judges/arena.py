@@ -67,7 +67,7 @@ class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
     published numbers set judge_system_prompt=@file to the published prompt."""
 
     def built_in_prompt(self) -> str:
-        """The protocol's system prompt."""
+        """Return the protocol's system prompt."""
         return prompts.load(PROMPTS[self.judge_protocol])
 
 
@@ -124,7 +124,7 @@ class Game:
 
     @classmethod
     def from_answers(cls, order: GameOrder, answers: Answers[ArenaLabel]) -> Game:
-        """The game of the answers to its question."""
+        """Return the game of the answers to its question."""
         calls, decisive = answers.calls, answers.last
         last = next((call for call in reversed(calls) if call.text), calls[-1])
         earlier = tuple(call.text for call in calls[: calls.index(last)])
@@ -166,7 +166,8 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
     def game(
         self, task: JudgeTask, order: GameOrder, name: str, shared: Mapping[str, str | None] = {}
     ) -> Question[ArenaLabel]:
-        """The question of one game, asked again in the same conversation after each answer without a label.
+        """Return the question of one game, asked again in the same conversation after each answer
+        without a label.
 
         Args:
             task: the prompt with one response, and with a baseline.
@@ -229,7 +230,9 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
 
 
 def select_baseline(task: JudgeTask) -> str | None:
-    """The baseline of a task, or its reference, for protocols without a field for a baseline."""
+    """Return the baseline of a task, or its reference, for protocols without a field for a
+    baseline.
+    """
     return task.reference if task.baseline is None else task.baseline
 
 
@@ -249,7 +252,7 @@ class RowResult(NamedTuple):
 
 
 def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3) -> RowResult:
-    """The result of a row for the model.
+    """Return the result of a row for the model.
 
     >>> row_result("A>>B", "A>B")
     RowResult(entries=(1.0, 1.0, 1.0, 0.0), reward=0.5, outcome='tie')
@@ -293,7 +296,8 @@ def game_prompt(
     system_prompt: str | None = None,
     shared: Mapping[str, str | None] = {},
 ) -> Prompt:
-    """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
+    """Return the prompt of one game: the system prompt, then question and answers between markers
+    that no text can imitate.
 
     Args:
         question: the user's prompt.

@@ -73,7 +73,7 @@ class TurnTask(JudgeTask):
 
     @classmethod
     def from_turns(cls, turns: Sequence[JudgeTask]) -> TurnTask:
-        """The task of a conversation of at least one turn."""
+        """Return the task of a conversation of at least one turn."""
         *earlier, last = turns
         return cls(
             last.prompt,
@@ -150,7 +150,8 @@ Templates = Mapping[str, tuple[str, str]]
 
 
 def read_templates(text: str) -> Templates:
-    """The eight prompts by name: for ratings and comparisons, one and two turns, without and with reference answers.
+    """Return the eight prompts by name: for ratings and comparisons, one and two turns, without and
+    with reference answers.
 
     Args:
         text: lines of JSON as in MT-Bench's `judge_prompts.jsonl`.
@@ -219,7 +220,7 @@ class TurnVerdict:
 
     @classmethod
     def from_answers(cls, order: GameOrder | None, answers: Answers[Any]) -> TurnVerdict:
-        """The verdict in the replies to a prompt."""
+        """Return the verdict in the replies to a prompt."""
         calls, points = answers.calls, _GAMES[order][1]
         last = next((call for call in reversed(calls) if call.text), calls[-1])
         value: Any = calls[-1].value
@@ -261,7 +262,7 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         return [self._make_question(look) for look in judge_views(task)]
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[Any]]) -> Judgment[MTBenchDetail]:
-        """The mean over the turns; two games that disagree are a tie."""
+        """Return the mean over the turns; two games that disagree are a tie."""
         looks = judge_views(task)
         verdicts = [
             TurnVerdict.from_answers(look.order, replies)

@@ -48,7 +48,7 @@ class ChoiceJudgeSettings(JudgeSettings):
     """The settings that every judge has."""
 
     def built_in_prompt(self) -> str:
-        """The system prompt, with placeholders for the number of answers and the labels."""
+        """Return the system prompt, with placeholders for the number of answers and the labels."""
         return prompts.load("choice")
 
 
@@ -101,7 +101,7 @@ def choice_prompt(
     system_prompt: str | None = None,
     shared: Mapping[str, str | None] = {},
 ) -> Prompt:
-    """The prompt that asks for the best of N answers.
+    """Return the prompt that asks for the best of N answers.
 
     Args:
         question: the user's prompt.
@@ -130,7 +130,7 @@ def choice_prompt(
 
 
 def choice_instructions(count: int) -> str:
-    """The built-in system prompt for this number of answers."""
+    """Return the built-in system prompt for this number of answers."""
     verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
     listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
     return prompts.fill(prompts.load("choice"), {"number": _NUMBERS[count], "verdicts": listed})
@@ -139,7 +139,8 @@ def choice_instructions(count: int) -> str:
 def rating_prompt(
     question: str, answer: str, *, system: str = "", instructions: str | None = None
 ) -> Prompt:
-    """The prompt that asks for a rating of one answer: a user message, after the system message if there is one.
+    """Return the prompt that asks for a rating of one answer: a user message, after the system
+    message if there is one.
 
     Args:
         question: the user's prompt.
@@ -183,7 +184,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
     def question(
         self, task: JudgeTask, name: str, shared: Mapping[str, str | None] = {}
     ) -> Question[str]:
-        """The question which response is the best.
+        """Return the question which response is the best.
 
         Args:
             task: the prompt with 2 to 26 responses, in the order of their letters.
@@ -223,7 +224,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
             )
 
     def compares(self, task: JudgeTask) -> bool:
-        """All responses are compared."""
+        """Return all responses are compared."""
         return True
 
     def min_responses(self, task: JudgeTask) -> int:
@@ -269,7 +270,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         return results
 
     def _shuffle_responses(self, task: JudgeTask) -> tuple[str, ...]:
-        """The distinct responses, in an order that depends on the seed and the task only."""
+        """Return the distinct responses, in an order that depends on the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
         key = replace(task.replace_responses(answers, task.places), repeat=0).key("choice")
         make_generator(self.settings.seed, key, "order").shuffle(answers)

@@ -39,7 +39,7 @@ class PeerJudgeSettings(PromptLayoutSettings):
     """
 
     def built_in_prompt(self) -> str:
-        """The instructions in the user message, around its sections."""
+        """Return the instructions in the user message, around its sections."""
         return prompts.load("peer")
 
 
@@ -97,7 +97,7 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
     def combine(
         self, task: JudgeTask, answers: Sequence[Answers[ScoreObject]]
     ) -> Judgment[PeerDetail]:
-        """The one score."""
+        """Return the one score."""
         (replies,) = answers
         call = replies.last
         if call.value is None:
@@ -117,7 +117,9 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ScoreObject]
     ) -> list[CritiqueRequest]:
-        """The request to critique and revise the one score: the specification's, or that of all other judges."""
+        """Return the request to critique and revise the one score: the specification's, or that of
+        all other judges.
+        """
         previous = answers.last.value
         assert previous is not None
         score, reasoning = previous.score, previous.reasoning or ""
@@ -129,7 +131,7 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
         return [CritiqueRequest("", score, reasoning, messages)]
 
     def revision(self, call: JudgeCall[ScoreObject], verdict: ScoreObject) -> Revision:
-        """The revised score and its reason."""
+        """Return the revised score and its reason."""
         return Revision(
             verdict.score,
             verdict.reasoning or "",
@@ -152,7 +154,8 @@ def peer_prompt(
     previous: ScoreObject | None = None,
     system_prompt: str | None = None,
 ) -> Prompt:
-    """The judge's prompt, as one user message: instructions, rubric, query, and the response last.
+    """Return the judge's prompt, as one user message: instructions, rubric, query, and the response
+    last.
 
     The critique has the specification's order.
 

@@ -164,7 +164,7 @@ class SingleFlight(Generic[T]):
         self._in_flight: dict[Hashable, asyncio.Future[T]] = {}
 
     async def run(self, key: Hashable, call: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """The answer of `call`, or of an identical one in flight.
+        """Return the answer of `call`, or of an identical one in flight.
 
         Returns:
             The answer, and whether it was another caller's.

@@ -56,7 +56,7 @@ def independent(repeat: int) -> Iterator[None]:
 
 
 def offset_vote(number: int) -> int:
-    """The vote, or the seed, of this number in the repeat of the context."""
+    """Return the vote, or the seed, of this number in the repeat of the context."""
     return number + VOTES_PER_REPEAT * _REPEAT.get()
 
 
@@ -82,7 +82,7 @@ def request_shape(
 
 
 def request_key(shape: bytes) -> str:
-    """The key of a request's answer in the cache: 64 hexadecimal digits."""
+    """Return the key of a request's answer in the cache: 64 hexadecimal digits."""
     return hashlib.sha256(shape).hexdigest()
 
 

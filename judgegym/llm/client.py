@@ -98,7 +98,7 @@ class ChatClient(Transport):
         """Asks a model that completes nothing, such as a reward model, in the way of `probe`."""
 
     async def __aenter__(self) -> ChatClient:
-        """The client itself."""
+        """Return the client itself."""
         return self
 
     async def __aexit__(
@@ -174,7 +174,9 @@ class ChatClient(Transport):
         extra: Mapping[str, JSON] | None = None,
         name: str = "",
     ) -> bool:
-        """Whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
+        """Return whether the ledger of the row's run has an answer to this call of `chat`, of an
+        earlier run.
+        """
         row, parameters = current_row(), self._parameters(temperature, max_tokens, extra, seed)
         return row is not None and row.holds(
             call_key(name, vote, self._model, messages, parameters)
@@ -490,7 +492,7 @@ class ChatClient(Transport):
 
 
 def _keep_first(response: ChatResponse) -> ChatResponse:
-    """The answer with its first choice; what an endpoint gives beyond that is left out."""
+    """Return the answer with its first choice; what an endpoint gives beyond that is left out."""
     return (
         response
         if len(response.choices) == 1
@@ -499,7 +501,7 @@ def _keep_first(response: ChatResponse) -> ChatResponse:
 
 
 def _split_choices(response: ChatResponse) -> list[ChatResponse]:
-    """An answer of several choices as one of each; the first has cost what all of them have."""
+    """Return an answer of several choices as one of each; the first has cost what all of them have."""
     first, *others = response.choices
     paid = dataclasses.replace(response, choices=(first,))
     return [

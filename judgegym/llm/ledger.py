@@ -58,13 +58,14 @@ class RowLedger(Protocol):
         """What tells the row apart from the others of its run."""
 
     def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
-        """The key of a call that begins, and the parts of its answer that the ledger holds of an earlier run.
+        """Return the key of a call that begins, and the parts of its answer that the ledger holds
+        of an earlier run.
 
         Of equal calls of a row, the k-th one is that of the k-th one in an earlier run.
         """
 
     def holds(self, identity: CallKey) -> bool:
-        """Whether this call, if it began now, would have parts of an earlier run."""
+        """Return whether this call, if it began now, would have parts of an earlier run."""
 
     async def ready(self) -> float:
         """Wait until an answer can be recorded; awaited before a request leaves. Returns the seconds that it took."""
@@ -194,7 +195,9 @@ def record_calls(row: RowLedger | None) -> Iterator[None]:
 
 
 def current_row() -> RowLedger | None:
-    """The ledger in which calls are recorded that are made here; `None` if nothing is recorded."""
+    """Return the ledger in which calls are recorded that are made here; `None` if nothing is
+    recorded.
+    """
     return _ROW.get()
 
 

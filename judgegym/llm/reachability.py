@@ -75,7 +75,9 @@ class Reachability:
         self._last_failure: EndpointError | None = None
 
     def pick(self) -> Replica:
-        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
+        """Return the least busy replica that is there and not paused; if all are paused, the one
+        whose pause ends first.
+        """
         if len(self.replicas) == 1:
             return self.replicas[0]
         now = time.monotonic()
@@ -233,7 +235,7 @@ class Reachability:
 
 
 async def _accepts_connections(replica: Replica) -> bool:
-    """Whether a connection to a replica, or to the proxy before it, can be opened.
+    """Return whether a connection to a replica, or to the proxy before it, can be opened.
 
     A cancellation always gets through: `wait_for` before Python 3.12 loses one that comes in the
     moment in which the connection is refused, and the probe of a process that is about to end would

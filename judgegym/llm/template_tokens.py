@@ -52,13 +52,13 @@ _BARS = rf"[|｜]{_NAME}[|｜]"
 
 
 def _token_patterns(*, before: str = "") -> tuple[str, str]:
-    """The patterns of what follows `<` and `[` in a token."""
+    """Return the patterns of what follows `<` and `[` in a token."""
     angled, bracketed = "|".join(map(re.escape, _ANGLED)), "|".join(map(re.escape, _BRACKETED))
     return f"{before}(?:{_BARS}|{angled})[>＞]", f"{before}(?:{_BARS}|{bracketed})[\\]］]"
 
 
 def _backwards() -> str:
-    """The pattern of a token that is read from its end."""
+    """Return the pattern of a token that is read from its end."""
     angled = "|".join(re.escape(name[::-1]) for name in _ANGLED if not name.endswith(">"))
     bracketed = "|".join(re.escape(name[::-1]) for name in _BRACKETED)
     return f"[>＞](?:{_BARS}|{angled}|>SYS/?<)[<＜]|[\\]］](?:{_BARS}|{bracketed})[\\[［]"
@@ -84,7 +84,8 @@ _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
 
 def break_up_tokens(text: str) -> EscapedText:
-    """A text with every token broken up; `tokens` counts them, without those that were broken up before.
+    """Return a text with every token broken up; `tokens` counts them, without those that were
+    broken up before.
 
     A token that is broken up in the text already gets one more sign, so that the text can be had
     back.

@@ -187,7 +187,7 @@ class SpanTracer:
         return attributes
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """The headers of a call, with the trace context of the span that is current."""
+        """Return the headers of a call, with the trace context of the span that is current."""
         carried = dict(headers)
         self._propagator.inject(carried)
         return carried
@@ -204,7 +204,7 @@ def row_span(uid: str) -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=256)
 def _attributes(operation: str, model: str, base_url: str, api: str) -> Attributes:
-    """The attributes of all calls of a model; they are computed once."""
+    """Return the attributes of all calls of a model; they are computed once."""
     parts = urlsplit(base_url)
     provider = model.partition("/")[0] if api == "litellm" else api
     attributes: Attributes = {

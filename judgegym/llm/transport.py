@@ -313,7 +313,7 @@ class Transport(LimitedClient):
     async def request_text(
         self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None
     ) -> str:
-        """The text of an answer; arguments and errors as of `beside`."""
+        """Return the text of an answer; arguments and errors as of `beside`."""
         outcome = await self._send(RequestRecord(body=fields, path=path, upload=upload))
         assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
         return outcome.text
@@ -434,7 +434,9 @@ class Transport(LimitedClient):
     def _rejects_account(
         self, replica: Replica, call: RequestRecord, outcome: AttemptFailure
     ) -> bool:
-        """Whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
+        """Return whether a rejected call of a policy or a judge speaks of the account rather than
+        of the request.
+        """
         if not self._is_judged(call) or not (
             outcome.is_account or outcome.status in ACCOUNT_STATUSES
         ):
@@ -466,7 +468,7 @@ class Transport(LimitedClient):
             failure.retry_after = None  # another replica takes it
 
     def _is_judged(self, call: RequestRecord) -> bool:
-        """Whether a call is of a policy or a judge, and is sent by itself."""
+        """Return whether a call is of a policy or a judge, and is sent by itself."""
         return (call.path is None or call.read is not None) and self._find_batch(call) is None
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
@@ -517,7 +519,7 @@ class Transport(LimitedClient):
         return outcome
 
     def _find_batch(self, call: RequestRecord) -> Batches | None:
-        """The batches that a call goes into; `None` if it is sent by itself."""
+        """Return the batches that a call goes into; `None` if it is sent by itself."""
         return (
             None
             if self.settings.batch is None or call.path is not None or call.is_live
@@ -564,7 +566,7 @@ class Transport(LimitedClient):
 def _make_error(
     replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str
 ) -> EndpointError:
-    """A failed attempt as an error, without secrets."""
+    """Return a failed attempt as an error, without secrets."""
     answer = wire.shorten(replica.redact(failed.answer, call.body))
     if failed.status == 404:
         answer += explain_retirement(replica.endpoint.model, model_setting)

@@ -63,7 +63,7 @@ class Endpoint:
         return self.api_url(load_api(self.api).path)
 
     def api_url(self, path: str) -> str:
-        """The URL of a part of the API: `path` below the base URL, with the query of that."""
+        """Return the URL of a part of the API: `path` below the base URL, with the query of that."""
         parts = urlsplit(self.base_url)
         base = parts.path.rstrip("/")
         for end in _PATHS:
@@ -71,7 +71,8 @@ class Endpoint:
         return urlunsplit(parts._replace(path=base + path))
 
     def server_url(self, path: str) -> str:
-        """The URL of something that the server has beside its API: `path` below the base URL without its version.
+        """Return the URL of something that the server has beside its API: `path` below the base URL
+        without its version.
 
         A base URL may be that already.
         """
@@ -152,7 +153,9 @@ class Replica:
         return redact_credentials(text)
 
     async def needs_tls(self) -> bool:
-        """Whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""
+        """Return whether an endpoint that has never answered is called without TLS, and speaks it;
+        found out once.
+        """
         if self.habits.reasons or self.was_tried_with_tls or self.proxy is not None:
             return False
         self.was_tried_with_tls = True
@@ -191,7 +194,9 @@ class Replica:
 
 
 def environment_proxy(url: str) -> str | None:
-    """The proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
+    """Return the proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and
+    `NO_PROXY`.
+    """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is

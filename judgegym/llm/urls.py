@@ -81,7 +81,7 @@ def strip_quotes(text: str) -> str:
 
 
 def check_model_name(value: str) -> str:
-    """The name of a model, without white space and quotes around it.
+    """Return the name of a model, without white space and quotes around it.
 
     Raises:
         ValueError: nothing is left, or it has a line break or another character that cannot be
@@ -111,7 +111,9 @@ def _blank_value(match: re.Match[str]) -> str:
 
 
 def redact_secret_fields(value: JSON, name: str = "") -> JSON:
-    """A JSON value in which texts and numbers are blank whose field's name looks like that of a secret."""
+    """Return a JSON value in which texts and numbers are blank whose field's name looks like that
+    of a secret.
+    """
     if isinstance(value, Mapping):
         return {key: redact_secret_fields(item, key) for key, item in value.items()}
     if isinstance(value, str):
@@ -138,7 +140,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
 
 
 def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
-    """The values that `redact_secret_fields` blanks, and those in URLs."""
+    """Yield the values that `redact_secret_fields` blanks, and those in URLs."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from secrets_in_fields(item, key)
@@ -182,7 +184,7 @@ def redact_secret(text: str, secret: str) -> str:
 
 
 def split_urls(value: str) -> list[str]:
-    """The base URLs of a comma-separated setting."""
+    """Return the base URLs of a comma-separated setting."""
     return [url.strip() for url in value.split(",") if url.strip()]
 
 
@@ -222,7 +224,8 @@ def _is_url(url: str) -> bool:
 
 
 def is_public(url: str) -> bool:
-    """Whether a URL's host may be anywhere on the internet, so that an endpoint there is sure to want a key.
+    """Return whether a URL's host may be anywhere on the internet, so that an endpoint there is
+    sure to want a key.
 
     Not public are addresses that are not global (this machine, private networks, carrier-grade
     NAT), names without a
@@ -237,7 +240,9 @@ def is_public(url: str) -> bool:
 
 
 def add_version(base_url: str) -> str | None:
-    """The base URL with `/v1`, where its path names no version of the API; `None` where it does."""
+    """Return the base URL with `/v1`, where its path names no version of the API; `None` where it
+    does.
+    """
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
@@ -247,17 +252,19 @@ def add_version(base_url: str) -> str | None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine."""
+    """Return whether a URL's host is this machine."""
     return urlsplit(url).hostname in _LOOPBACK
 
 
 def have_same_host(first: str, second: str) -> bool:
-    """Whether all URLs of two settings have the same host."""
+    """Return whether all URLs of two settings have the same host."""
     return len({urlsplit(url).hostname for url in split_urls(first) + split_urls(second)}) == 1
 
 
 async def speaks_tls(url: str) -> bool:
-    """Whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
+    """Return whether the port of a URL completes a TLS handshake, whatever its certificate says. No
+    request is sent.
+    """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -267,7 +274,7 @@ async def speaks_tls(url: str) -> bool:
 
 
 async def can_connect(url: str, tls: ssl.SSLContext | None = None) -> bool:
-    """Whether a connection to the host of a URL can be opened; it is closed at once."""
+    """Return whether a connection to the host of a URL can be opened; it is closed at once."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:

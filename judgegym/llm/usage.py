@@ -38,7 +38,7 @@ class Usage:
     cache_write_tokens: int = 0
 
     def replace_cost(self, cost: float | None) -> Usage:
-        """The same tokens with this cost."""
+        """Return the same tokens with this cost."""
         return Usage(
             self.prompt_tokens,
             self.completion_tokens,
@@ -48,7 +48,7 @@ class Usage:
         )
 
     def __add__(self, usage: Usage) -> Usage:
-        """The sum of both; its cost is known only if both costs are."""
+        """Return the sum of both; its cost is known only if both costs are."""
         return Usage(
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.completion_tokens,
@@ -80,7 +80,7 @@ class Prices:
     long: Prices | None = None
 
     def select_tier(self, tokens: int) -> Prices:
-        """The prices of a request whose prompt has so many tokens."""
+        """Return the prices of a request whose prompt has so many tokens."""
         return self if self.long is None or tokens <= (self.long_above or 0) else self.long
 
     def scale(self, share: float) -> Prices:
@@ -99,7 +99,7 @@ class Prices:
         return max(filter(None, (self.input, self.cached_input, self.cache_write)), default=0.0)
 
     def price_usage(self, usage: Usage) -> Usage:
-        """The usage of one answer with its price, in place of the one that it has.
+        """Return the usage of one answer with its price, in place of the one that it has.
 
         The cost is not known without the prices of prompt and completion, nor if the endpoint
         counted no tokens, unless tokens cost nothing.

@@ -143,7 +143,9 @@ def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list
 
 
 def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> JSON:
-    """A text with images as OpenAI's chat API has it: the text alone, or parts in their order."""
+    """Return a text with images as OpenAI's chat API has it: the text alone, or parts in their
+    order.
+    """
     if not images:
         return text
     parts, place = list[JSON](), 0
@@ -170,7 +172,9 @@ _VISIBLE = re.compile(
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has no visible sign: nothing but white space, control characters and zero-width signs."""
+    """Return whether a text has no visible sign: nothing but white space, control characters and
+    zero-width signs.
+    """
     return _VISIBLE.search(text) is None
 
 
@@ -193,7 +197,9 @@ def scrub_all(value: JSON) -> JSON:
 
 
 def is_nested_beyond(value: object, deepest: int) -> bool:
-    """Whether lists and mappings are nested more than `deepest` deep; a list of numbers is nested 1 deep."""
+    """Return whether lists and mappings are nested more than `deepest` deep; a list of numbers is
+    nested 1 deep.
+    """
     level: list[object] = [value]
     for _ in range(deepest + 1):
         level = [
@@ -221,7 +227,7 @@ def dumps_readable(value: JSON) -> bytes:
 
 
 def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
-    """The JSON value of `data`.
+    """Return the JSON value of `data`.
 
     Args:
         data: the text.
@@ -244,7 +250,7 @@ def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
 
 
 def loads_or_none(data: bytes | str) -> JSON:
-    """The JSON value of `data`; `None` where it is not JSON."""
+    """Return the JSON value of `data`; `None` where it is not JSON."""
     try:
         return loads(data)
     except ValueError:
@@ -259,12 +265,14 @@ def _as_float(value: int) -> float:
 
 
 def _integer(digits: str) -> int | float:
-    """An integer; one with more digits than a float can hold is infinite (and takes long to convert)."""
+    """Return an integer; one with more digits than a float can hold is infinite (and takes long to
+    convert).
+    """
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
-    """The value at a dotted path (in a list, an index from 0); `default` if there is none."""
+    """Return the value at a dotted path (in a list, an index from 0); `default` if there is none."""
     for part in name.split("."):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
@@ -276,17 +284,17 @@ def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
 
 
 def text_or_empty(value: JSON) -> str:
-    """A value that is a text; empty for any other."""
+    """Return a value that is a text; empty for any other."""
     return value if isinstance(value, str) else ""
 
 
 def mapping_or_empty(value: JSON) -> Mapping[str, JSON]:
-    """A value that is an object; empty for any other."""
+    """Return a value that is an object; empty for any other."""
     return value if isinstance(value, Mapping) else {}
 
 
 def error_text(data: bytes) -> str:
-    """The message of an error body: the OpenAI-style one if there is one, else the text.
+    """Return the message of an error body: the OpenAI-style one if there is one, else the text.
 
     `error.param` stands before it, if the message does not name that field. Not shortened: secrets
     are removed first, and a part of one would not be found.
@@ -307,11 +315,11 @@ def error_text(data: bytes) -> str:
 
 
 def excerpt(data: bytes) -> str:
-    """The beginning of a body's text, as one line."""
+    """Return the beginning of a body's text, as one line."""
     return " ".join(data[:_EXCERPT_BYTES].decode("utf-8", "replace").split()) or "empty body"
 
 
 def shorten(text: str, length: int = 500) -> str:
-    """The beginning of a text, as one line."""
+    """Return the beginning of a text, as one line."""
     line = " ".join(text.split())
     return line[:length] + "…" if len(line) > length else line

@@ -109,12 +109,14 @@ def read_prompt(
 
 
 def _strip_ending(text: str, ending: str) -> str:
-    """The last section without the prompt's ending, and without the line that parts the two."""
+    """Return the last section without the prompt's ending, and without the line that parts the two."""
     return _RULE.sub("", text.removesuffix(ending)) if ending and text.endswith(ending) else text
 
 
 def _strip_critique_request(content: str) -> tuple[str, bool]:
-    """The judge's first prompt, and whether this message asks for a critique of its evaluation."""
+    """Return the judge's first prompt, and whether this message asks for a critique of its
+    evaluation.
+    """
     before = content.removesuffix(_CRITIQUE_REQUEST)
     end = _EVALUATION_END.search(before) if before != content else None
     if end is None:
@@ -160,12 +162,16 @@ class Features:
 
 
 def split_words(text: str) -> list[str]:
-    """The lower-case words of a text's head: runs of letters and digits; one character each in Chinese or Japanese."""
+    """Return the lower-case words of a text's head: runs of letters and digits; one character each
+    in Chinese or Japanese.
+    """
     return _WORD.findall(text[:MAX_CHARACTERS].lower())
 
 
 def find_salient_words(text: str) -> tuple[str, ...]:
-    """The content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
+    """Return the content words of 3 to 24 characters in a text, without repetitions, in order of
+    appearance.
+    """
     return tuple(
         dict.fromkeys(
             word for word in split_words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
@@ -174,7 +180,7 @@ def find_salient_words(text: str) -> tuple[str, ...]:
 
 
 def measure_quality(answer: str, question: str = "", reference: str = "") -> float:
-    """The quality of an answer from 0 to 1, by its words.
+    """Return the quality of an answer from 0 to 1, by its words.
 
     The weighted mean of three numbers: the share of the question's words and of the reference's
     words (if given) that occur in the answer, and a saturating function of its length; times the
@@ -193,7 +199,9 @@ def measure_quality(answer: str, question: str = "", reference: str = "") -> flo
 
 
 def compute_merit(quality: float) -> float:
-    """A quality as a merit between 0 and 1, spread so that usual answers cover the whole range."""
+    """Return a quality as a merit between 0 and 1, spread so that usual answers cover the whole
+    range.
+    """
     return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
 
 
@@ -223,7 +231,8 @@ Opinion: TypeAlias = "Callable[[Sequence[str]], Mapping[str, float]]"
 def make_judge_reply(
     parsed: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None
 ) -> str:
-    """The judge's reply for choice `index`, with a critique before it if the prompt asks for one.
+    """Return the judge's reply for choice `index`, with a critique before it if the prompt asks for
+    one.
 
     The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0
     all other choices change them a little, as votes differ; and so do some replies to a request for
@@ -259,7 +268,7 @@ def make_judge_reply(
 def _format_object(
     prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]
 ) -> str:
-    """The reply as an object with these fields, in this order."""
+    """Return the reply as an object with these fields, in this order."""
     fields = {CRITIQUE: critique, **(prompt_format.fields(reply) or {})}
     missing = [name for name in properties if name not in fields]
     if missing:
@@ -298,7 +307,8 @@ BUILT_IN: tuple[PromptFormat, ...] = (
 
 
 def load_known_prompts(settings: object) -> tuple[PromptFormat, ...]:
-    """The formats of this project's judges, of the prompt files that settings hold, and of judges of the user's own.
+    """Return the formats of this project's judges, of the prompt files that settings hold, and of
+    judges of the user's own.
 
     Raises:
         ValueError: a prompt file cannot be read, or is wrong.
@@ -307,7 +317,8 @@ def load_known_prompts(settings: object) -> tuple[PromptFormat, ...]:
 
 
 def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
-    """The format that a reference names, those of a kind of judge, or that of a prompt file by its path or as JSON.
+    """Return the format that a reference names, those of a kind of judge, or that of a prompt file
+    by its path or as JSON.
 
     Raises:
         ValueError: it cannot be loaded; one line says why.
@@ -338,7 +349,9 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
 
 
 def make_reference(prompt: PromptFormat | str) -> str:
-    """The reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
+    """Return the reference by which a process in another directory loads a prompt; `ValueError` if
+    nothing names it.
+    """
     if isinstance(prompt, str):
         location, _, name = prompt.rpartition(":")
         return f"{Path(location).resolve()}:{name}" if location.endswith(".py") else prompt
@@ -370,7 +383,8 @@ _SENTENCES = (
 
 
 def write_answer(request: ChatRequest, index: int) -> str:
-    """An answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
+    """Return an answer of 40 to 220 words (bullets count) for choice `index`, without thinking
+    tags.
 
     The model's name determines its length, its share of the prompt's words, and whether it is a
     list. The rest depends on the messages and, above temperature 0, on temperature, seed and index.
@@ -388,7 +402,7 @@ def write_answer(request: ChatRequest, index: int) -> str:
 
 
 def plays_user(request: ChatRequest) -> bool:
-    """Whether the request asks for the message of a simulated user."""
+    """Return whether the request asks for the message of a simulated user."""
     return system_text(request.messages).startswith(prompts.load("user").partition("\n")[0])
 
 
@@ -413,7 +427,7 @@ def write_user_message(request: ChatRequest, index: int) -> str:
 
 
 def write_thinking(request: ChatRequest, index: int) -> str:
-    """The thinking before the answer of choice `index`."""
+    """Return the thinking before the answer of choice `index`."""
     return _fill_sentences(
         [_make_rng("thought", request, index).choice(_SENTENCES)], iter(_find_topic(request))
     )[0]
@@ -424,7 +438,7 @@ def _fill_sentences(templates: Sequence[str], words: Iterator[str]) -> list[str]
 
 
 def _find_topic(request: ChatRequest) -> tuple[str, ...]:
-    """The words of the last user message that has any."""
+    """Return the words of the last user message that has any."""
     for message in reversed(request.messages):
         if message.role == "user" and (topic := find_salient_words(message.content)):
             return topic if len(topic) > 1 else (*topic, *_FALLBACK)
@@ -457,7 +471,8 @@ def make_answers(
     judge_only: bool = False,
     opinion: Opinion | None = None,
 ) -> list[str]:
-    """The full texts of all choices: a judge's replies to a known prompt, else a policy's answers.
+    """Return the full texts of all choices: a judge's replies to a known prompt, else a policy's
+    answers.
 
     If a system message asks for `<think>` tags, each text begins with one closed block of thinking.
 

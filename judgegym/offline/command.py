@@ -28,7 +28,7 @@ be given several times"""
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """Return the flags of the command."""
     serves = (
         "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it "
         "streams where a request "

@@ -226,7 +226,9 @@ BACKLOG = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
+    """Return a listening socket on the first address of the host; port 0 lets the system choose.
+    Raises `OSError`.
+    """
     family, *_, address = socket.getaddrinfo(
         host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -234,7 +236,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_url(listener: socket.socket) -> str:
-    """The base URL that a client of this socket uses."""
+    """Return the base URL that a client of this socket uses."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 

@@ -58,7 +58,7 @@ class BadRequest(ValueError):
 
 
 def _join_texts(content: Any) -> Any:
-    """The text of a message's content: of a list of parts the texts joined, of null none."""
+    """Return the text of a message's content: of a list of parts the texts joined, of null none."""
     if isinstance(content, list):
         texts = [part.get("text", "") for part in content if isinstance(part, dict)]
         return "".join(text for text in texts if isinstance(text, str))
@@ -177,7 +177,7 @@ def _digest(data: Mapping[str, Any], *without: str) -> str:
 
 
 def system_text(messages: Sequence[RequestMessage]) -> str:
-    """The text of all system messages, joined with newlines."""
+    """Return the text of all system messages, joined with newlines."""
     return "\n".join(
         message.content for message in messages if message.role in ("system", "developer")
     )
@@ -219,7 +219,7 @@ _NO_DIGIT = 0.02  # the share of tokens that are no digit in what the sampled di
 
 
 def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
-    """The conversation in ChatML, with the beginning of the answer."""
+    """Return the conversation in ChatML, with the beginning of the answer."""
     ids: list[int] = []
     for message in messages:
         ids += [
@@ -231,14 +231,15 @@ def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
 
 
 def make_completion_ids(text: str, *, stopped: bool) -> list[int]:
-    """The answer, and the token that ends it where the model stopped by itself."""
+    """Return the answer, and the token that ends it where the model stopped by itself."""
     return [*text.encode("utf-8", "replace"), *([IM_END] if stopped else [])]
 
 
 def make_logprob_entries(
     digest: str, index: int, ids: Sequence[int], alternatives: int
 ) -> list[dict[str, Any]]:
-    """The protocol's entry for each token: its logprob, a function of the request and the choice.
+    """Return the protocol's entry for each token: its logprob, a function of the request and the
+    choice.
 
     With alternatives, also its text, and for a digit the likeliest tokens at its place, itself
     being the first: scores are what a judge's probabilities are wanted for.
@@ -258,7 +259,9 @@ def make_logprob_entries(
 
 
 def _digit_alternatives(token: int, mass: float) -> list[dict[str, Any]]:
-    """The digits at the place of a digit, likeliest first: itself with this mass, and its neighbours with the rest."""
+    """Return the digits at the place of a digit, likeliest first: itself with this mass, and its
+    neighbours with the rest.
+    """
     neighbours = [
         (digit, share) for digit, share in ((token + 1, 0.7), (token - 1, 0.3)) if digit in _DIGITS
     ]
@@ -273,7 +276,7 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 def make_completion(
     request: ChatRequest, texts: Sequence[str], *, cached: int | None = None
 ) -> dict[str, Any]:
-    """The answer to a request with these choices, each within the request's `max_tokens`.
+    """Return the answer to a request with these choices, each within the request's `max_tokens`.
 
     If not `None`, `cached` is told as the number of cached prompt tokens.
     It depends on the arguments alone: the id comes from the request's digest and `created` is 0.
@@ -325,7 +328,7 @@ def make_completion(
 
 
 def make_error(status: int, message: str) -> bytes:
-    """An error in the shape that OpenAI clients read."""
+    """Return an error in the shape that OpenAI clients read."""
     kind = (
         "rate_limit_error"
         if status == 429
@@ -339,7 +342,9 @@ def make_error(status: int, message: str) -> bytes:
 
 
 def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
-    """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
+    """Return the text cut after `max_tokens` words and punctuation marks, their number, and whether
+    any were cut off.
+    """
     count, end = 0, 0
     for piece in _PIECE.finditer(text):
         if count == max_tokens:
@@ -349,7 +354,7 @@ def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
 
 
 def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
-    """The chat request that asks the same as one of the Responses API."""
+    """Return the chat request that asks the same as one of the Responses API."""
     items, instructions = data.get("input"), data.get("instructions")
     if not isinstance(items, str | list) or not items:
         raise BadRequest("'input' must be a non-empty string or list")
@@ -376,7 +381,9 @@ def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_nemo_gym_seed(metadata: Any) -> Any:
-    """The seed of a rollout, which NeMo Gym's `num_repeats_add_seed` writes as JSON into a field of the metadata."""
+    """Return the seed of a rollout, which NeMo Gym's `num_repeats_add_seed` writes as JSON into a
+    field of the metadata.
+    """
     try:
         return orjson.loads(metadata["extra_body"])["seed"]
     except (TypeError, KeyError, IndexError, orjson.JSONDecodeError):
@@ -384,7 +391,7 @@ def _parse_nemo_gym_seed(metadata: Any) -> Any:
 
 
 def convert_to_responses(completion: dict[str, Any]) -> dict[str, Any]:
-    """The answer in place of a chat completion with one choice."""
+    """Return the answer in place of a chat completion with one choice."""
     (choice,), usage = completion["choices"], completion["usage"]
     name = completion["id"].removeprefix("chatcmpl-")
     is_short = choice["finish_reason"] == "length"
@@ -429,7 +436,7 @@ _DONE = b"data: [DONE]\n\n"
 
 
 def make_events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
-    """The events of an answer.
+    """Return the events of an answer.
 
     Args:
         completion: the answer as without `stream`.
@@ -453,7 +460,9 @@ def _format_event(chunk: Json) -> bytes:
 
 
 def _split_choice(choice: Json) -> Iterator[Json]:
-    """The parts of one choice: its role, the pieces of its text, other fields of its message whole, and its end."""
+    """Yield the parts of one choice: its role, the pieces of its text, other fields of its message
+    whole, and its end.
+    """
     message = dict(choice["message"])
     role, content = message.pop("role", "assistant"), message.pop("content", None)
     logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
@@ -503,7 +512,9 @@ def _chunk(
 
 
 def _split_text(content: object) -> list[str]:
-    """The words of a text, each with the white space before it; of a list of parts, those of all parts."""
+    """Return the words of a text, each with the white space before it; of a list of parts, those of
+    all parts.
+    """
     if isinstance(content, list):
         return [piece for part in content for piece in _split_text(part["text"])]
     return _WORD.findall(content) if isinstance(content, str) else []

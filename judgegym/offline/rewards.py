@@ -22,7 +22,7 @@ _LEAST = 1e-3
 
 
 def make_reward_response(path: str, body: bytes, opinion: Opinion | None = None) -> bytes:
-    """The answer to a request to one of `PATHS`; an `opinion` replaces the merits.
+    """Return the answer to a request to one of `PATHS`; an `opinion` replaces the merits.
 
     Raises:
         BadRequest: the request has not the fields of such a server.

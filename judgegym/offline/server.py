@@ -160,7 +160,7 @@ class StandInServer:
         return self._listening.serving(listener)
 
     def _runner(self) -> web.AppRunner:
-        """A runner of the routes that ends a request when its client leaves."""
+        """Return a runner of the routes that ends a request when its client leaves."""
         app = web.Application(client_max_size=_MAX_BODY)
         for prefix in ("/v1", ""):
             app.router.add_post(f"{prefix}/chat/completions", self._complete)
@@ -255,7 +255,7 @@ class StandInServer:
         return await never  # until the handler is cancelled
 
     async def _reward(self, http: web.Request) -> web.Response:
-        """The numbers of a reward model; faults are those of chat completions."""
+        """Return the numbers of a reward model; faults are those of chat completions."""
         self._counts["requests"] += 1
         body = await http.read()
         await asyncio.sleep(self._settings.latency_ms / 1000)
@@ -270,7 +270,9 @@ class StandInServer:
         return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))
 
     async def _stats(self, _: web.Request) -> web.Response:
-        """The counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
+        """Return the counts since the start: `requests` is all chat requests, `answers` those that
+        met no fault.
+        """
         return _json(
             orjson.dumps({**self._counts, "faults": self.faults, "by_model": self._by_model})
         )

@@ -121,7 +121,7 @@ def _print_correction(path: Path, labels: Path) -> Correction:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Its arguments."""
+    """Return its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     add = parser.add_argument
     run = (

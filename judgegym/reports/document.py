@@ -48,19 +48,23 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
 
 
 def json_block(block_id: str, value: object) -> bytes:
-    """A block of JSON, of dataclasses and JSON values; a script reads it with `JSON.parse(element.textContent)`."""
+    """Return a block of JSON, of dataclasses and JSON values; a script reads it with
+    `JSON.parse(element.textContent)`.
+    """
     return _block(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
 
 
 def packed_block(block_id: str, content: bytes) -> bytes:
-    """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
+    """Return a block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed
+    before it is needed.
+    """
     return _block(
         block_id, "application/octet-stream", b64encode(gzip.compress(content, _LEVEL, mtime=0))
     )
 
 
 def _block(block_id: str, media_type: str, content: bytes) -> bytes:
-    """An element of data; the content has no `<`."""
+    """Return an element of data; the content has no `<`."""
     return b"".join(
         (f'<script type="{media_type}" id="{escape(block_id)}">'.encode(), content, b"</script>\n")
     )

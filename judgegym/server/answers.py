@@ -90,7 +90,7 @@ class FailureAnswers:
             raise ValueError(fault)
 
     def choose_score(self, result: ResponseJudgment) -> float:
-        """The score, or the number in its place.
+        """Return the score, or the number in its place.
 
         Raises:
             RequestError: there is none, and no number is to stand for that.
@@ -106,7 +106,8 @@ class FailureAnswers:
         raise make_failure_error(result)
 
     def placeholder(self, others: Sequence[float | None]) -> float:
-        """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
+        """Return the number for a failed judge beside a flag that masks it: the mean of the others
+        of its group, if known.
 
         Trainers that mask a sample still count its reward in the baseline of its group: the mean
             does not move that.
@@ -119,7 +120,9 @@ class FailureAnswers:
 
 
 def make_failure_error(result: ResponseJudgment) -> RequestError:
-    """The error that tells of a failure by HTTP: 503 if the same request may succeed later, else 422 or 402."""
+    """Return the error that tells of a failure by HTTP: 503 if the same request may succeed later,
+    else 422 or 402.
+    """
     if result.status == BUDGET_SPENT:
         return RequestError(402, BUDGET_SPENT, result.explanation)
     if result.is_final:

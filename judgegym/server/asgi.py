@@ -90,7 +90,7 @@ class RewardServer:
             await send({"type": "websocket.close", "code": 1000})
 
     async def service(self) -> Service:
-        """The service, once it is open in the loop that runs.
+        """Return the service, once it is open in the loop that runs.
 
         Raises:
             SettingsError: a setting is wrong.

@@ -72,5 +72,7 @@ class ServerBudgets:
                 )
 
     def find_budget(self, client: str | None) -> Budget | None:
-        """The budget of a client's requests, by the name of its token; `None` if only the one in all counts."""
+        """Return the budget of a client's requests, by the name of its token; `None` if only the
+        one in all counts.
+        """
         return self._by_client.get(client or "")

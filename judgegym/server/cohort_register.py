@@ -50,7 +50,9 @@ class Signature(NamedTuple):
 
 
 def make_signature(member: str | None, text: str, *, is_empty: bool = False) -> Signature:
-    """The sign of a response; it is short, whatever the id, since it is kept with the results."""
+    """Return the sign of a response; it is short, whatever the id, since it is kept with the
+    results.
+    """
     if member is not None and len(member) > _LONGEST_ID:
         member = f"sha256:{_digest(member).hex()}"
     return Signature(member, _digest(text), is_empty)
@@ -133,7 +135,7 @@ class Cohort:
         return sum(slot.number is None and not slot.is_faulty for slot in self.slots)
 
     def has_member(self, member: str | None) -> bool:
-        """Whether somebody in the cohort, or too late for it, has this id."""
+        """Return whether somebody in the cohort, or too late for it, has this id."""
         return member in self.ids
 
     def add_late(self, signature: Signature) -> None:
@@ -143,7 +145,7 @@ class Cohort:
             self.ids.add(signature.member)
 
     def find_member(self, signature: Signature) -> MemberSlot | None:
-        """The place that the response had when it came before."""
+        """Return the place that the response had when it came before."""
         candidates = (slot for slot in self.slots if slot.signature == signature)
         if signature.member is not None:
             return next(candidates, None)
@@ -154,7 +156,9 @@ class Cohort:
         )
 
     def lacks(self, signature: Signature, since: float) -> bool:
-        """Whether it was closed short, after `since`, and the response may be one of those that it lacks."""
+        """Return whether it was closed short, after `since`, and the response may be one of those
+        that it lacks.
+        """
         if (
             self.closed_at is None
             or self.closed_at < since
@@ -200,7 +204,7 @@ class Register:
         self._kept = 0
 
     def find_repeated(self, key: str, signature: Signature) -> tuple[Cohort, MemberSlot] | None:
-        """The place that a response had when it came before, if it did."""
+        """Return the place that a response had when it came before, if it did."""
         for cohort in reversed(self._find_cohorts(key).seated.get(signature, ())):
             slot = cohort.find_member(signature)
             if slot is not None:
@@ -208,14 +212,16 @@ class Register:
         return None
 
     def find_missed(self, key: str, signature: Signature, now: float) -> Cohort | None:
-        """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
+        """Return the cohort for which a response is late, if it is; if it came before, its sign is
+        in `late`.
+        """
         for cohort in reversed(self._find_cohorts(key).short):
             if signature in cohort.late or cohort.lacks(signature, now - self._late_s):
                 return cohort
         return None
 
     def find_joinable(self, key: str, signature: Signature) -> Cohort | None:
-        """The open cohort that a response joins, if there is one."""
+        """Return the open cohort that a response joins, if there is one."""
         return next(
             (
                 cohort
@@ -278,5 +284,5 @@ class Register:
         return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
 
     def _find_cohorts(self, key: str) -> _KeyCohorts:
-        """The cohorts of a key."""
+        """Return the cohorts of a key."""
         return self._by_key.get(key) or _KeyCohorts()

@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Its flags, for completion."""
+    """Return its flags, for completion."""
     return make_flags_parser(RewardServerSettings)
 
 
@@ -128,7 +128,7 @@ def _check_reload(settings: RewardServerSettings, read: LoadSettings) -> None:
 def _check_settings(
     loaded: LoadedSettings[RewardServerSettings],
 ) -> LoadedSettings[RewardServerSettings]:
-    """The settings, after a check of what can be checked before anything is opened.
+    """Return the settings, after a check of what can be checked before anything is opened.
 
     Raises:
         SettingsError: settings do not fit each other.
@@ -186,7 +186,8 @@ _IGNORED = frozenset({"config", "show_config"})
 def merge_reload(
     old: RewardServerSettings, new: RewardServerSettings
 ) -> tuple[RewardServerSettings, list[str]]:
-    """The settings after a reload, and the names of those that would need a restart to change.
+    """Return the settings after a reload, and the names of those that would need a restart to
+    change.
 
     Raises:
         SettingsError: judges differ that gather single responses or are watched, which keep what
@@ -259,7 +260,7 @@ class Reloader:
 
 
 def format_refusal(error: Exception) -> str:
-    """The line of the log for settings that are wrong."""
+    """Return the line of the log for settings that are wrong."""
     return "the new settings are refused, and the old ones stay: " + "; ".join(
         str(error).splitlines()
     )

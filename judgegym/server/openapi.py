@@ -26,7 +26,7 @@ def _ref(name: str) -> JSON:
 
 
 def _object(**properties: JSON) -> JSON:
-    """An object that has all of these fields."""
+    """Return an object that has all of these fields."""
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
@@ -77,7 +77,7 @@ _SCHEMAS: Mapping[str, JSON] = {
 def document(
     mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestBody]], *, secured: bool
 ) -> JSON:
-    """The OpenAPI 3.1 document.
+    """Return the OpenAPI 3.1 document.
 
     Args:
         mounts: the judges by name.
@@ -170,7 +170,9 @@ def _operation(
 
 
 def _schema(model: type[BaseModel], schemas: dict[str, JSON]) -> JSON:
-    """A reference to the model's schema; adds the schema, and those that it refers to, to `schemas`."""
+    """Return a reference to the model's schema; adds the schema, and those that it refers to, to
+    `schemas`.
+    """
     schema = cast("dict[str, JSON]", model.model_json_schema(ref_template=_REF))
     schemas.update(cast("dict[str, JSON]", schema.pop("$defs", {})))
     schemas[model.__name__] = schema

@@ -262,7 +262,7 @@ class Record:
         )
 
     def record_shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
-        """A response has a result that was told of before: return it, without what it cost."""
+        """Return a response has a result that was told of before: return it, without what it cost."""
         result = share_judgment(result)
         self.telemetry.count_judgment(mount, result)
         return result
@@ -270,7 +270,9 @@ class Record:
     def record_overdue(
         self, mount: str, health: JudgeHealth, *, is_counted: bool
     ) -> ResponseJudgment:
-        """The result of a caller that has to be answered before its judgment; another may have been told before."""
+        """Return the result of a caller that has to be answered before its judgment; another may
+        have been told before.
+        """
         self.telemetry.count_unjudged(mount, "late")
         if not is_counted:
             self.telemetry.count_failure(mount, "late")
@@ -527,7 +529,8 @@ class Telemetry:
             self._in_flight.set(pending)
 
     def exposition(self, pending: int) -> bytes:
-        """The metrics in Prometheus' text format, with so many judgments in flight or waiting.
+        """Return the metrics in Prometheus' text format, with so many judgments in flight or
+        waiting.
 
         Raises:
             RequestError: there are none.
@@ -548,7 +551,7 @@ class Telemetry:
 
 
 def open_telemetry() -> Telemetry:
-    """The metrics of this process."""
+    """Return the metrics of this process."""
     try:
         require("server")
     except MissingExtraError as error:
@@ -583,7 +586,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one line of JSON: time, level, logger, message and its `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         line: dict[str, object] = {
             "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),

@@ -87,20 +87,22 @@ class PendingJudgments:
         self._kept_bytes = 0
 
     def list_tasks(self, judge: MountedJudge) -> list[asyncio.Future[list[ResponseJudgment]]]:
-        """The judgments of a judge that are in flight or waiting."""
+        """Return the judgments of a judge that are in flight or waiting."""
         return [pending.task for case, pending in self.in_flight.items() if case[0] is judge]
 
     def is_late(self, case: Case) -> bool:
-        """Whether a request was told already that a judgment that is about to end has failed."""
+        """Return whether a request was told already that a judgment that is about to end has
+        failed.
+        """
         return case in self.in_flight and self.in_flight[case].is_late
 
     def has(self, case: Case) -> bool:
-        """Whether a case needs no judgment of its own."""
+        """Return whether a case needs no judgment of its own."""
         self._expire()
         return case in self.in_flight or _key(case) in self._kept
 
     def get_or_start(self, case: Case) -> PendingJudgment:
-        """The judgment of a case: in flight, kept or new."""
+        """Return the judgment of a case: in flight, kept or new."""
         self._expire()
         if case in self.in_flight:
             return self.in_flight[case]
@@ -185,7 +187,9 @@ class RecentScores:
     def complete_result(
         self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment
     ) -> ResponseJudgment:
-        """The result of the only response of a task: remembered, or if it failed with the others' scores."""
+        """Return the result of the only response of a task: remembered, or if it failed with the
+        others' scores.
+        """
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         if not result.is_failed:
             self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))
@@ -196,6 +200,6 @@ class RecentScores:
         return result if result.others else replace(result, others=self.list_scores(judge, task))
 
     def list_scores(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
-        """The scores that the group of the only response of a task has so far."""
+        """Return the scores that the group of the only response of a task has so far."""
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         return tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)

@@ -189,7 +189,7 @@ def _settle(
 
 
 def _path(scope: Message) -> str:
-    """The path below the place at which the application is mounted, percent-encoded."""
+    """Return the path below the place at which the application is mounted, percent-encoded."""
     raw, prefix = scope.get("raw_path"), quote(scope.get("root_path", ""))
     path: str = raw.decode("latin-1").partition("?")[0] if raw else quote(scope["path"])
     return path.removeprefix(prefix)
@@ -200,7 +200,7 @@ def _text(header: bytes) -> str:
 
 
 def _decompress(data: bytes, encoding: str, limit: int) -> bytes:
-    """The body without its encoding.
+    """Return the body without its encoding.
 
     Raises:
         zlib.error: it is not compressed so.
@@ -254,7 +254,7 @@ def json_response(
     *,
     failed: str | None = None,
 ) -> ServerResponse:
-    """A response of JSON."""
+    """Return a response of JSON."""
     return ServerResponse(
         status,
         wire.dumps(value),
@@ -296,7 +296,7 @@ _SHOWN_ERRORS = 5
 
 
 def validate_body(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
-    """The object as an instance of `model`.
+    """Return the object as an instance of `model`.
 
     Raises:
         RequestError: it is not valid; the message names the fields.
@@ -310,7 +310,9 @@ def validate_body(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
 
 
 def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
-    """The errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
+    """Return the errors by place. Where a field may be of several kinds, those of the kind that
+    fits best are told.
+    """
     reasons: dict[str, dict[str, None]] = {}
     for error in errors:
         message = error["msg"].removeprefix("Value error, ")
@@ -332,14 +334,15 @@ _IN_PATH = re.compile(rf"(?<=/{PREFIX}/)[^/]+")
 
 
 def redact_token(path: str) -> str:
-    """A path as it may be shown."""
+    """Return a path as it may be shown."""
     return _IN_PATH.sub("…", path)
 
 
 def identify_caller(
     tokens: Mapping[str, SecretStr], authorization: str, path_token: str | None
 ) -> str | None:
-    """The name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
+    """Return the name of the token in an `Authorization` header or in a path; `None` if neither has
+    a known one.
 
     All tokens are compared, so that the time taken reveals nothing about them.
     """

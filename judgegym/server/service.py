@@ -133,14 +133,16 @@ async def open_service(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIte
 def _mount_judges(
     settings: RewardServerSettings, endpoint: Mapping[str, str]
 ) -> dict[str, JudgeMount]:
-    """The judges of the settings at this endpoint, or at their own."""
+    """Return the judges of the settings at this endpoint, or at their own."""
     return {
         name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()
     }
 
 
 def error_response(error: RequestError, identity: str) -> ServerResponse:
-    """An error as JSON with a type, a message and the request id, and with the headers of its status code."""
+    """Return an error as JSON with a type, a message and the request id, and with the headers of
+    its status code.
+    """
     body: JSON = {"error": {"type": error.kind, "message": error.message, "request_id": identity}}
     response = json_response(
         body, error.code, {**_STATUS_HEADERS.get(error.code, {}), **error.headers}
@@ -263,7 +265,9 @@ class Service:
         return response
 
     def _route(self, path: str) -> tuple[Mapping[str, Handler], str, str | None]:
-        """The handlers of a percent-encoded path, none if it is unknown; the path as it may be shown; its token."""
+        """Return the handlers of a percent-encoded path, none if it is unknown; the path as it may
+        be shown; its token.
+        """
         path = path or "/"
         if path in self._routes:
             return self._routes[path], path, None
@@ -342,7 +346,7 @@ class Service:
         request: ServerRequest,
         started: float,
     ) -> ServerResponse:
-        """The answer to a body.
+        """Return the answer to a body.
 
         Raises:
             RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP
@@ -424,16 +428,18 @@ class Service:
         )
 
     async def _page(self, request: ServerRequest) -> ServerResponse:
-        """A page to judge a prompt and a response. It has no data, and requests them with the token that is entered."""
+        """Return a page to judge a prompt and a response. It has no data, and requests them with
+        the token that is entered.
+        """
         html = resources.files("judgegym.server").joinpath("templates/page.html").read_bytes()
         return ServerResponse(200, html, {**_PAGE_HEADERS})
 
     async def _healthy(self, request: ServerRequest) -> ServerResponse:
-        """The process is up."""
+        """Return the process is up."""
         return json_response({"status": "ok"})
 
     async def _ready(self, request: ServerRequest) -> ServerResponse:
-        """Whether new requests are taken."""
+        """Return whether new requests are taken."""
         if self.draining or self.core.is_full:
             raise RequestError(
                 503, "draining" if self.draining else "overloaded", "no new requests are taken"
@@ -451,13 +457,13 @@ class Service:
         return ServerResponse(200, text, {"Content-Type": _TEXT})
 
     async def _document(self, request: ServerRequest) -> ServerResponse:
-        """The OpenAPI document."""
+        """Return the OpenAPI document."""
         return json_response(
             openapi.document(self._mounts, PROTOCOLS, secured=bool(self.settings.tokens))
         )
 
     async def _recent(self, request: ServerRequest) -> ServerResponse:
-        """The last judgments."""
+        """Return the last judgments."""
         judgments: list[JSON] = [
             {
                 "at": judgment.at,
@@ -477,7 +483,7 @@ def _get(handler: Handler) -> dict[str, Handler]:
 
 
 def _route_error(methods: Mapping[str, Handler]) -> RequestError:
-    """The error of an unknown path, or of one that takes other methods."""
+    """Return the error of an unknown path, or of one that takes other methods."""
     if not methods:
         return RequestError(404, "http_error", "Not Found")
     return RequestError(
@@ -486,7 +492,8 @@ def _route_error(methods: Mapping[str, Handler]) -> RequestError:
 
 
 def _select_judge(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
-    """The judge that a body names, for callers that cannot choose a path, or the one of the path.
+    """Return the judge that a body names, for callers that cannot choose a path, or the one of the
+    path.
 
     Raises:
         RequestError: there is no such judge.

@@ -83,12 +83,15 @@ PRESETS: Mapping[Trainer, Values] = {
 
 
 def shorten_deadline(deadline: float) -> Values:
-    """The deadline of a judge's calls whose results are given within another: less, so that the reason arrives."""
+    """Return the deadline of a judge's calls whose results are given within another: less, so that
+    the reason arrives.
+    """
     return {"judge_deadline": 0.9 * deadline}
 
 
 def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
-    """The sources; after them the preset that the first of them names, and what follows from the deadline.
+    """Return the sources; after them the preset that the first of them names, and what follows from
+    the deadline.
 
     A name that is not known, and a deadline that is no number, are left to the sources. A deadline
     of the user's own that is shorter than the preset's bounds the judge's calls in place of the
@@ -184,12 +187,14 @@ def _from_json(value: object) -> object:
 
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The mounts with their API keys and headers as `SecretStr`, so that no dump of the settings shows one."""
+    """Return the mounts with their API keys and headers as `SecretStr`, so that no dump of the
+    settings shows one.
+    """
     return {name: _hide_values(values) for name, values in mounts.items()}
 
 
 def _hide_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a mount, with their sections."""
+    """Return the settings of a mount, with their sections."""
     hidden: dict[str, Any] = {}
     for name, value in values.items():
         if str(name).endswith("api_key") and isinstance(value, str):
@@ -310,7 +315,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
-        """The kinds of the mounts, which have what is set for the first judge."""
+        """Yield the kinds of the mounts, which have what is set for the first judge."""
         try:
             mounts = _from_json(values.get("mounts", {}))
         except ValueError:
@@ -392,7 +397,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         )
 
     def mounted_judges(self) -> Mapping[str, JudgeMount]:
-        """The judges by name; the empty name is the judge that is served at the root.
+        """Return the judges by name; the empty name is the judge that is served at the root.
 
         Files that they name are read at the first call: what is served is what a reload is compared
             with.
@@ -435,12 +440,14 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
 
 def list_gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
-    """The names of the judges that gather single responses."""
+    """Return the names of the judges that gather single responses."""
     return [name for name, mount in mounts.items() if mount.gathers]
 
 
 def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeMount:
-    """A mount, with what it leaves out from the first judge; one that sees each response alone gathers none."""
+    """Return a mount, with what it leaves out from the first judge; one that sees each response
+    alone gathers none.
+    """
     if re.match(_NAME, name) is None or name in RESERVED:
         raise SettingsError(
             f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - "
@@ -459,5 +466,5 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
 
 
 def bracket_host(host: str) -> str:
-    """A host as it stands in a URL."""
+    """Return a host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -57,7 +57,7 @@ class WorkerIdentity:
 
 
 def find_worker() -> WorkerIdentity | None:
-    """The place of this process among the workers; `None` if it is none."""
+    """Return the place of this process among the workers; `None` if it is none."""
     if _WORKER not in os.environ:
         return None
     number, supervisor, directory = os.environ[_WORKER].split(":", 2)
@@ -65,7 +65,7 @@ def find_worker() -> WorkerIdentity | None:
 
 
 def worker_file(path: Path | None) -> Path | None:
-    """The path that this process writes to where all workers are given the same one."""
+    """Return the path that this process writes to where all workers are given the same one."""
     return (
         path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and find_worker() else path
     )
@@ -232,7 +232,9 @@ def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> i
 
 
 def _is_started_by_a_server() -> bool:
-    """Whether a parent may have started others like this: uvicorn and hypercorn spawn them, gunicorn forks."""
+    """Return whether a parent may have started others like this: uvicorn and hypercorn spawn them,
+    gunicorn forks.
+    """
     return multiprocessing.parent_process() is not None or os.environ.get(
         "SERVER_SOFTWARE", ""
     ).startswith("gunicorn")

@@ -82,7 +82,7 @@ def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[fl
 
 
 def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale) -> Agreement:
-    """A judge's scores against gold scores of the same items.
+    """Return a judge's scores against gold scores of the same items.
 
     `exact_rate` and `within_one_rate` (0 to 1) and `quadratic_kappa` compare the nearest levels of
     the scale, since a mean of several scores may lie between two; `mae`, `bias` (judge − gold, in
@@ -118,7 +118,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
 
 
 def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
-    """A judge's yes/no verdicts against gold verdicts of the same items.
+    """Return a judge's yes/no verdicts against gold verdicts of the same items.
 
     `accuracy`, `precision`, `recall` and `f1` (of yes; 0 to 1) and Cohen's `kappa`.
     """
@@ -143,7 +143,8 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 
 
 def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) -> float | str:
-    """A correlation from −1 to 1 over the items that have both values (not `None`, not NaN), or why it is undefined.
+    """Return a correlation from −1 to 1 over the items that have both values (not `None`, not NaN),
+    or why it is undefined.
 
     It is undefined for fewer than two items, and if one side is constant.
     """
@@ -221,7 +222,7 @@ def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
 
 
 def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
-    """The values of the items that have both.
+    """Return the values of the items that have both.
 
     Raises:
         ValueError: there are more values of one side than of the other.
@@ -236,7 +237,7 @@ def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, F
 
 
 def _split_defined(values: Mapping[str, float | str]) -> Agreement:
-    """The finite values, and the reasons for the others."""
+    """Return the finite values, and the reasons for the others."""
     defined = {
         name: value
         for name, value in values.items()
@@ -259,17 +260,20 @@ class Interval:
 
 
 def exact_mean(numbers: Sequence[float]) -> float:
-    """The mean; of equal numbers it is exactly this number, so that rounding does not give the group a signal."""
+    """Return the mean; of equal numbers it is exactly this number, so that rounding does not give
+    the group a signal.
+    """
     return numbers[0] if len(set(numbers)) == 1 else math.fsum(numbers) / len(numbers)
 
 
 def clipped_mean(values: Sequence[float]) -> float:
-    """The mean of at least one value, clipped to 0…1; the values may be outside of it."""
+    """Return the mean of at least one value, clipped to 0…1; the values may be outside of it."""
     return min(1.0, max(0.0, math.fsum(values) / len(values)))
 
 
 def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
-    """The standard deviation of `clipped_mean` over resamples of the values with replacement.
+    """Return the standard deviation of `clipped_mean` over resamples of the values with
+    replacement.
 
     Args:
         values: at least one.
@@ -291,7 +295,9 @@ def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
 
 
 def expected_minimum(values: Sequence[float], size: int) -> float:
-    """The mean, over all choices of `size` of the values (1 to their number), of the least of those that are chosen."""
+    """Return the mean, over all choices of `size` of the values (1 to their number), of the least
+    of those that are chosen.
+    """
     lowest_first, count = sorted(values), len(values)
     ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
     return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(

@@ -76,7 +76,7 @@ class Strengths:
 
 
 def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
-    """The strengths that explain the games best.
+    """Return the strengths that explain the games best.
 
     Args:
         players: how many there are; a player without games has strength 0.
@@ -93,7 +93,8 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
 def fit_resampled(
     players: int, rows: Sequence[Sequence[GameOutcome]], *, rounds: int, seed: int = 0
 ) -> Iterator[Strengths]:
-    """The strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
+    """Return the strengths from resamples of rows, drawn with replacement, for intervals (the
+    percentile bootstrap).
 
     Games of the same players, order and covariates are added up once, so that without covariates a
     round takes a time
@@ -118,7 +119,7 @@ def fit_resampled(
 
 
 def _fit_distinct(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterator[Strengths]:
-    """The fit of each draw; equal draws share one."""
+    """Yield the fit of each draw; equal draws share one."""
     fits: dict[bytes, Strengths] = {}
     for results in draws:
         drawn = hashlib.sha256(
@@ -180,7 +181,7 @@ class _Kinds:
         return self._add_up(self.points)
 
     def draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """The same for a resample of the rows."""
+        """Return the same for a resample of the rows."""
         import numpy as np
 
         drawn = np.bincount(
@@ -201,7 +202,9 @@ class _Kinds:
 
 
 def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
-    """The fit of added-up games: each kind is a win of the first and a loss, with the points as their weights."""
+    """Return the fit of added-up games: each kind is a win of the first and a loss, with the points
+    as their weights.
+    """
     import numpy as np
     from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
@@ -254,14 +257,15 @@ def _one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _thread_pools() -> ThreadpoolController:
-    """The libraries of linear algebra that are loaded by now, scikit-learn's."""
+    """Return the libraries of linear algebra that are loaded by now, scikit-learn's."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def _round_certain(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The numbers as far as they are certain: the last digits of a fit may differ between two processes, and 0 be -0.
+    """Return the numbers as far as they are certain: the last digits of a fit may differ between
+    two processes, and 0 be -0.
 
     The next games of a tournament and the bytes of a file depend on them, so that they must not.
     """

@@ -188,7 +188,8 @@ def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) ->
 
 
 def sign_test(first: Numbers, second: Numbers) -> PairedTest:
-    """The exact sign test over the rows whose values differ; of values 0 and 1 it is McNemar's exact test, so named.
+    """Return the exact sign test over the rows whose values differ; of values 0 and 1 it is
+    McNemar's exact test, so named.
 
     Source:
         Conover, Practical Nonparametric Statistics (1999), sections 3.4 and 3.5.
@@ -224,7 +225,7 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
 def _paired_test(
     name: TestName, first: Numbers, second: Numbers, p_value: Callable[[Floats], float]
 ) -> PairedTest:
-    """The test whose p-value is computed of the changes that are not 0.
+    """Return the test whose p-value is computed of the changes that are not 0.
 
     Changes are rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change
     from 0.3.
@@ -246,7 +247,8 @@ def _paired_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of several tests, corrected so that one false alarm among all of them is as rare as p says.
+    """Return the p-values of several tests, corrected so that one false alarm among all of them is
+    as rare as p says.
 
     Source:
         Holm, A simple sequentially rejective multiple test procedure (1979).

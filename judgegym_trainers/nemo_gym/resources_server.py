@@ -58,7 +58,8 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
     config: JudgeGymServerConfig
 
     def setup_webserver(self) -> FastAPI:
-        """The application: all paths lead to the reward server, whose judges live as long as the process.
+        """Return the application: all paths lead to the reward server, whose judges live as long as
+        the process.
 
         Raises:
             SystemExit: a setting is wrong.
@@ -80,7 +81,7 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
 
 
 def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
-    """The application for these settings.
+    """Return the application for these settings.
 
     Raises:
         SettingsError: one is wrong, or cannot work where NeMo Gym starts the server.
@@ -121,7 +122,7 @@ def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
 def _judge_settings(
     config: JudgeGymServerConfig, server_settings: Mapping[str, JSON]
 ) -> Mapping[str, JSON]:
-    """The judge's endpoint, if it is a model server of NeMo Gym.
+    """Return the judge's endpoint, if it is a model server of NeMo Gym.
 
     Raises:
         SettingsError: another endpoint is named, too.

@@ -78,7 +78,7 @@ def make_row(
     response: TextLocation = RESPONSE,
     fields: Mapping[Field, TextLocation] = FIELDS,
 ) -> CompletionRow:
-    """The completion of a step, from where its texts are.
+    """Return the completion of a step, from where its texts are.
 
     Args:
         action: OpenEnv's.
@@ -112,7 +112,7 @@ def _describe_location(location: TextLocation) -> str:
 
 
 def _find_value(location: TextLocation, action: object, observation: object) -> object:
-    """The first value that is there; an empty one only if there is no other."""
+    """Return the first value that is there; an empty one only if there is no other."""
     if callable(location):
         return location(action, observation)
     fallback: object = None
@@ -189,7 +189,7 @@ class JudgeRubric(Rubric):
     def forward(
         self, action: object, observation: object
     ) -> float | Awaitable[float | None] | None:
-        """The score; in async code an awaitable of it."""
+        """Return the score; in async code an awaitable of it."""
         scoring = self._score_step(action, observation)
         try:
             asyncio.get_running_loop()
@@ -224,7 +224,7 @@ class FailSafe(Rubric):
     def forward(
         self, action: object, observation: object
     ) -> float | Awaitable[float | None] | None:
-        """The reward; an awaitable of it where a rubric inside is asynchronous."""
+        """Return the reward; an awaitable of it where a rubric inside is asynchronous."""
         for inner_rubric in self.rubrics():
             inner_rubric.last_score = None  # one that is not reached has none
             if isinstance(inner_rubric, JudgeRubric):

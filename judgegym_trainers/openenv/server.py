@@ -64,7 +64,7 @@ class RowReward(Rubric):
         self.environment = environment
 
     async def forward(self, action: CompletionAction, observation: RowObservation) -> float | None:
-        """The reward, or `None`; how it came about is in the observation's metadata."""
+        """Return the reward, or `None`; how it came about is in the observation's metadata."""
         choice = Choice(
             action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason
         )
@@ -223,7 +223,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         )
 
     def list_splits(self) -> list[dict[str, str]]:
-        """The splits."""
+        """Return the splits."""
         return [{"name": name, "type": kind} for name, kind in _SPLITS.items()]
 
     async def num_tasks(self, split: str) -> int:
@@ -231,18 +231,18 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return len(await self._open_split(split))
 
     async def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """The rows' ids and places."""
+        """Return the rows' ids and places."""
         return await self.get_task_range(split)
 
     async def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
-        """The ids and places of some rows."""
+        """Return the ids and places of some rows."""
         uids = (await self._open_split(split)).uids
         return [{"id": uids[index], "index": index} for index in range(len(uids))[start:stop]]
 
     async def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """A row.
+        """Return a row.
 
         Raises:
             IndexError: there is none at this place.
@@ -255,7 +255,9 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return {"id": row.uid, "index": index, "messages": messages, "category": row.category}
 
     async def _open_split(self, split: str | None) -> OpenedEnvironment:
-        """The environment of a split; one that is not open is opened in a thread, since that reads its rows."""
+        """Return the environment of a split; one that is not open is opened in a thread, since that
+        reads its rows.
+        """
         if split is None or split == self._default_environment.source.split:
             return self._default_environment
         if split not in _SPLITS:
@@ -266,7 +268,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
 
 def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
-    """The application: a FastAPI app with OpenEnv's routes.
+    """Return the application: a FastAPI app with OpenEnv's routes.
 
     Args:
         source: the environment; its rows are read now, so that a wrong setting ends the start.
@@ -290,7 +292,7 @@ def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
 
 
 def from_variables(variables: Mapping[str, str]) -> Any:
-    """The application that environment variables name.
+    """Return the application that environment variables name.
 
     Raises:
         SettingsError: no environment is named, or a setting is wrong.

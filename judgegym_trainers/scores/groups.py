@@ -77,7 +77,8 @@ class GroupedBatch:
         self._processes: Any = None
 
     async def score(self, rows: Sequence[CompletionRow], size: int) -> list[CompletionReward]:
-        """The results of this process's rows, which are in groups of `size` in the global batch.
+        """Return the results of this process's rows, which are in groups of `size` in the global
+        batch.
 
         Raises:
             SettingsError: the global batch is not made of groups of this size; or a process could
@@ -119,7 +120,7 @@ class GroupedBatch:
         return [results[index] for index in indices]
 
     async def _gather(self, part: PartT) -> list[PartT]:
-        """The parts of all processes, in the order of their numbers."""
+        """Return the parts of all processes, in the order of their numbers."""
         if self._distributed is None:
             return [part]
         parts: list[PartT | None] = [None] * self._distributed.get_world_size()
@@ -261,7 +262,9 @@ class SampleBatcher:
             await _settle(group.results, self._judge_rows(group.rows))
 
     async def _score_late(self, group: _Group, row: CompletionRow) -> CompletionReward:
-        """The result of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
+        """Return the result of a sample whose group is closed: that of its twin, or one from a
+        comparison with the others.
+        """
         if row in group.rows:
             return await asyncio.shield(group.results[group.rows.index(row)])
         return (await self._judge_rows([*group.rows, row]))[-1]

@@ -111,7 +111,7 @@ class InProcessSource:
             return self._core
 
     async def _open_stand_in(self, stack: AsyncExitStack) -> JudgeMount:
-        """The judge at a stand-in, which knows the prompt files of the gold judge, too."""
+        """Return the judge at a stand-in, which knows the prompt files of the gold judge, too."""
         prompts = [] if self._monitor_settings is None else list_references(self._monitor_settings)
         return await stand_in_settings(stack, self._judge, prompts)
 

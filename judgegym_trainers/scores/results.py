@@ -97,7 +97,7 @@ class CompletionReward:
         return {"status": self.status, "label": self.label, "explanation": self.explanation}
 
     def error(self) -> NoRewardError:
-        """The error that says that there is no reward."""
+        """Return the error that says that there is no reward."""
         return NoRewardError(
             f"no reward ({self.status}): {self.explanation or 'no reason was given'}"
         )
@@ -108,14 +108,14 @@ class CompletionReward:
         return {"score": self.score, **self.flags}
 
     def or_else(self, instead: float) -> CompletionReward:
-        """The same, with this score if there is no reward."""
+        """Return the same, with this score if there is no reward."""
         return replace(self, instead=instead)
 
 
 def make_failures(
     explanation: str, count: int = 1, status: str = JUDGE_FAILED
 ) -> list[CompletionReward]:
-    """The results of so many completions without a reward."""
+    """Return the results of so many completions without a reward."""
     return [CompletionReward(None, status, explanation=explanation)] * count
 
 

@@ -64,7 +64,8 @@ class Source(Protocol):
     """Scores requests; always used on the background loop."""
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """A result for each completion of a request, which has one or several that are compared.
+        """Return a result for each completion of a request, which has one or several that are
+        compared.
 
         Empty ones have no reward. A failed judge is a result, no error.
 
@@ -110,7 +111,8 @@ class RewardScorer:
     async def score(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
-        """The results of the completions of each group, in order; each is a request, and all are judged at once.
+        """Return the results of the completions of each group, in order; each is a request, and all
+        are judged at once.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -127,7 +129,7 @@ class RewardScorer:
         return await BACKGROUND.join(self._score_groups(groups))
 
     async def score_each(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """The results of completions that are judged by themselves.
+        """Return the results of completions that are judged by themselves.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -393,7 +395,7 @@ class JudgeSource:
         return _SHARED_SCORERS[key]
 
     def bearer_token(self) -> str | None:
-        """The server's token.
+        """Return the server's token.
 
         Raises:
             SettingsError: its variable is not set, or the token is given, too.
@@ -420,7 +422,7 @@ class RewardSettings(JudgeSource):
 
 
 def make_single_source(url: str | None, settings: Mapping[str, Any]) -> JudgeSource:
-    """A source for a trainer that has one response at a time.
+    """Return a source for a trainer that has one response at a time.
 
     Raises:
         SettingsError: a setting is wrong, or the judge compares several.
@@ -473,7 +475,7 @@ def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
 
 
 def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
-    """The settings in a setting: a section, or a list of them."""
+    """Return the settings in a setting: a section, or a list of them."""
     if isinstance(value, Mapping):
         return [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -482,7 +484,7 @@ def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
 
 
 def read_settings_variable(variable: str, *, missing: str = "") -> dict[str, JSON]:
-    """The settings in a variable, a JSON object by their names.
+    """Return the settings in a variable, a JSON object by their names.
 
     Args:
         variable: its name.

@@ -62,7 +62,9 @@ class _Episode(BaseTextEnv):
         self._metrics: dict[str, float] = {}
 
     def get_metrics(self) -> dict[str, float]:
-        """The metrics of the episode; `reward_of_judged` and the environment's own only where the judge gave one."""
+        """Return the metrics of the episode; `reward_of_judged` and the environment's own only
+        where the judge gave one.
+        """
         return dict(self._metrics)
 
     def end(self, result: CompletionReward) -> BaseTextEnvStepOutput:
@@ -100,7 +102,7 @@ class SingleTurnEnv(_Episode):
             raise DataError("reward_spec.uid: expected the id of a row, as write_dataset writes it")
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """The reward of a completion; blocks until it is there.
+        """Return the reward of a completion; blocks until it is there.
 
         Raises:
             DataError: the environment has no such row.
@@ -158,7 +160,7 @@ class JudgeEnv(_Episode):
         return prompt, {}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """The score of a completion; blocks until it is there.
+        """Return the score of a completion; blocks until it is there.
 
         Raises:
             SettingsError: the first requests were all refused.
@@ -215,7 +217,7 @@ def register_judge(
 def dataset_rows(
     source: EnvironmentSource | str, *, env_class: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The environment's rows as SkyRL's dataset has them; see `write_dataset`."""
+    """Yield the environment's rows as SkyRL's dataset has them; see `write_dataset`."""
     source = parse_source(source)
     environment = get_environment(source)
     name = env_class or f"judgegym_{environment.name}"

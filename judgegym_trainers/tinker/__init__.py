@@ -73,7 +73,9 @@ class TinkerCompletion:
 
 @cache
 def find_renderer(renderer_name: str, model_name: str) -> Renderer:
-    """The renderer of that name with the tokenizer of a model, which may be a folder; one for each process."""
+    """Return the renderer of that name with the tokenizer of a model, which may be a folder; one
+    for each process.
+    """
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
 
@@ -110,7 +112,7 @@ class OneTurnEnv(Env):
         self._renderer = renderer
 
     async def initial_observation(self) -> tuple[tinker.ModelInput, StopCondition]:
-        """The prompt's tokens, and where the policy is to stop."""
+        """Return the prompt's tokens, and where the policy is to stop."""
         return self._renderer.build_generation_prompt(
             self._messages
         ), self._renderer.get_stop_sequences()
@@ -136,7 +138,7 @@ class NoRewardsError(AllTrajectoriesFailedError):
 
 
 def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[float, Metrics]]:
-    """The reward and the metrics of each rollout.
+    """Return the reward and the metrics of each rollout.
 
     An environment's metrics are left out where the judge failed: the cookbook takes the mean of
     those that are there.
@@ -187,7 +189,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
     tags: tuple[str, ...]
 
     async def make_envs(self) -> Sequence[Env]:
-        """An environment for each rollout."""
+        """Return an environment for each rollout."""
         messages = await self._messages()
         renderer = find_renderer(self.rollouts.renderer_name, self.rollouts.model_name)
         return [OneTurnEnv(messages, renderer) for _ in range(self.rollouts.group_size)]
@@ -217,7 +219,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         """Do nothing: connections are the process's, shared by all groups, and closed with it."""
 
     def logging_tags(self) -> list[str]:
-        """The tags by which the cookbook groups metrics."""
+        """Return the tags by which the cookbook groups metrics."""
         return list(self.tags)
 
     @abstractmethod
@@ -226,7 +228,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
 
     @abstractmethod
     async def _judge_completions(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
-        """The results of the completions, in order."""
+        """Return the results of the completions, in order."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class PromptRow:
 
 
 def load_prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[PromptRow]:
-    """The rows of a file or of a dataset's name, or the rows that are given.
+    """Return the rows of a file or of a dataset's name, or the rows that are given.
 
     Raises:
         DataError: they cannot be loaded, there are none, or one has no prompt.
@@ -133,7 +133,7 @@ class JudgedDataset(RLDataset):
         return -(-len(self._uids) * self._epochs // self._batch_size)
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
-        """The groups of a batch, in the order of the epoch."""
+        """Return the groups of a batch, in the order of the epoch."""
         if not 0 <= index < len(self):
             raise IndexError(f"batch {index}: there are {len(self)}")
         start = index * self._batch_size
@@ -196,7 +196,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
             raise SettingsError(f"{problem}, since the cookbook writes its config into a log")
 
     async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
-        """The datasets for training and for tests.
+        """Return the datasets for training and for tests.
 
         Raises:
             SettingsError: a setting is wrong, or the judge's API key is missing.
@@ -217,7 +217,9 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
     ) -> tuple[Sequence[str], GroupFactory] | None:
-        """The ids of the rows of a set, and what makes the group of a row; `None` if there is no such test set."""
+        """Return the ids of the rows of a set, and what makes the group of a row; `None` if there
+        is no such test set.
+        """
 
 
 @chz.chz

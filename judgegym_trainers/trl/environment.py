@@ -83,7 +83,7 @@ class TrainerRow(TypedDict):
 
 
 def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRow:
-    """The completion of the row with these cells.
+    """Return the completion of the row with these cells.
 
     Raises:
         DataError: they name none.
@@ -99,7 +99,8 @@ def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRo
 def read_choice(
     completion: Conversation, ids: object = None, ends: Collection[int] | None = None
 ) -> Choice:
-    """The answer in a completion as a choice; without text if the completion ends before an answer.
+    """Return the answer in a completion as a choice; without text if the completion ends before an
+    answer.
 
     Args:
         completion: text, or the messages of the policy and its tools.
@@ -133,7 +134,7 @@ def judge_environment(
     group_size: int | None = None,
     name: str | None = None,
 ) -> JudgeEnvironment:
-    """An environment for a trainer; nothing is read yet.
+    """Return an environment for a trainer; nothing is read yet.
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
@@ -188,7 +189,7 @@ class JudgeEnvironment:
         return self._factory, ()
 
     def rows(self, split: Split = "train") -> list[TrainerRow]:
-        """All rows of a split, in the order of the dataset.
+        """Return all rows of a split, in the order of the dataset.
 
         Raises:
             SettingsError: a setting is wrong.
@@ -200,7 +201,7 @@ class JudgeEnvironment:
         ]
 
     def dataset(self, split: Split = "train") -> Any:
-        """The rows as a `datasets.Dataset`, for `train_dataset` or `eval_dataset`."""
+        """Return the rows as a `datasets.Dataset`, for `train_dataset` or `eval_dataset`."""
         from datasets import Dataset
 
         return Dataset.from_list(self.rows(split))
@@ -278,7 +279,7 @@ class JudgeEnvironment:
     async def _judge_rows(
         self, rows: Sequence[CompletionRow], size: int | None, size_error: str
     ) -> list[CompletionReward]:
-        """The results of this process's completions, in order.
+        """Return the results of this process's completions, in order.
 
         Args:
             rows: those of this process.

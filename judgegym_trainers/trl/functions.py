@@ -83,7 +83,7 @@ class RewardFunction:
         completions: Sequence[Conversation],
         **columns: object,
     ) -> list[float | None]:
-        """A score for each completion; `None` if there is none."""
+        """Return a score for each completion; `None` if there is none."""
         try:
             check_sum(find_trainer(columns), self, columns)
             return await self._score(prompts, completions, columns)
@@ -367,7 +367,7 @@ def combined_reward(
 
 
 def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) -> float | None:
-    """The sum, if it is finite."""
+    """Return the sum, if it is finite."""
     try:
         total = math.fsum(factor * score for factor, score in zip(factors, scores, strict=True))
     except OverflowError:
@@ -385,7 +385,7 @@ def _warn_infinite(name: str) -> None:
 
 
 async def _call_part(part: PartFunction, keywords: Mapping[str, object], name: str) -> Scores:
-    """The scores of a function; NaN is none, and neither is an infinite one."""
+    """Return the scores of a function; NaN is none, and neither is an infinite one."""
     if inspect.iscoroutinefunction(part) or inspect.iscoroutinefunction(type(part).__call__):
         scores: object = part(**keywords)
     else:

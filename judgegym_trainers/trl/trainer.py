@@ -27,12 +27,12 @@ _FRAMES = 6
 
 
 def find_trainer(columns: Mapping[str, object]) -> Any:
-    """The trainer that calls a reward function with these keywords."""
+    """Return the trainer that calls a reward function with these keywords."""
     return getattr(columns.get("log_metric"), "__self__", None)
 
 
 def find_group_size(trainer: Any, configured: int | None) -> int | None:
-    """The number of completions of each prompt in this batch; `None` if nobody knows.
+    """Return the number of completions of each prompt in this batch; `None` if nobody knows.
 
     Evaluations may have a number of their own. A size that divides the right one would split each
     group in silence.
@@ -173,14 +173,17 @@ def check_episodes(trainer: Any) -> None:
 
 
 def _is_environment_reward(function: object) -> bool:
-    """Whether it is TRL's own function that asks the environments of one type for `get_reward`."""
+    """Return whether it is TRL's own function that asks the environments of one type for
+    `get_reward`.
+    """
     return any(
         isinstance(default, type) for default in getattr(function, "__defaults__", None) or ()
     )
 
 
 def find_calling_trainer() -> Any:
-    """The trainer whose function asks environments for their rewards, from the frames of the callers.
+    """Return the trainer whose function asks environments for their rewards, from the frames of the
+    callers.
 
     TRL passes an environment nothing; its function `get_reward` has the keywords of a reward
     function in `kwargs`. No other frame's variables are read: Python would keep them alive for as
@@ -219,7 +222,9 @@ def close_after(trainer: Any, close: Close) -> None:
 
 
 def make_closing_callback(close: Close) -> object:
-    """A callback that calls `close` when the trainer that it is given to has nothing more to ask."""
+    """Return a callback that calls `close` when the trainer that it is given to has nothing more to
+    ask.
+    """
     closing_callback = _closing_callback_type()(is_training=False)
     closing_callback.close_with(close)
     return closing_callback

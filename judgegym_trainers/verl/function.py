@@ -79,7 +79,7 @@ async def compute_score(
     extra_info: Mapping[str, object] | None = None,
     **settings: Any,
 ) -> dict[str, float]:
-    """The score of one response.
+    """Return the score of one response.
 
     Args:
         data_source: the dataset's name; not shown to the judge.
@@ -121,7 +121,7 @@ def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
 
 
 def _make_row(response: str, ground_truth: object, info: Mapping[str, object]) -> CompletionRow:
-    """The response with what its judge is told.
+    """Return the response with what its judge is told.
 
     The ids are for a judge that compares: the group's, if the row has one, and one of this call,
         for its retries.

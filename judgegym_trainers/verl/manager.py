@@ -67,7 +67,7 @@ class JudgeRewardManager(RewardManagerBase):
         self._rewards = SampleRewards(config, arguments, workers=workers, algorithm=algorithm)
 
     async def run_single(self, data: Any) -> RewardOfVerl:
-        """The reward of one sample, when its group has come as far as its judge needs it.
+        """Return the reward of one sample, when its group has come as far as its judge needs it.
 
         Raises:
             SettingsError: no sample can be judged, which ends the training.

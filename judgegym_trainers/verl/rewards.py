@@ -47,7 +47,8 @@ ESTIMATORS = (
 def use_deployed_model(
     judge: Mapping[str, Any], arguments: Mapping[str, object]
 ) -> Mapping[str, Any]:
-    """The settings of a judge that is the model that verl has deployed, unless they name another endpoint.
+    """Return the settings of a judge that is the model that verl has deployed, unless they name
+    another endpoint.
 
     Args:
         judge: the settings of the judge.
@@ -221,7 +222,7 @@ def make_extra_info(result: CompletionReward) -> dict[str, float | str]:
 
 
 def find_prompt(info: Mapping[str, object]) -> JSON:
-    """The question in `extra_info`; `None` if there is none."""
+    """Return the question in `extra_info`; `None` if there is none."""
     for name in PROMPTS:
         value = info.get(name)
         if isinstance(value, str) and value.strip():
@@ -261,7 +262,9 @@ class Actor:
 
 
 def make_actor_score(settings: ManagerSettings, size: int) -> Score:
-    """The scores of the actor of these settings, which all reward workers share; starts it if it is not there."""
+    """Return the scores of the actor of these settings, which all reward workers share; starts it
+    if it is not there.
+    """
     import ray  # late: verl brings it along
 
     digest = hashlib.sha256(repr((asdict(settings), size)).encode()).hexdigest()[:16]

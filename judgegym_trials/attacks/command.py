@@ -68,7 +68,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Its flags, for completion."""
+    """Return its flags, for completion."""
     return make_flags_parser(AttackSettings)
 
 

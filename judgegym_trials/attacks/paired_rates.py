@@ -46,7 +46,7 @@ class PairedCounts(NamedTuple):
         return (self.first - self.second) / (sum(self) or 1)
 
     def interval(self) -> Interval:
-        """The 95 % interval of the difference of the rates, which need not be symmetric."""
+        """Return the 95 % interval of the difference of the rates, which need not be symmetric."""
         both, first, second, neither = self
         total = sum(self)
         if not total:
@@ -94,7 +94,7 @@ class MeanTest:
 
 
 def mean_above(values: Sequence[float], limit: float) -> MeanTest:
-    """Whether the mean of numbers from 0 to 1 is above a limit, by Student's t.
+    """Return whether the mean of numbers from 0 to 1 is above a limit, by Student's t.
 
     A 0 and a 1 are added, so that numbers which are all equal do not have an interval of no width.
 
@@ -110,7 +110,9 @@ def mean_above(values: Sequence[float], limit: float) -> MeanTest:
 
 
 def false_discovery(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted by Benjamini and Hochberg: those below α have at most a share α of false ones."""
+    """Return the p-values adjusted by Benjamini and Hochberg: those below α have at most a share α
+    of false ones.
+    """
     from scipy.stats import false_discovery_control
 
     return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []

@@ -94,12 +94,12 @@ class AttackReport:
 
 
 def make_table(report: AttackReport) -> Table:
-    """The table on the terminal."""
+    """Return the table on the terminal."""
     return Table(report.headline, _HEADER, tuple(map(format_cells, report.results)))
 
 
 def format_cells(result: AttackResult) -> tuple[str, ...]:
-    """The cells of one attack."""
+    """Return the cells of one attack."""
     of_twins = (_NONE, _NONE, _NONE)
     if (counts := result.counts) is not None:
         interval, (attack, repeat) = counts.interval(), counts.rates
@@ -112,7 +112,7 @@ def format_cells(result: AttackResult) -> tuple[str, ...]:
 
 
 def list_paid_attacks(report: AttackReport) -> Iterator[str]:
-    """A sentence for each attack that is paid for nothing, the best paid first."""
+    """Yield a sentence for each attack that is paid for nothing, the best paid first."""
     paid = [
         (result.paid.mean, result.attack) for result in report.successes if result.paid is not None
     ]
@@ -122,7 +122,7 @@ def list_paid_attacks(report: AttackReport) -> Iterator[str]:
 
 
 def dump_report(report: AttackReport) -> Mapping[str, Any]:
-    """The content of attack.json."""
+    """Return the content of attack.json."""
     thresholds = {"min_gain", "max_success", "max_floor", "seed", "data"}
     return {
         "judge": report.judge,

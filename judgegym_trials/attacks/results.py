@@ -124,7 +124,9 @@ def measure_attacks(
 
 
 def rows_needed(tests: int, level: float) -> int:
-    """The fewest rows with room above their twin that can show a success among so many tests."""
+    """Return the fewest rows with room above their twin that can show a success among so many
+    tests.
+    """
     return math.ceil(math.log2(max(1, tests) / level))
 
 
@@ -199,7 +201,7 @@ def _decide(
 
 
 def _score(sample: Sample[ScoreDetail]) -> float | None:
-    """The score that counts: an empty answer, which no judge is asked about, has 0."""
+    """Return the score that counts: an empty answer, which no judge is asked about, has 0."""
     if sample.status == Status.INVALID_COMPLETION.value:
         return 0.0
     return None if sample.judgment is None else sample.judgment.score

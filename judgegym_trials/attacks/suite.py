@@ -130,11 +130,11 @@ class Attack(BaseModel):
         return not prompts.find_placeholders(self.transform.text).isdisjoint(PROMPT_PLACEHOLDERS)
 
     def applies_to(self, kinds: Collection[str]) -> bool:
-        """Whether it is for a judge of one of these kinds."""
+        """Return whether it is for a judge of one of these kinds."""
         return not self.judges or not set(self.judges).isdisjoint(kinds)
 
     def apply(self, prompt: str, response: str, forged: ForgedTexts) -> str:
-        """The response under attack.
+        """Return the response under attack.
 
         Args:
             prompt: what the response answers.
@@ -177,7 +177,7 @@ _ATTACKS = TypeAdapter(list[Attack])
 
 
 def load_attacks(path: Path) -> Sequence[Attack]:
-    """The attacks of a file.
+    """Return the attacks of a file.
 
     Raises:
         SettingsError: it cannot be read, or an attack in it is wrong; the message names the attack

@@ -44,19 +44,22 @@ class Target:
         return self.task.responses[self.place] if self.has_twin else ""
 
     def replace_response(self, text: str) -> JudgeTask:
-        """The task with another response in the place of the one under attack."""
+        """Return the task with another response in the place of the one under attack."""
         responses = [*self.task.responses]
         responses[self.place] = text
         return self.task.replace_responses(responses, self.task.places)
 
 
 def make_target_uid(kind: str, target: Target) -> str:
-    """The id of a derived row: `twin`, `repeat` or the name of an attack, and the number of the row."""
+    """Return the id of a derived row: `twin`, `repeat` or the name of an attack, and the number of
+    the row.
+    """
     return f"{kind}/{target.number}"
 
 
 def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
-    """The rows to attack; one whose response is empty has nothing to attack, and is left out.
+    """Return the rows to attack; one whose response is empty has nothing to attack, and is left
+    out.
 
     Of several responses that are judged by themselves one is drawn, of those that are not
     preferred.

@@ -107,14 +107,14 @@ class CalledAuditSettings(RowsSettings):
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
-        """The second form of the judge."""
+        """Yield the second form of the judge."""
         form = values.get("second_form")
         if isinstance(form, str) and is_kind(form):
             yield form
 
 
 def compares_responses(kind: str) -> bool:
-    """Whether judges of a kind compare responses."""
+    """Return whether judges of a kind compare responses."""
     return find_definition(kind).most_together is not None
 
 
@@ -147,7 +147,7 @@ class AuditPart:
 
 
 def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
-    """The labelled rows among the user's.
+    """Return the labelled rows among the user's.
 
     Raises:
         DataError: none is labelled, or a label is of no response.
@@ -240,7 +240,9 @@ def _read_second_gold(
 async def list_parts(
     targets: AuditTargets, settings: CalledAuditSettings
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
-    """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
+    """Return the parts of an audit, the judge itself first; and why checks are not measured, by
+    their names.
+    """
     judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
     rows = [_task_for(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.sample_rows}
@@ -281,7 +283,9 @@ def _derive_rows(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
 
 
 def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
-    """The settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
+    """Return the settings of a judge in which it is asked in both orders: a choice of two is a game
+    without a tie.
+    """
     changed: dict[str, Any] = {"judge": kind}
     if compares_responses(kind):
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
@@ -298,7 +302,9 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
 
 
 def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
-    """The task without an answer to compare with; for judges that are shown no more, prompt and responses alone."""
+    """Return the task without an answer to compare with; for judges that are shown no more, prompt
+    and responses alone.
+    """
     if not compares_responses(kind):
         return task
     judge = find_definition(kind)
@@ -313,7 +319,7 @@ def collect_judgments(
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
 ) -> Judgments:
-    """The judgments of the labelled rows.
+    """Return the judgments of the labelled rows.
 
     Args:
         targets: the rows.
@@ -326,7 +332,7 @@ def collect_judgments(
     orders = 2 if compares_responses(settings.judge) else 1
 
     def read_verdicts(group: Sequence[Sample[ScoreDetail]]) -> list[Value]:
-        """The verdict in each order."""
+        """Return the verdict in each order."""
         if not targets.is_pairs:
             (sample,) = group
             return [
@@ -377,7 +383,9 @@ def collect_judgments(
 
 
 def _find_winner(points: Sequence[float | None]) -> float | None:
-    """The number of the response with the most points; a tie if several have them; `None` if some are not known."""
+    """Return the number of the response with the most points; a tie if several have them; `None` if
+    some are not known.
+    """
     values = [point for point in points if point is not None]
     if len(values) < len(points):
         return None
@@ -385,12 +393,12 @@ def _find_winner(points: Sequence[float | None]) -> float | None:
 
 
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
-    """The numbers of which the score is made; none of a response that has no score."""
+    """Return the numbers of which the score is made; none of a response that has no score."""
     return {} if sample.detail is None else sample.detail.components
 
 
 def _judge_label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
-    """The judge's label; that of one aspect is yes or no."""
+    """Return the judge's label; that of one aspect is yes or no."""
     components = _components(sample)
     if settings.definition.judges_aspects and len(components) == 1 and sample.score is not None:
         return "yes" if next(iter(components.values())) else "no"

@@ -169,7 +169,7 @@ def _describe_categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
 
 
 def _describe_rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
-    """The numbers of each row; `None` where there is no verdict."""
+    """Return the numbers of each row; `None` where there is no verdict."""
 
     def finite_values(values: Floats) -> list[JSON]:
         return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -171,7 +171,7 @@ def _finish(
 
 
 def _combine_plans(plans: Mapping[str, Plan]) -> Plan:
-    """The plan of all parts together, with the calls of each."""
+    """Return the plan of all parts together, with the calls of each."""
     first, *others = plans.values()
     if not others:
         return first

@@ -89,7 +89,8 @@ def accuracy(judgments: Judgments) -> Estimates:
 
 
 def position(judgments: Judgments) -> Estimates:
-    """Whether both orders have the same winner, and how much more often the first response wins than the last.
+    """Return whether both orders have the same winner, and how much more often the first response
+    wins than the last.
 
     The advantage is that beside gold, so that it is fair also where one order was asked or gold is
     more often first.
@@ -125,7 +126,9 @@ def position(judgments: Judgments) -> Estimates:
 
 
 def repetition(judgments: Judgments) -> Estimates:
-    """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
+    """Return whether repeats of one question, and other wordings of it, have the same verdict; of
+    those that were read.
+    """
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [
         (repeats[:, :, earlier], repeats[:, :, later])
@@ -254,7 +257,9 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
 
 
 def _bin_rows(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
-    """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
+    """Return the rows with a probability; for each its bin, the probability, and 1 if gold is the
+    predicted one, else 0.
+    """
     probabilities = judgments.probabilities
     if probabilities is None or judgments.kind == "score" or not np.isfinite(probabilities).any():
         return None

@@ -126,7 +126,7 @@ class ClusteredEstimate:
 
 
 def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float) -> int:
-    """The fewest independent trials at which the exact test of a rate has this power."""
+    """Return the fewest independent trials at which the exact test of a rate has this power."""
     from scipy.stats import binom  # late: as above
 
     if truth < threshold:
@@ -140,7 +140,7 @@ def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float
 
 
 def _find_fewest(is_enough: Callable[[int], bool]) -> int:
-    """The smallest number, from 1 to `_MOST`, that is enough, found by halving."""
+    """Return the smallest number, from 1 to `_MOST`, that is enough, found by halving."""
     low, high = 0, 1
     while not is_enough(high) and high < _MOST:
         low, high = high, 2 * high
@@ -153,7 +153,7 @@ def _find_fewest(is_enough: Callable[[int], bool]) -> int:
 def ratio(
     totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0
 ) -> ClusteredEstimate | str:
-    """The ratio Σ totals / Σ weights, with the linearised standard error over clusters.
+    """Return the ratio Σ totals / Σ weights, with the linearised standard error over clusters.
 
     A mean has weights of 1, a slope through the origin has totals x·y and weights x².
 
@@ -184,7 +184,7 @@ def ratio(
 
 
 def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | str:
-    """The rate Σ hits / Σ trials, with its effective number of trials.
+    """Return the rate Σ hits / Σ trials, with its effective number of trials.
 
     That number follows from the variance over clusters, and is at most the number of trials. If all
     trials or none are hits, it is the number of clusters.
@@ -214,7 +214,8 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
 def jackknife(
     sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None
 ) -> ClusteredEstimate | str:
-    """A smooth function of sums over clusters, with the standard error of the delete-one jackknife.
+    """Return a smooth function of sums over clusters, with the standard error of the delete-one
+    jackknife.
 
     Args:
         sums: of each cluster one row.

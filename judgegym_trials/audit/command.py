@@ -35,7 +35,7 @@ _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command, those of calls included, for completion."""
+    """Return the flags of the command, those of calls included, for completion."""
     from judgegym.judges.config.reading.help import make_flags_parser  # late: help comes at once
     from judgegym_trials.audit.asking import CalledAuditSettings
 
@@ -47,7 +47,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of an audit of recorded judgments."""
+    """Return the flags of an audit of recorded judgments."""
     from judgegym_trials.audit.reading import COLUMNS  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
@@ -118,7 +118,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
 
 
 def _calls_judge(words: Sequence[str]) -> bool:
-    """Whether the words are of an audit that calls the judge, or ask for the help of a judge, which it would call."""
+    """Return whether the words are of an audit that calls the judge, or ask for the help of a
+    judge, which it would call.
+    """
     flags = {word.partition("=")[0] for word in words}
     asks_for_help = flags & {"-h", "--help", "--help_all", "--help-all"}
     return bool(flags & _CALLS) or bool(
@@ -127,7 +129,7 @@ def _calls_judge(words: Sequence[str]) -> bool:
 
 
 def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
-    """The flags of an audit of recorded judgments.
+    """Return the flags of an audit of recorded judgments.
 
     Raises:
         SettingsError: one is of an audit that calls the judge.

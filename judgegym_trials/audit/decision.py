@@ -138,7 +138,7 @@ class _Tests:
 def _decide_check(
     name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests
 ) -> CheckResult:
-    """The result of a check, given the p-values of all that are tested."""
+    """Return the result of a check, given the p-values of all that are tested."""
     check = CHECKS[name]
     if isinstance(estimate, str):
         return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
@@ -214,7 +214,7 @@ def _decide_check(
 def _decide_word(
     estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, corrected: float
 ) -> Word:
-    """The decision by an estimate and its corrected p-value."""
+    """Return the decision by an estimate and its corrected p-value."""
     if estimate.clusters < FEWEST_CLUSTERS:
         return "underpowered"
     if corrected <= settings.alpha:
@@ -228,7 +228,7 @@ def _decide_word(
 def _p_value(
     estimate: ClusteredEstimate | NoisyEffect, threshold: Threshold, settings: AuditSettings
 ) -> float:
-    """The p-value with which a check is tested.
+    """Return the p-value with which a check is tested.
 
     Where nobody knows how many labels are wrong, it is the largest at any share, or else one above
     `alpha`.
@@ -246,14 +246,16 @@ def _p_value(
 
 
 def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
-    """The p-value of "the true value is on the good side of the threshold"."""
+    """Return the p-value of "the true value is on the good side of the threshold"."""
     if threshold.side == "at_least":
         return estimate.p_below(threshold.limit)
     return (estimate.p_outside if threshold.side == "within" else estimate.p_above)(threshold.limit)
 
 
 def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
-    """The p-value of "there is no effect"; 1 if the value is on the good side, or has not the sign of `like`."""
+    """Return the p-value of "there is no effect"; 1 if the value is on the good side, or has not
+    the sign of `like`.
+    """
     value = effect.estimate.value
     return (
         1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else effect.p
@@ -261,7 +263,7 @@ def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -
 
 
 def _noise_levels(settings: AuditSettings) -> Iterator[float]:
-    """The shares of wrong labels that are tried, above 0, the bound last."""
+    """Yield the shares of wrong labels that are tried, above 0, the bound last."""
     steps = math.ceil(settings.label_noise_bound / _NOISE_STEP - 1e-9)
     yield from (min(settings.label_noise_bound, step * _NOISE_STEP) for step in range(1, steps + 1))
 
@@ -269,7 +271,9 @@ def _noise_levels(settings: AuditSettings) -> Iterator[float]:
 def _tipping_noise(
     estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, *, passes: bool
 ) -> float | None:
-    """The smallest share of wrong labels with which a check that passes would not pass, or an effect be none."""
+    """Return the smallest share of wrong labels with which a check that passes would not pass, or
+    an effect be none.
+    """
     for noise in _noise_levels(settings):
         effect = estimate.at(noise)
         if passes:
@@ -337,7 +341,7 @@ def _rows_needed(
 
 
 def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
-    """A value as people read it."""
+    """Return a value as people read it."""
     if unit == "share":
         return f"{100 * value:.1f} %"
     if unit == "points":
@@ -348,6 +352,6 @@ def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
 
 
 def format_interval(interval: Interval, unit: Unit) -> str:
-    """An interval as people read it, with its unit once."""
+    """Return an interval as people read it, with its unit once."""
     low, high = (format_value(bound, unit) for bound in (interval.low, interval.high))
     return f"{low.removesuffix(' %').removesuffix(' points').removesuffix(' s')} to {high}"

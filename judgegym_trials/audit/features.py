@@ -30,7 +30,8 @@ _TOKENS = re.compile(r"[a-z]+\d*")
 
 
 def find_family(model: str) -> str:
-    """The family of a model by its name: its maker where that is known, else the name's first word.
+    """Return the family of a model by its name: its maker where that is known, else the name's
+    first word.
 
     >>> (
     ...     find_family("gpt-6-luna"),
@@ -49,7 +50,7 @@ def find_family(model: str) -> str:
 
 
 def measure_properties(text: str) -> Mapping[str, float]:
-    """The properties of a response that its text has."""
+    """Return the properties of a response that its text has."""
     items = len(_ITEM.findall(text))
     return {
         LENGTH: math.log1p(len(text)),
@@ -63,7 +64,8 @@ def measure_properties(text: str) -> Mapping[str, float]:
 def measure_features(
     rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str
 ) -> Mapping[str, Floats]:
-    """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
+    """Return the properties of all responses: by name, rows × the most responses, NaN where a row
+    has fewer.
 
     Args:
         rows: the texts of the responses of each row; without any text there are no properties.
@@ -88,7 +90,9 @@ def measure_features(
 
 
 def pad_rows(rows: Sequence[Sequence[float]], width: int) -> Floats:
-    """The numbers as an array of this width, NaN where a row has fewer; further ones are cut off."""
+    """Return the numbers as an array of this width, NaN where a row has fewer; further ones are cut
+    off.
+    """
     import numpy as np
 
     return np.array([[*row[:width], *[math.nan] * (width - len(row))] for row in rows], dtype=float)

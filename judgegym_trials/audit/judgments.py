@@ -156,7 +156,7 @@ class Judgments:
             return None if np.isnan(array).all() else array
 
         def encode_orders(of_rows: Iterable[Sequence[Value]]) -> Floats:
-            """The codes of the verdicts of each row, N × orders."""
+            """Return the codes of the verdicts of each row, N × orders."""
             return pad_rows([[*map(code, verdicts)] for verdicts in of_rows], orders)
 
         orders = max(len(row.verdicts[0]) for row in rows)
@@ -195,7 +195,7 @@ class Judgments:
         )
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.gold)
 
     @property

@@ -23,7 +23,7 @@ Kind = Callable[[float], Value]
 
 
 def parse_pair(label: float) -> Value:
-    """The number of the better one of two responses."""
+    """Return the number of the better one of two responses."""
     if label not in (0.0, 0.5, 1.0):
         raise ValueError(
             "expected 1 for the first response of a pair, 0 for the other one or 0.5, found "

@@ -247,7 +247,7 @@ class LatentTruth:
         return _Fit(coefficients, value, information, scores, chances)
 
     def _measure_effect(self, fit: _Fit, number: int, step: float) -> tuple[float, Floats]:
-        """The effect of a step in a property, and its derivatives by the coefficients."""
+        """Return the effect of a step in a property, and its derivatives by the coefficients."""
         import numpy as np
 
         data, (first, second) = self._data, self._sizes

@@ -124,7 +124,7 @@ def compare_labels(judgments: Judgments) -> SecondLabels | None:
 def measure_noisy_effects(
     judgments: Judgments,
 ) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
-    """The effect of each property on the judge's verdicts; or why it is not measured."""
+    """Return the effect of each property on the judge's verdicts; or why it is not measured."""
     estimates = measure_effects(judgments)
     if judgments.label_noise == 0:
         return estimates
@@ -308,7 +308,7 @@ class NoisyLabels:
         return ClusteredEstimate(value, max(error, 1e-9), self._informative[name], fewest=FEWEST)
 
     def _measure_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
-        """The effect of a step in each property on the score, as a share of the scale.
+        """Return the effect of a step in each property on the score, as a share of the scale.
 
         Gold's variance is reduced to what it shares with the truth; errors are of the jackknife
         over clusters.

@@ -33,7 +33,9 @@ _TIES = ("0", "TIE")
 
 
 def _parse_response_number(value: object) -> float:
-    """The number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for none."""
+    """Return the number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for
+    none.
+    """
     word = "" if value is None else str(value).upper()
     if word in _TIES:
         return TIE
@@ -45,7 +47,7 @@ def _parse_response_number(value: object) -> float:
 
 
 def _parse_orders(value: object) -> list[float]:
-    """The winner in the given order, or in the given and the swapped one."""
+    """Return the winner in the given order, or in the given and the swapped one."""
     parts = value if isinstance(value, list) else [value]
     if len(parts) not in (1, 2):
         raise ValueError(f"expected the winner in one or two orders, found {value!r}")
@@ -53,7 +55,7 @@ def _parse_orders(value: object) -> list[float]:
 
 
 def _check_pair(value: object) -> object:
-    """A list of two, as a pair has."""
+    """Return a list of two, as a pair has."""
     if isinstance(value, list) and len(value) != 2:
         raise ValueError(
             f"expected the judge's score of each response of a pair, found {len(value)} scores; an "
@@ -64,7 +66,7 @@ def _check_pair(value: object) -> object:
 
 
 def _parse_time(value: object) -> float:
-    """A time: a number in any unit, or an ISO date."""
+    """Return a time: a number in any unit, or an ISO date."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -72,7 +74,7 @@ def _parse_time(value: object) -> float:
 
 
 def _parse_gold(value: object) -> object:
-    """A gold label or a judge's; a text that says a number is that number, a bool yes or no."""
+    """Return a gold label or a judge's; a text that says a number is that number, a bool yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     try:
@@ -216,7 +218,7 @@ def read_judgments(
 
 
 def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: bool) -> LabelledRow:
-    """A row with the labels of a file.
+    """Return a row with the labels of a file.
 
     Raises:
         DataError: a label cannot be one of such a row.
@@ -239,7 +241,7 @@ def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: b
 def _read_verdicts(
     path: Path, judge: str, prompt: str, paraphrases: Sequence[str]
 ) -> tuple[str, Mapping[str, Mapping[str, JSON]]]:
-    """The judge's name, and by prompt its verdicts by uid, the prompt that is audited first.
+    """Return the judge's name, and by prompt its verdicts by uid, the prompt that is audited first.
 
     Raises:
         DataError: the file has other lines than judge, prompt and winner.
@@ -343,7 +345,7 @@ def read_row(
 
 
 def _parse_json_text(value: object) -> object:
-    """A value as JSON says it, for files that have texts alone: lists and objects."""
+    """Return a value as JSON says it, for files that have texts alone: lists and objects."""
     parsed = (
         wire.loads_or_none(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
     )
@@ -351,7 +353,8 @@ def _parse_json_text(value: object) -> object:
 
 
 def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
-    """The judgments of a row: of a choice the numbers of winners, else the judge's score or label.
+    """Return the judgments of a row: of a choice the numbers of winners, else the judge's score or
+    label.
 
     Raises:
         RowError: a number is of no response of the row.
@@ -430,5 +433,5 @@ def check_noise(noise: float | None) -> float | None:
 
 
 def exceeds_count(numbers: Sequence[float], count: int) -> bool:
-    """Whether one of the numbers is of no response, from 0 to `count` − 1."""
+    """Return whether one of the numbers is of no response, from 0 to `count` − 1."""
     return any(number >= count for number in numbers)

@@ -32,7 +32,9 @@ _RESPONSES = ("response", "answer")
 
 
 def find_named_run(word: str) -> SavedRun | None:
-    """The run that a word names: a run directory, or a file that `score` has written; `None` for any other file."""
+    """Return the run that a word names: a run directory, or a file that `score` has written; `None`
+    for any other file.
+    """
     path = Path(word).expanduser()
     run_path = (
         path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
@@ -118,11 +120,11 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
 
 
 def _read_choice(sample: Sample[JSON]) -> RowJudgments:
-    """The choice of the best of several answers by its letter, in one order or both."""
+    """Return the choice of the best of several answers by its letter, in one order or both."""
     texts = [text for name, text in sample.texts.items() if name.startswith("answer ")]
 
     def number(letter: object, name: str) -> float | None:
-        """The number of a response, by its letter in an order of this name."""
+        """Return the number of a response, by its letter in an order of this name."""
         if letter is None:
             return None
         place = ord(str(letter)) - ord("A")
@@ -139,7 +141,7 @@ def _read_choice(sample: Sample[JSON]) -> RowJudgments:
 
 
 def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
-    """The labels or scores of a response, each a row of the audit.
+    """Return the labels or scores of a response, each a row of the audit.
 
     The response is a text of the row where the policy is the judge, else the completion.
     """
@@ -158,7 +160,9 @@ def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
 
 
 def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
-    """The comparison of a response with a baseline, without a gold label; the response is number 0."""
+    """Return the comparison of a response with a baseline, without a gold label; the response is
+    number 0.
+    """
     points = [*sample.orders.values()] or [
         sample.headline.value if sample.headline is not None else math.nan
     ]
@@ -173,7 +177,9 @@ def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
 
 
 def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
-    """The value of a response in the result, without a gold label: yes or no, or a score from 0 to 1."""
+    """Return the value of a response in the result, without a gold label: yes or no, or a score
+    from 0 to 1.
+    """
     value = sample.headline.value if sample.headline is not None else math.nan
     return RowJudgments(
         sample.uid,

@@ -46,13 +46,13 @@ class Threshold(BaseModel):
         return float(getattr(self, self.side))
 
     def tolerates(self, value: float) -> bool:
-        """Whether a value is on the good side."""
+        """Return whether a value is on the good side."""
         if self.side == "at_least":
             return value >= self.limit
         return (abs(value) if self.side == "within" else value) <= self.limit
 
     def excludes(self, low: float, high: float) -> bool:
-        """Whether a whole interval is on the bad side."""
+        """Return whether a whole interval is on the bad side."""
         if self.side == "within" and low < 0 < high:
             return False
         return not self.tolerates(low) and not self.tolerates(high)
@@ -71,7 +71,7 @@ class AuditSettings(BaseModel):
 
 
 def load_settings(path: Path | None = None) -> AuditSettings:
-    """The shipped settings, with those of a file in their place.
+    """Return the shipped settings, with those of a file in their place.
 
     Raises:
         SettingsError: the file cannot be read, names a check that there is not, or has a number

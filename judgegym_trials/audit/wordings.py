@@ -24,7 +24,7 @@ _SETTING = "judge_system_prompt"
 async def load_wordings(
     settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str
 ) -> Mapping[str, str] | str:
-    """The other wordings by name; or why there are none.
+    """Return the other wordings by name; or why there are none.
 
     Args:
         settings: the judge.

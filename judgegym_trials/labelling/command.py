@@ -31,7 +31,7 @@ the interval of the corrected result is by now; judgegym report RUN --labels FIL
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """Return the flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of score")

@@ -52,7 +52,7 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 
 
 def make_app(session: Session, secret: str) -> web.Application:
-    """The application, all of whose addresses begin with a secret."""
+    """Return the application, all of whose addresses begin with a secret."""
     views = _Views(session, secret)
     app = loopback_app(_explain_problems)
     app.router.add_get(f"/{secret}/", views.start, allow_head=False)
@@ -167,7 +167,7 @@ class _Views:
 
 
 def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
-    """Whether keys are answers to the first questions."""
+    """Return whether keys are answers to the first questions."""
     options = [{option.key for option in part.options} for part in parts]
     return len(keys) <= len(parts) and all(
         key in part_keys for key, part_keys in zip(keys, options, strict=False)

@@ -34,7 +34,7 @@ _NOT_CHOOSING = ("sweep", "reference", "html")
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """Return the flags of the command."""
     from judgegym.judges.core.judge import Confidence  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)

@@ -75,7 +75,7 @@ class RecordedJudge:
         return find_definition(kind).most_together is None
 
     def fields(self) -> dict[str, JSON]:
-        """The settings of its judge that differ from their defaults."""
+        """Return the settings of its judge that differ from their defaults."""
         config, kind = self.run.config, text_or_empty(self.run.config["judge"])
         settings = AnyJudgeSettings.add_choices([f"judge={kind}"]).model_construct()
         usual = settings.model_dump(mode="json", exclude=_SHARED_SETTINGS)
@@ -87,7 +87,7 @@ class RecordedJudge:
 
 
 def _parts_setting(kind: str) -> str:
-    """The setting that holds the members of a jury, or the judges of a cascade."""
+    """Return the setting that holds the members of a jury, or the judges of a cascade."""
     parts = JUDGES[kind].parts
     assert parts is not None, kind
     return parts.setting
@@ -142,7 +142,7 @@ def check_two_runs(runs: Sequence[str], place: str = "") -> None:
 def judge_settings(
     members: Sequence[RecordedJudge], kind: str, rules: Mapping[str, object]
 ) -> dict[str, object]:
-    """The settings of a jury or a cascade of these members.
+    """Return the settings of a jury or a cascade of these members.
 
     Raises:
         SettingsError: one has no judge that can be a member.
@@ -173,7 +173,8 @@ def judge_settings(
 def replay_settings(
     members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None
 ) -> ScoreSettings:
-    """The settings of `judgegym score` for a jury or a cascade of these members, on their data.
+    """Return the settings of `judgegym score` for a jury or a cascade of these members, on their
+    data.
 
     Args:
         members: the runs.
@@ -253,7 +254,7 @@ async def replay_run(
 
 
 def is_preset(out: Path) -> bool:
-    """Whether `--out` names a preset, and not a file of judged rows."""
+    """Return whether `--out` names a preset, and not a file of judged rows."""
     return out.suffix in (".yaml", ".yml")
 
 

@@ -139,7 +139,7 @@ class RecordedAnswers:
 
 
 def _current_uid() -> str:
-    """The row whose calls are made."""
+    """Return the row whose calls are made."""
     row = current_row()
     return row.key[0] if isinstance(row, DiskRowLedger) else ROW.get()
 
@@ -162,7 +162,9 @@ class ReplayClient(ChatClient):
     def holds(
         self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any
     ) -> bool:
-        """Whether the call is recorded: what was asked in words, after a refused format, is asked in words again."""
+        """Return whether the call is recorded: what was asked in words, after a refused format, is
+        asked in words again.
+        """
         parameters = self._parameters("default", "default", how.get("extra"), how.get("seed"))
         recorded, member_call = self._find_recording(
             call_key(name, vote, self._model, messages, parameters)
@@ -170,7 +172,7 @@ class ReplayClient(ChatClient):
         return recorded.holds(_current_uid(), member_call)
 
     def _find_recording(self, call: CallKey) -> tuple[RecordedAnswers, CallKey]:
-        """The run that answers a call, and the call as that run made it."""
+        """Return the run that answers a call, and the call as that run made it."""
         member, _, component = call.component.partition("/")
         return self.recorded[member], replace(call, component=component)
 

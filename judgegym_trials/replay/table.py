@@ -210,7 +210,9 @@ def open_table(
 
 
 def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
-    """Whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
+    """Return whether all judges were asked about the same texts; an empty response costs nothing in
+    any jury.
+    """
     empty = Status.INVALID_COMPLETION.value
     judged = [
         sample
@@ -233,7 +235,7 @@ def _row_score(sample: Sample[JSON], member: RecordedJudge) -> float:
 
 
 def _call_costs(sample: Sample[JSON]) -> list[float]:
-    """The cost of each call."""
+    """Return the cost of each call."""
     runs = list((sample.run.judge_calls or {}).values()) or list(sample.run.policy_calls)
     return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
 
@@ -241,7 +243,7 @@ def _call_costs(sample: Sample[JSON]) -> list[float]:
 def _group_by_rule(
     confidences: Sequence[Mapping[str, float]], units: NDArray[np.int64]
 ) -> Mapping[str, NDArray[np.float64]]:
-    """The confidences of each row's unit by rule; a scored row without one has 0, as in use."""
+    """Return the confidences of each row's unit by rule; a scored row without one has 0, as in use."""
     by_rule = {}
     for rule in dict.fromkeys(rule for row in confidences for rule in row):
         lowest = np.full(units.max() + 1, np.inf)

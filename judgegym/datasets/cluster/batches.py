@@ -125,7 +125,7 @@ class BatchScorer:
         )
 
     async def _score_rows(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
-        """The results of the responses of each row, in their order."""
+        """Return the results of the responses of each row, in their order."""
         scorer = await self._open()
         tasks = ScoreTasks(DataSet(_BATCH, rows), self.share, scorer.check)
         tasks.require_all()
@@ -197,7 +197,9 @@ class BatchScorer:
             self._loop.run(self._close())
 
     def __getstate__(self) -> str:
-        """The settings alone, as text: equal for equal settings, and without what this process has opened."""
+        """Return the settings alone, as text: equal for equal settings, and without what this
+        process has opened.
+        """
         return orjson.dumps([self.settings.to_values(), self.parts, self._parts_setting]).decode()
 
     def __setstate__(self, state: str) -> None:
@@ -212,7 +214,7 @@ def _response_values(result: ResponseJudgment, columns: AddedColumns) -> Mapping
 
 
 def list_rows(batch: Batch) -> list[dict[str, JSON]]:
-    """The rows of a batch.
+    """Return the rows of a batch.
 
     Raises:
         SettingsError: it is no batch of columns.
@@ -235,7 +237,7 @@ def list_rows(batch: Batch) -> list[dict[str, JSON]]:
 
 
 def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: AddedColumns) -> Batch:
-    """The batch, of the same kind, with the values of the added columns.
+    """Return the batch, of the same kind, with the values of the added columns.
 
     Raises:
         DataError: it has a column of one of the names.
@@ -272,7 +274,7 @@ def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Add
 
 
 def _arrow_table(batch: Batch) -> Any:
-    """The Arrow table of a batch that is one, or holds one; `None` of any other."""
+    """Return the Arrow table of a batch that is one, or holds one; `None` of any other."""
     pyarrow = sys.modules.get("pyarrow")  # nobody has a batch of a library that is not imported
     if pyarrow is None:
         return None
@@ -300,7 +302,9 @@ def _transpose_columns(columns: Mapping[str, Any]) -> list[dict[str, JSON]]:
 
 
 def _plain(value: Any) -> Any:
-    """The value without arrays and scalars of numpy; a pandas column or an Arrow array is a list."""
+    """Return the value without arrays and scalars of numpy; a pandas column or an Arrow array is a
+    list.
+    """
     if isinstance(value, str | bytes | int | float | None):
         return value
     if isinstance(value, Mapping):
@@ -317,7 +321,7 @@ def _plain_parts(value: Any) -> Any:
 
 
 def _object_array(numpy: Any, values: Sequence[JSON]) -> Any:
-    """The values as an array of objects, in which `None` stays what it is."""
+    """Return the values as an array of objects, in which `None` stays what it is."""
     array = numpy.empty(len(values), dtype=object)
     for number, value in enumerate(values):
         array[number] = value

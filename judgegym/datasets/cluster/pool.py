@@ -93,7 +93,8 @@ class ActorPool:
         ]
 
     async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """The results of a task's responses; the calls are recorded in the ledger of the row, if there is one.
+        """Return the results of a task's responses; the calls are recorded in the ledger of the
+        row, if there is one.
 
         Raises:
             UserError: an actor cannot open the judge, or none can be started.
@@ -249,7 +250,7 @@ async def open_pool(
 def select_judge_settings(
     settings: DatasetJudgeSettings, chat_settings: ChatSettings
 ) -> DatasetJudgeSettings:
-    """The judge's settings without those beside them, for the endpoint that is asked."""
+    """Return the judge's settings without those beside them, for the endpoint that is asked."""
     everything = {name: getattr(settings, name) for name in type(settings).model_fields}
     judge_type = DatasetJudgeSettings.select_class(everything)
     values = {name: everything[name] for name in judge_type.model_fields}

@@ -65,7 +65,8 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
         return settings
 
     def to_values(self) -> dict[str, JSON]:
-        """The settings that were given, in the form that `of` reads, sorted by name: equal settings give equal JSON.
+        """Return the settings that were given, in the form that `of` reads, sorted by name: equal
+        settings give equal JSON.
 
         Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs
         it.
@@ -94,7 +95,8 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
 
 
 def divide_limits(settings: SettingsT, parts: int, setting_name: str) -> SettingsT:
-    """The settings with an equal share of the endpoint's limits, so that all parts together keep them.
+    """Return the settings with an equal share of the endpoint's limits, so that all parts together
+    keep them.
 
     Args:
         settings: with the limits of the whole.
@@ -126,7 +128,7 @@ _ADDED_LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers")
 
 
 def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:
-    """A digest of all settings that determine a judgment, for the keys of saved results."""
+    """Return a digest of all settings that determine a judgment, for the keys of saved results."""
     settings_type = expand_choices(AnyJudgeSettings)
     shaping = [
         declared for declared in declared_settings(settings_type) if not declared.is_operational

@@ -53,12 +53,12 @@ _LONGEST_ENDING = ".quarantine.jsonl"
 
 
 def has_known_ending(path: Path) -> bool:
-    """Whether it is a file of one of these kinds."""
+    """Return whether it is a file of one of these kinds."""
     return path.suffix.lower() in ENDINGS
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether it is Parquet, and not JSON lines."""
+    """Return whether it is Parquet, and not JSON lines."""
     return path.suffix.lower() == PARQUET
 
 
@@ -81,7 +81,7 @@ class AddedColumns:
     def from_names(
         cls, names: Sequence[str], data_columns: Collection[str], *, several: bool
     ) -> AddedColumns | None:
-        """The added columns of a scored file.
+        """Return the added columns of a scored file.
 
         Args:
             names: all columns of the file, in their order.
@@ -109,7 +109,7 @@ class AddedColumns:
         return (*SAMPLED, *JUDGED, *self.verdicts) if self.sampled else (*JUDGED, *self.verdicts)
 
     def arrow_types(self) -> Mapping[str, Any]:
-        """The Arrow type of each column, in their order; or lists of it.
+        """Return the Arrow type of each column, in their order; or lists of it.
 
         The score and the verdict on an aspect or criterion are float64, lists of those are objects,
         all others text.
@@ -132,7 +132,8 @@ class AddedColumns:
         }
 
     def make_row_values(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
-        """The values of a row's added columns, of those of each of its responses, which may have others beside.
+        """Return the values of a row's added columns, of those of each of its responses, which may
+        have others beside.
 
         Raises:
             KeyError: a response lacks one of the columns.
@@ -144,12 +145,13 @@ class AddedColumns:
         return {name: response[name] for name in self.names}
 
     def make_bad_row_values(self, reason: str) -> dict[str, JSON]:
-        """The values of a row that could not be judged: no score, and the reason."""
+        """Return the values of a row that could not be judged: no score, and the reason."""
         nulls: dict[str, JSON] = dict.fromkeys((*SAMPLED, *self.verdicts))
         return self.make_row_values([{**nulls, **judged_values(None, BAD_ROW, None, reason, {})}])
 
     def order_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
-        """The values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.
+        """Return the values of a row's added columns, in their order; a lone surrogate in a text
+        becomes U+FFFD.
 
         Raises:
             ValueError: they are not exactly the columns of `names`.
@@ -161,7 +163,7 @@ class AddedColumns:
         return {name: wire.scrub_all(added[name]) for name in self.names}
 
     def table_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
-        """The same for a table, whose columns have one type: `judge/detail` is JSON text."""
+        """Return the same for a table, whose columns have one type: `judge/detail` is JSON text."""
         values = self.order_values(added)
         detail = values[DETAIL]
         return {
@@ -173,7 +175,7 @@ class AddedColumns:
 
 
 def is_number(name: str) -> bool:
-    """Whether an added column holds numbers."""
+    """Return whether an added column holds numbers."""
     return name == SCORE or has_one_value(name)
 
 
@@ -294,7 +296,7 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
 
 
 def too_many_columns(source: str) -> DataError:
-    """The error for rows whose keys are no columns."""
+    """Return the error for rows whose keys are no columns."""
     return DataError(
         f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be "
         "columns of Parquet; "

@@ -36,7 +36,7 @@ _LOOSE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:Infinity|NaN|\d[\d.eE+-]*)'
 
 
 def one_line(text: bytes) -> bytes:
-    """The object of a text, without byte order mark and white space around it, on one line.
+    """Return the object of a text, without byte order mark and white space around it, on one line.
 
     A line break can only stand between two tokens: JSON allows none within a string. Nor does it
     allow a zero byte, so that a text with one is in UTF-16 or UTF-32.
@@ -49,19 +49,23 @@ def one_line(text: bytes) -> bytes:
 
 
 def append_keys(text: bytes, added: dict[str, JSON]) -> bytes:
-    """An object's text on one line with keys at its end."""
+    """Return an object's text on one line with keys at its end."""
     begin = one_line(text)[:-1]
     return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
 
 
 def remove_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
-    """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
+    """Return an object's text on one line without some of its keys; the others keep their text,
+    with the spaces around it.
+    """
     members = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
     return b"{" + b",".join(members) + b"}"
 
 
 def read_exactly(text: bytes) -> Mapping[str, JSON]:
-    """The object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
+    """Return the object of a text that is known to be one; other than by `wire.loads`, with
+    integers of any length.
+    """
     try:
         return cast("Mapping[str, JSON]", _scrub_surrogates(json.loads(text)))
     except (
@@ -71,12 +75,16 @@ def read_exactly(text: bytes) -> Mapping[str, JSON]:
 
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
-    """The keys of an object with the texts of their values: strict JSON, in which NaN is null."""
+    """Return the keys of an object with the texts of their values: strict JSON, in which NaN is
+    null.
+    """
     return ((name, _strict_text(value.strip())) for name, _, value in _members(one_line(text)))
 
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    """The keys of an object in their order: the name, its text with that of its value, and that of the value alone."""
+    """Yield the keys of an object in their order: the name, its text with that of its value, and
+    that of the value alone.
+    """
     key, begin, value, depth = b"", 1, 0, 0
     for token in _TOKEN.finditer(text):
         mark = token[0][:1]
@@ -94,7 +102,9 @@ def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def _strict_text(text: bytes) -> str:
-    """A value's text; if strict readers refuse it, with null for numbers that are none and without lone surrogates."""
+    """Return a value's text; if strict readers refuse it, with null for numbers that are none and
+    without lone surrogates.
+    """
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -109,7 +119,7 @@ def _strict_token(token: re.Match[bytes]) -> bytes:
 
 
 def _scrub_surrogates(value: Any) -> Any:
-    """A value without lone surrogates."""
+    """Return a value without lone surrogates."""
     if isinstance(value, str):
         return wire.scrub(value)
     if isinstance(value, dict):
@@ -118,7 +128,9 @@ def _scrub_surrogates(value: Any) -> Any:
 
 
 def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
-    """The rows of a table at places that follow each other, each as a JSON object on one line, without its end."""
+    """Yield the rows of a table at places that follow each other, each as a JSON object on one
+    line, without its end.
+    """
     json_text = json_text_columns(rows.table.schema)
     for batch in rows.batches(row_range):
         columns = [_values(batch, number, json_text) for number in range(batch.num_columns)]
@@ -129,7 +141,7 @@ def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
 
 
 def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) -> Iterator[bytes]:
-    """The values of a column, as JSON."""
+    """Yield the values of a column, as JSON."""
     import pyarrow  # late: an extra
 
     array = batch.column(column)
@@ -144,7 +156,7 @@ def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) 
 
 
 def _plain(value: object) -> object:
-    """A value that JSON has not."""
+    """Return a value that JSON has not."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, date | time):  # also the timestamps of pandas, which have nanoseconds
@@ -157,7 +169,7 @@ def _plain(value: object) -> object:
 
 
 def _duration(value: timedelta) -> str:
-    """A duration in seconds, with all its digits; those of pandas have nanoseconds."""
+    """Return a duration in seconds, with all its digits; those of pandas have nanoseconds."""
     nanoseconds = value // timedelta(microseconds=1) * 1000 + int(getattr(value, "nanoseconds", 0))
     seconds, fraction = divmod(abs(nanoseconds), 10**9)
     digits = f"{seconds}.{fraction:09d}".rstrip("0").rstrip(".")

@@ -103,7 +103,7 @@ class Shape:
         )
 
     def arrow_type(self) -> pyarrow.DataType:
-        """The type of a column; of one without any value, the type null."""
+        """Return the type of a column; of one without any value, the type null."""
         import pyarrow  # late: an extra
 
         if self.is_mixed:
@@ -128,7 +128,7 @@ class Shape:
 
 
 def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:
-    """The shapes of all columns, in the order in which the rows name them first.
+    """Return the shapes of all columns, in the order in which the rows name them first.
 
     Raises:
         DataError: there are more columns than a table can sensibly have.
@@ -164,14 +164,14 @@ class StoredColumns:
         self.schema = _drop_fingerprint(rows.table.schema)
 
     def groups(self, row_range: range, rows: int) -> Iterator[RowGroup]:
-        """The rows at places that follow each other, in groups of so many rows."""
+        """Return the rows at places that follow each other, in groups of so many rows."""
         return row_groups(self._rows.table.schema, self._rows.batches(row_range), rows)
 
 
 def row_groups(
     schema: pyarrow.Schema, batches: Iterable[pyarrow.RecordBatch], rows: int
 ) -> Iterator[RowGroup]:
-    """The rows of batches of any length, in groups of so many rows."""
+    """Yield the rows of batches of any length, in groups of so many rows."""
     import pyarrow  # late: an extra
 
     waiting = schema.empty_table()
@@ -225,7 +225,7 @@ class JsonColumns:
             )
 
     def _row(self, text: bytes) -> Mapping[str, JSON]:
-        """A row's values; integers that `loads` would change are in columns of JSON text."""
+        """Return a row's values; integers that `loads` would change are in columns of JSON text."""
         row = cast("Mapping[str, JSON]", wire.loads(text))
         if not any(name in row for name in self.json_text):
             return row
@@ -240,7 +240,7 @@ def parquet_parts(
     columns: AddedColumns,
     rows_per_group: int,
 ) -> Iterator[bytes]:
-    """The parts of a Parquet file.
+    """Yield the parts of a Parquet file.
 
     Args:
         input_columns: the columns of the input.
@@ -280,7 +280,7 @@ def parquet_parts(
 def encode_tables(
     schema: pyarrow.Schema, tables: Iterable[pyarrow.Table], *, entries_keep_names: bool = False
 ) -> Iterator[bytes]:
-    """The parts of a Parquet file of which each table is a group of rows.
+    """Yield the parts of a Parquet file of which each table is a group of rows.
 
     Args:
         schema: of all tables.
@@ -301,7 +301,7 @@ def encode_tables(
 
 
 def _drop_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """A schema without what `datasets` notes of its own cache beside the features."""
+    """Return a schema without what `datasets` notes of its own cache beside the features."""
     metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:
         info = json.loads(metadata[b"huggingface"])

@@ -72,7 +72,7 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def rows(self, total: int, starts: Sequence[int] | None = None) -> range:
-        """The rows of the shard, from 0; none if there are fewer rows than shards.
+        """Return the rows of the shard, from 0; none if there are fewer rows than shards.
 
         Args:
             total: how many rows the data set has.
@@ -83,12 +83,13 @@ class Shard:
         return range(_border(first, total, starts), _border(end, total, starts))
 
     def path(self, out: Path) -> Path:
-        """The file of the shard: `scored-00003-of-00016.parquet` beside `scored.parquet`."""
+        """Return the file of the shard: `scored-00003-of-00016.parquet` beside `scored.parquet`."""
         return out.with_name(f"{out.stem}-{self.number:05d}-of-{self.count:05d}{out.suffix}")
 
 
 def first_rows(limit: int, total: int, starts: Sequence[int] | None = None) -> range:
-    """The first rows of a data set, from 0: so many, or with groups to the end of the last one that has begun.
+    """Return the first rows of a data set, from 0: so many, or with groups to the end of the last
+    one that has begun.
 
     Args:
         limit: how many, at most `total`.
@@ -99,7 +100,7 @@ def first_rows(limit: int, total: int, starts: Sequence[int] | None = None) -> r
 
 
 def _border(row: int, total: int, starts: Sequence[int] | None) -> int:
-    """A row, or the first one after it with which a group begins."""
+    """Return a row, or the first one after it with which a group begins."""
     if starts is None or row in (0, total):
         return row
     index = bisect_left(starts, row)
@@ -111,12 +112,12 @@ ShardSetting = Annotated[str, AfterValidator(lambda text: str(Shard.parse(text))
 
 
 def list_shards(count: int) -> list[Shard]:
-    """All shards, in their order."""
+    """Return all shards, in their order."""
     return [Shard(number, count) for number in range(1, count + 1)]
 
 
 def group_starts(rows: Sequence[Row], column: str) -> list[int]:
-    """The first row of each group of rows that are judged together, for `Shard.rows`.
+    """Return the first row of each group of rows that are judged together, for `Shard.rows`.
 
     Args:
         rows: all rows of the data set.
@@ -200,7 +201,7 @@ def merge_shards(
 
 
 def _common_columns(paths: Sequence[Path], data_columns: Collection[str]) -> AddedColumns:
-    """The columns that scoring has added to all shards.
+    """Return the columns that scoring has added to all shards.
 
     Raises:
         DataError: shards have different ones, or scoring has not written one.
@@ -222,7 +223,7 @@ def _common_columns(paths: Sequence[Path], data_columns: Collection[str]) -> Add
 
 
 def _read_columns(path: Path, data_columns: Collection[str]) -> AddedColumns | None:
-    """The columns that scoring has added to a shard; `None` for JSON lines without a row."""
+    """Return the columns that scoring has added to a shard; `None` for JSON lines without a row."""
     if is_parquet(path):
         import pyarrow  # late: an extra
 
@@ -249,7 +250,7 @@ def _count_rows(path: Path) -> int:
 
 
 def _read_added_columns(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
-    """The added columns of each row of a shard, whose first row has them."""
+    """Yield the added columns of each row of a shard, whose first row has them."""
     if is_parquet(path):
         for batch in _open_parquet(path).iter_batches(
             _AT_ONCE, columns=list(columns.names), use_threads=False
@@ -263,7 +264,7 @@ def _read_added_columns(path: Path, columns: AddedColumns) -> Iterator[Mapping[s
 def _parse_added_columns(
     path: Path, fields: Mapping[str, JSON], columns: AddedColumns
 ) -> Mapping[str, JSON]:
-    """The added columns of a row of JSON."""
+    """Return the added columns of a row of JSON."""
     if not fields.keys() >= set(columns.names):
         raise _not_scored_error(path)
     return {name: fields[name] for name in columns.names}
@@ -272,7 +273,9 @@ def _parse_added_columns(
 def _find_line_mismatch(
     path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
-    """The first row of a shard in JSON lines, from 0, that is another than that of the data set."""
+    """Return the first row of a shard in JSON lines, from 0, that is another than that of the data
+    set.
+    """
     for number, (text, (line, fields)) in enumerate(
         zip(stored_rows.texts(numbers), _read_lines(path), strict=True)
     ):
@@ -288,7 +291,9 @@ def _find_line_mismatch(
 def _find_column_mismatch(
     path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
-    """The first row of a shard in Parquet, from 0, that may be another than that of the data set."""
+    """Return the first row of a shard in Parquet, from 0, that may be another than that of the data
+    set.
+    """
     names, first = stored_rows.columns.schema.names, 0
     shard = _open_parquet(path)
     if shard.schema_arrow.names != [*names, *columns.names]:
@@ -308,7 +313,7 @@ def _find_column_mismatch(
 def _is_equal(
     actual: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray
 ) -> bool:
-    """Whether two columns hold the same.
+    """Return whether two columns hold the same.
 
     Values are compared as texts where Arrow finds a difference: it does for NaN, and for
         dictionaries in another order.
@@ -319,7 +324,7 @@ def _is_equal(
 
 
 def _read_lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
-    """The lines of a file with their ends, each with its object."""
+    """Yield the lines of a file with their ends, each with its object."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield line, json_object(line, f"{path}, row {number}")

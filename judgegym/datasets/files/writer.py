@@ -139,7 +139,8 @@ def write_scored(
 def scored_content(
     stored_rows: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> Callable[[], Iterator[bytes]]:
-    """A function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
+    """Return a function that gives the parts of a scored file, for `Disk.write`, which calls it
+    again after an error.
 
     Args: those of `write_scored`.
     """
@@ -158,14 +159,14 @@ def _scored_lines(
 
 
 def locate_quarantine(out: Path) -> Path:
-    """The file of the rows that could not be judged, beside the output."""
+    """Return the file of the rows that could not be judged, beside the output."""
     return out.with_name(f"{out.stem}.quarantine.jsonl")
 
 
 def quarantine_lines(
     bad: Mapping[int, RowError], bad_lines: Sequence[BadLine] = ()
 ) -> Iterator[bytes]:
-    """A line for each row, in the order of the rows; then those of lines that are no rows.
+    """Yield a line for each row, in the order of the rows; then those of lines that are no rows.
 
     Args:
         bad: the errors of the rows, by their numbers from 0.
@@ -181,7 +182,8 @@ def quarantine_lines(
 
 
 def read_quarantine(out: Path) -> dict[int, RowError]:
-    """The rows that could not be judged, by their numbers from 0; none if there is no such file.
+    """Return the rows that could not be judged, by their numbers from 0; none if there is no such
+    file.
 
     Raises:
         DataError: the file cannot be read.
@@ -228,7 +230,8 @@ class ScoredRow:
     detail: tuple[str | Mapping[str, JSON] | None, ...]
 
     def components(self, response: int) -> JSON:
-        """The components of a response's score (from 0), parsed; `None` where judging failed.
+        """Return the components of a response's score (from 0), parsed; `None` where judging
+        failed.
 
         Raises:
             DataError: `judge/detail` is no JSON.
@@ -241,7 +244,7 @@ class ScoredRow:
 
 
 def read_scored(path: Path) -> Sequence[ScoredRow]:
-    """The rows of a scored file; each is read, and checked, when it is asked for.
+    """Return the rows of a scored file; each is read, and checked, when it is asked for.
 
     Args:
         path: a file that `judgegym score` has written, JSONL or Parquet.
@@ -312,7 +315,7 @@ def parse_scored_row(row: Row) -> ScoredRow:
 def _read_entries(
     row: Row, column: str, several: bool, kinds: tuple[type, ...]
 ) -> tuple[JSON, ...]:
-    """The entries of an added column, one for each response."""
+    """Return the entries of an added column, one for each response."""
     if column not in row.values:
         raise DataError(
             f"{row.place}: the column {column} is missing, which judgegym score writes in every row"
@@ -334,7 +337,7 @@ def _is_judge_column(name: str) -> bool:
 
 
 def drop_judge_columns(rows: DataSet) -> DataSet:
-    """The rows without the columns that a judge has added.
+    """Return the rows without the columns that a judge has added.
 
     Args:
         rows: what `load_rows` has read.

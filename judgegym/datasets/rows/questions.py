@@ -88,7 +88,8 @@ class Questions:
         )
 
     def batch_columns(self, columns_read: Collection[str]) -> tuple[str, ...]:
-        """The columns of a batch, which those of its rows do not decide, but what is read of them.
+        """Return the columns of a batch, which those of its rows do not decide, but what is read of
+        them.
 
         Args:
             columns_read: what is read of the rows, such as `criteria`.
@@ -102,19 +103,21 @@ class Questions:
 
 
 def is_verdict_column(name: str) -> bool:
-    """Whether a column is one of these."""
+    """Return whether a column is one of these."""
     return has_one_value(name) or name in _LISTS.values()
 
 
 def has_one_value(name: str) -> bool:
-    """Whether a column is that of one aspect or criterion."""
+    """Return whether a column is that of one aspect or criterion."""
     return name.startswith(tuple(_PREFIXES.values()))
 
 
 def named_values(
     verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
 ) -> Mapping[str, float | None]:
-    """The value of each verdict by name; of a line of an older version those among the components of the score."""
+    """Return the value of each verdict by name; of a line of an older version those among the
+    components of the score.
+    """
     if verdicts:
         return {verdict.name: verdict.value for verdict in verdicts}
     return {name: value for name, value in components.items() if name not in _NOT_VERDICTS}
@@ -123,7 +126,7 @@ def named_values(
 def verdict_values(
     columns: Sequence[str], verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
 ) -> dict[str, JSON]:
-    """The values of a response's columns.
+    """Return the values of a response's columns.
 
     Args:
         columns: the columns.

@@ -141,7 +141,7 @@ class RowReader:
         }
 
     def _first_readable(self) -> Responses:
-        """The first row that can be read, with which the others are compared.
+        """Return the first row that can be read, with which the others are compared.
 
         Raises:
             DataError: none can; it is that of the first row.
@@ -174,7 +174,7 @@ class RowReader:
         return responses
 
     def task(self, number: int) -> ScoreTask:
-        """A row as a task.
+        """Return a row as a task.
 
         Raises:
             DataError: it lacks something, is of another kind than the first row, or a column holds
@@ -257,7 +257,7 @@ class RowReader:
         return value
 
     def category(self, number: int) -> str | None:
-        """The category of a row; its text is not read without `--category_column`."""
+        """Return the category of a row; its text is not read without `--category_column`."""
         return None if self.settings.category_column is None else self._category(self.rows[number])
 
     def _category(self, row: Row) -> str | None:
@@ -274,7 +274,7 @@ _FIRST_ROWS = 100
 
 
 def _can_be_read(name: str, value: JSON) -> bool:
-    """Whether a value is of a type that a field of a `JudgeTask` can have."""
+    """Return whether a value is of a type that a field of a `JudgeTask` can have."""
     try:
         make_judge_task("", (), {name: value})
     except FieldTypeError:
@@ -312,7 +312,9 @@ def check_same_columns(
 
 
 def _has_column(rows: Sequence[Row], column: str) -> bool:
-    """Whether any row has a column, or a path; all rows of a table have the columns of the first one."""
+    """Return whether any row has a column, or a path; all rows of a table have the columns of the
+    first one.
+    """
     is_table = (
         isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column
     )

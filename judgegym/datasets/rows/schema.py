@@ -171,14 +171,15 @@ class Responses:
 
 
 def _split_names(setting: str) -> tuple[str, ...]:
-    """The columns that a setting names, separated by commas."""
+    """Return the columns that a setting names, separated by commas."""
     return tuple(name.strip() for name in setting.split(",") if name.strip())
 
 
 def _find_prompt(
     row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]
 ) -> Responses | None:
-    """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
+    """Return the prompt in the columns that are named, or in the first usual one that is not taken;
+    `None` without one.
 
     Several columns are one turn of the user, joined by blank lines.
 
@@ -210,7 +211,7 @@ def _find_prompt(
 
 
 def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
-    """The prompt in the first of the usual columns that is not taken; `None` without one.
+    """Return the prompt in the first of the usual columns that is not taken; `None` without one.
 
     Of a conversation it is what precedes an answer at its end, which may be the very response, or
     the expected one.
@@ -230,7 +231,7 @@ def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None
 
 
 def _missing_prompt_error(row: Row) -> Exception:
-    """The error of a row without a prompt."""
+    """Return the error of a row without a prompt."""
     return row.missing_error(
         f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: "
         "--prompt_column"
@@ -238,7 +239,8 @@ def _missing_prompt_error(row: Row) -> Exception:
 
 
 def read_turns(row: Row, settings: ColumnSettings) -> Responses:
-    """The prompt that a policy is asked: what precedes an answer that the row may have, as turns that can be messages.
+    """Return the prompt that a policy is asked: what precedes an answer that the row may have, as
+    turns that can be messages.
 
     That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual
     column.
@@ -342,7 +344,9 @@ def _describe_missing(row: Row, values: Values, settings: ColumnSettings) -> str
 
 
 def _holds_columns(values: Values) -> bool:
-    """Whether a row has lists of texts of one length as prompts and as responses: it is a file of columns."""
+    """Return whether a row has lists of texts of one length as prompts and as responses: it is a
+    file of columns.
+    """
     lists = [
         [value for name in names if isinstance(value := values.get(name), list)]
         for names in (PROMPTS, RESPONSES)
@@ -354,7 +358,7 @@ def _holds_columns(values: Values) -> bool:
 def _read_named(
     row: Row, values: Values, columns: Sequence[str], prompt: Responses | None
 ) -> Responses:
-    """The responses in columns of one text each, or in one column with a list."""
+    """Return the responses in columns of one text each, or in one column with a list."""
     column_answers = [_parse_responses(value_at(values, column)) for column in columns]
     for column, answers in zip(columns, column_answers, strict=True):
         if answers is None:
@@ -389,7 +393,7 @@ def _read_named(
 
 
 def _parse_responses(value: JSON) -> tuple[tuple[_Response, ...], bool] | None:
-    """The responses of a value, and whether it is a list of them; `None` if it holds none."""
+    """Return the responses of a value, and whether it is a list of them; `None` if it holds none."""
     single = _parse_response(value)
     if single is not None:
         return (single,), False
@@ -413,7 +417,9 @@ def _describe(value: JSON) -> str:
 
 
 def _parse_response(value: JSON) -> _Response | None:
-    """A text, messages as one text with their turns, or the text of an object; `None` for anything else."""
+    """Return a text, messages as one text with their turns, or the text of an object; `None` for
+    anything else.
+    """
     if isinstance(value, str):
         return value, ()
     if isinstance(value, Mapping):
@@ -472,7 +478,9 @@ def _read_two_responses(values: Values) -> Responses | None:
 
 
 def _read_conversation(values: Values, column: str) -> Responses | None:
-    """A conversation whose last turn is the response; its trace begins with the calls of tools that led to it."""
+    """Return a conversation whose last turn is the response; its trace begins with the calls of
+    tools that led to it.
+    """
     trace = split_trace(parse_turns(values.get(column)) or ())
     if trace is None:
         return None
@@ -490,7 +498,7 @@ def _read_conversation(values: Values, column: str) -> Responses | None:
 
 
 def _read_log(values: Values) -> Responses | None:
-    """A rollout of NeMo Gym, or a trace of verifiers."""
+    """Return a rollout of NeMo Gym, or a trace of verifiers."""
     for column in _LOGS:
         if (trace := parse_trace(values, column)) is not None:
             prompt_turns, answer = (

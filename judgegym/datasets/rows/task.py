@@ -30,7 +30,7 @@ KEY_BYTES = 16
 
 
 def digest_text(text: bytes, size: int = KEY_BYTES) -> bytes:
-    """A digest of `size` bytes."""
+    """Return a digest of `size` bytes."""
     return blake2b(text, digest_size=size).digest()
 
 
@@ -141,7 +141,8 @@ class ScoreTask:
 
 
 def digest_group_value(row: Row, column: str) -> bytes:
-    """A digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for equal values.
+    """Return a digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for
+    equal values.
 
     Raises:
         DataError: it has none.
@@ -153,7 +154,7 @@ def digest_group_value(row: Row, column: str) -> bytes:
 
 
 def group_rows(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[Sequence[int]]:
-    """The numbers of the rows of each group, in the order of the groups' first rows.
+    """Return the numbers of the rows of each group, in the order of the groups' first rows.
 
     Args:
         rows: the whole data set.
@@ -206,7 +207,7 @@ class ResponseIndex:
                     self._task_by_row[row - numbers.start] = task
 
     def find_task_positions(self, task: int) -> Sequence[int]:
-        """The places of a task's responses, in their order."""
+        """Return the places of a task's responses, in their order."""
         if self._groups is not None:
             return [
                 position for row in self._groups[task] for position in self.find_row_positions(row)
@@ -214,24 +215,26 @@ class ResponseIndex:
         return self.find_row_positions(self._numbers[task])
 
     def find_row_positions(self, row: int) -> range:
-        """The places of a row's responses; none for a row that cannot be judged."""
+        """Return the places of a row's responses; none for a row that cannot be judged."""
         index = row - self._numbers.start
         return range(self._starts[index], self._starts[index + 1])
 
     def find(self, row: int, number: int | None) -> int | None:
-        """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
+        """Return the place of a response: the row's only one (`None`), or the one with a number
+        from 0; `None` without one.
+        """
         if row not in self._numbers or (number is None) is self._several:
             return None
         positions = self.find_row_positions(row)
         return positions[number or 0] if (number or 0) < len(positions) else None
 
     def task(self, position: int) -> int:
-        """The task of the response at a place."""
+        """Return the task of the response at a place."""
         index = bisect_right(self._starts, position) - 1
         return index if self._groups is None else self._task_by_row[index]
 
     def row(self, position: int) -> tuple[int, int]:
-        """The row of the response at a place, and its number among the row's responses."""
+        """Return the row of the response at a place, and its number among the row's responses."""
         index = bisect_right(self._starts, position) - 1
         return self._numbers[index], position - self._starts[index]
 

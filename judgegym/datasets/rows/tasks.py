@@ -144,7 +144,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
                 self.questions.note(self.reader.task(number).judge_task)
 
     def _group_judgeable_rows(self, column: str) -> list[Sequence[int]]:
-        """The rows of each group, without those that have no value."""
+        """Return the rows of each group, without those that have no value."""
         values = array("q")
         for number in self.numbers:
             with self._record_errors([number]):
@@ -165,7 +165,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
     def _read_checked_task(
         self, number: int, check: Callable[[JudgeTask], None]
     ) -> ScoreTask | None:
-        """A task without the rows of its group that cannot be judged; `None` if it cannot be judged at all."""
+        """Return a task without the rows of its group that cannot be judged; `None` if it cannot be
+        judged at all.
+        """
         rows = [self.numbers[number]] if self._groups is None else self._groups[number]
         if any(row in self.bad for row in rows):
             return None
@@ -199,7 +201,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     @staticmethod
     def _error(row: Row, task: JudgeTask, message: str) -> DataError:
-        """The error for a row; for a field that it lacks, with the columns where it could be."""
+        """Return the error for a row; for a field that it lacks, with the columns where it could
+        be.
+        """
         name = message.partition(":")[0]
         if name not in USUAL_COLUMNS or getattr(task, name) is not None:
             return row.error(message)
@@ -254,7 +258,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         )
 
     def iter_judgeable(self) -> Iterator[ScoreTask]:
-        """All tasks but those of rows that cannot be judged."""
+        """Return all tasks but those of rows that cannot be judged."""
         return (
             self[index]
             for index in range(len(self))
@@ -262,16 +266,18 @@ class ScoreTasks(LazySequence[ScoreTask]):
         )
 
     def uid(self, index: int) -> str:
-        """The id of a task in the ledger, without reading it."""
+        """Return the id of a task in the ledger, without reading it."""
         return make_row_uid(self.numbers[index] if self._groups is None else self._groups[index][0])
 
     def key(self, index: int) -> bytes:
-        """The digest of a task, without reading it."""
+        """Return the digest of a task, without reading it."""
         return self._keys[index * KEY_BYTES : (index + 1) * KEY_BYTES]
 
 
 def _log_progress(numbers: range) -> Iterator[int]:
-    """All numbers, one after the other; the log says now and then how many tasks have been read."""
+    """Yield all numbers, one after the other; the log says now and then how many tasks have been
+    read.
+    """
     logged_at = time.monotonic()
     for number in numbers:
         if time.monotonic() - logged_at > _LOG_EVERY_S:
@@ -285,7 +291,8 @@ def _log_progress(numbers: range) -> Iterator[int]:
 
 
 def _join_group(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
-    """The task of a group: what the judge is shown of its first row, with the response of each row.
+    """Return the task of a group: what the judge is shown of its first row, with the response of
+    each row.
 
     Raises:
         DataError: the rows have other prompts, references, rubrics, baselines or contexts.

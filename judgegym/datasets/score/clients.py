@@ -119,7 +119,7 @@ async def _open_policy(
     budget: Budget | None,
     make: Callable[..., ChatClient],
 ) -> Policy | None:
-    """The policy, if one is asked."""
+    """Return the policy, if one is asked."""
     if settings.responses_per_prompt is None:
         return None
     openai, count = settings.openai, settings.responses_per_prompt
@@ -141,7 +141,7 @@ async def _open_policy(
 def resume_command(
     settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None
 ) -> str:
-    """The command that was given, with `--resume`.
+    """Return the command that was given, with `--resume`.
 
     Args:
         settings: of the run.

@@ -98,7 +98,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Its flags, for completion."""
+    """Return its flags, for completion."""
     return make_flags_parser(ScoreSettings, verb=USED_BY)
 
 
@@ -125,7 +125,7 @@ def _run(words: list[str], prog: str) -> int:
 
 
 def add_data_flag(words: Sequence[str]) -> list[str]:
-    """The words with the data as a flag, which may stand before the flags without one."""
+    """Return the words with the data as a flag, which may stand before the flags without one."""
     first, *other_words = words or [""]
     is_data = first == STDIN or (first and not first.startswith("-"))
     words_with_flag = [f"--data={first}", *other_words] if is_data else list(words)
@@ -136,7 +136,7 @@ def add_data_flag(words: Sequence[str]) -> list[str]:
 
 
 def _is_bare(word: str, after: str | None) -> bool:
-    """Whether a word is `--ray` without an address."""
+    """Return whether a word is `--ray` without an address."""
     return word == "--ray" and (after is None or after.startswith("-"))
 
 
@@ -247,7 +247,7 @@ def _show_result(
 
 
 def _merge_command(settings: ScoreSettings) -> str:
-    """The command that joins the shards, once all of them are there."""
+    """Return the command that joins the shards, once all of them are there."""
     count = Shard.parse(settings.shard or "1/1").count
     words = [
         "judgegym",
@@ -262,7 +262,7 @@ def _merge_command(settings: ScoreSettings) -> str:
 
 
 def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
-    """The data and the output.
+    """Return the data and the output.
 
     Raises:
         SettingsError: one is not given, or the output cannot be written, or is another's file.

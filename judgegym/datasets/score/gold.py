@@ -77,7 +77,7 @@ class GoldColumn:
         self._agrees = agreement_rule(scores, has_levels=scale is not None)
 
     def labels(self, row: int, number: int, result: ResponseJudgment) -> tuple[GoldLabel, ...]:
-        """The gold labels of a response of a row, beside its result.
+        """Return the gold labels of a response of a row, beside its result.
 
         Args:
             row: the number of the row.
@@ -92,12 +92,12 @@ class GoldColumn:
         )
 
     def label_values(self, row: int, number: int) -> Mapping[str, str | float]:
-        """The gold labels of a response of a row, by name; none where the row has none."""
+        """Return the gold labels of a response of a row, by name; none where the row has none."""
         values = self._row_labels(row)
         return values[number] if any(values) else {}
 
     def _row_labels(self, number: int) -> list[Mapping[str, str | float]]:
-        """The labels of each response of a row, by name."""
+        """Return the labels of each response of a row, by name."""
         row = self._rows[number]
         cell = read_text_cell(row.values.get(self._column))
         return [

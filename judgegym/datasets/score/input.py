@@ -58,7 +58,7 @@ class ScoreInput:
     answers_run: SavedRun | None = None
 
     def group_starts(self, settings: ScoreSettings) -> Sequence[int] | None:
-        """The first row of each group of `--group_by`; `None` without groups.
+        """Return the first row of each group of `--group_by`; `None` without groups.
 
         Raises:
             DataError: the rows of a group do not follow each other.

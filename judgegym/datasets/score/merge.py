@@ -123,7 +123,7 @@ def _iter_lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
 def _common_settings(
     runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path
 ) -> ScoreSettings:
-    """The settings of all runs.
+    """Return the settings of all runs.
 
     Raises:
         RunDirectoryError: those that determine the results differ.

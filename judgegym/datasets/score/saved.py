@@ -58,7 +58,7 @@ SavedResponses: TypeAlias = "SavedRows[Any, ScoreDetail]"
 
 
 def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
-    """The run directory of an output.
+    """Return the run directory of an output.
 
     Raises:
         RunDirectoryError: the run cannot be resumed, or another process is at it.
@@ -75,7 +75,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
 
 
 def open_saved(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
-    """The responses of a run, without a line yet."""
+    """Return the responses of a run, without a line yet."""
     return SavedRows(range(tasks.response_index.count), run, SampleReader(ScoreDetail))
 
 
@@ -86,7 +86,7 @@ def make_samples(
     seconds: float,
     gold: GoldColumn | None = None,
 ) -> Iterator[Sample[ScoreDetail]]:
-    """The samples of a task's responses, in their order.
+    """Yield the samples of a task's responses, in their order.
 
     Args:
         task: what was judged.
@@ -187,13 +187,15 @@ def read_response(line: RawLine) -> Sample[JSON]:
 
 
 def find_position(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
-    """The place of a sample's response; `None` if its row is gone, or it was judged as another."""
+    """Return the place of a sample's response; `None` if its row is gone, or it was judged as
+    another.
+    """
     position = tasks.response_index.find(*split_response_uid(sample.uid))
     return position if position is not None and _is_current(tasks, position, sample) else None
 
 
 def _is_current(tasks: ScoreTasks, position: int, sample: Sample[JSON]) -> bool:
-    """Whether a sample is of the response at a place, as it is now."""
+    """Return whether a sample is of the response at a place, as it is now."""
     if sample.task_digest != tasks.key(tasks.response_index.task(position)).hex():
         return False
     row, _ = tasks.response_index.row(position)
@@ -206,7 +208,7 @@ def _is_current(tasks: ScoreTasks, position: int, sample: Sample[JSON]) -> bool:
 
 
 def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
-    """The responses of a run directory in which each has a line.
+    """Return the responses of a run directory in which each has a line.
 
     Raises:
         RunDirectoryError: a file cannot be read, or a line is missing.
@@ -227,7 +229,7 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
 
 
 def split_response_uid(uid: str) -> tuple[int, int | None]:
-    """The row of a response, and its number if the row has several.
+    """Return the row of a response, and its number if the row has several.
 
     Raises:
         ValueError: it is the id of something else.
@@ -241,7 +243,8 @@ def split_response_uid(uid: str) -> tuple[int, int | None]:
 
 
 def list_missing_tasks(tasks: ScoreTasks, positions: Iterable[int]) -> array[int]:
-    """The tasks to judge: the first of those that are equal, if a response of any of them has no line.
+    """Return the tasks to judge: the first of those that are equal, if a response of any of them
+    has no line.
 
     Args:
         tasks: all tasks.

@@ -142,14 +142,14 @@ class ScoreSettings(
         return {**public_settings, **self.policy_settings}
 
     def defaults(self) -> dict[str, JSON]:
-        """The defaults of the settings: what a run did before there was one."""
+        """Return the defaults of the settings: what a run did before there was one."""
         return {
             declared.name: cast(JSON, declared.default)
             for declared in declared_settings(type(self))
         }
 
     def matters(self) -> dict[str, JSON]:
-        """The settings that determine the results; a resumed run cannot change them."""
+        """Return the settings that determine the results; a resumed run cannot change them."""
         shaping = {
             declared.name
             for declared in declared_settings(type(self))

@@ -116,7 +116,9 @@ class VerdictNumbers:
             ratio.record(metrics, f"tag_score_{slugs(tag)}")
 
     def tables(self, metrics: Metrics) -> Iterator[Table]:
-        """The tables of the page, by aspect or criterion and by tag, each of those that have a verdict."""
+        """Yield the tables of the page, by aspect or criterion and by tag, each of those that have
+        a verdict.
+        """
         is_aspect = self._questions.kind == "aspect"
         rows = []
         for name, points in self._questions.shared.items():
@@ -142,14 +144,16 @@ class VerdictNumbers:
 
 
 def metric_names(questions: Questions, name: str) -> tuple[str, ...]:
-    """The names of the metrics of an aspect (passes, yes) or a criterion (met)."""
+    """Return the names of the metrics of an aspect (passes, yes) or a criterion (met)."""
     if questions.kind == "aspect":
         return f"pass_rate_{slug(name)}", f"score_{slug(name)}"
     return (f"met_rate_{slug(name)}",)
 
 
 def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
-    """The same tables for the summary of the terminal: of each line the name, the rate or score, its interval."""
+    """Yield the same tables for the summary of the terminal: of each line the name, the rate or
+    score, its interval.
+    """
     for table in tables:
         value = 1 if table.title == "Tags" else 2
         lines = []

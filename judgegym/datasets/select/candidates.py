@@ -177,7 +177,8 @@ class ScoredTexts:
         return replace(read_turns(row, self._columns), texts=tuple(texts_with_thinking))
 
     def groups(self) -> list[Group]:
-        """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
+        """Return all responses, gathered by prompt: of rows with equal prompts, or with equal
+        values of a column.
 
         Prompts with other images, tools or contexts are not equal, whatever their words.
 
@@ -247,7 +248,7 @@ class ScoredTexts:
 
 
 def _read_texts(row: Row, column: str) -> Sequence[str]:
-    """The texts of a list; "" for null: the policy failed there."""
+    """Return the texts of a list; "" for null: the policy failed there."""
     value = row.values.get(column)
     if not isinstance(value, list) or not all(
         text is None or isinstance(text, str) for text in value

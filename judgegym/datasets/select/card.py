@@ -42,7 +42,7 @@ _TICKS = re.compile(r"`+")
 
 
 def format_code(text: str) -> str:
-    """A text on one line, as code."""
+    """Return a text on one line, as code."""
     shown = printable(" ".join(text.split())) or " "
     fence = "`" * (_longest_backticks(shown) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -57,7 +57,7 @@ def format_block(lines: Iterable[str]) -> str:
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first column holds names, the others are set to the right."""
+    """Return a table; the first column holds names, the others are set to the right."""
     line = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join(_table_line(row) for row in (header, line, *rows))
 
@@ -158,13 +158,15 @@ def explain_foreign_card(text: str, name: str) -> str | None:
 
 
 def make_card(facts: CardFacts) -> str:
-    """The whole card."""
+    """Return the whole card."""
     lines = "\n".join(_head_lines(facts))
     return f"---\n{lines}\n---\n{MARK}\n\n" + "\n\n".join(_body_sections(facts)) + "\n"
 
 
 def _head_lines(facts: CardFacts) -> Iterator[str]:
-    """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
+    """Yield the head of YAML, in which every text that is not ours is a JSON string, which is a
+    YAML string on one line.
+    """
     yield from ("task_categories:", "- text-generation", "tags:")
     yield from (f"- {tag}" for tag in _list_tags(facts))
     yield from (
@@ -176,7 +178,7 @@ def _head_lines(facts: CardFacts) -> Iterator[str]:
 
 
 def _encode_name(name: str) -> str:
-    """The name of a file, which need not be UTF-8."""
+    """Return the name of a file, which need not be UTF-8."""
     return name.encode("utf-8", "replace").decode()
 
 

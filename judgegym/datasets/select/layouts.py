@@ -160,7 +160,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def reader_settings(name: str, *, conversational: bool) -> str:
-    """The trainer's own settings to read a layout; empty if it needs none."""
+    """Return the trainer's own settings to read a layout; empty if it needs none."""
     words = [
         LAYOUTS[name].read_with,
         _OPENRLHF_CHAT if conversational and name.startswith("openrlhf") else "",
@@ -200,7 +200,7 @@ class RowFormatter:
                 )
 
     def row(self, output_row: OutputRow) -> dict[str, JSON]:
-        """A row.
+        """Return a row.
 
         Raises:
             DataError: a text is asked for, and there are several turns.
@@ -212,13 +212,13 @@ class RowFormatter:
         return row | {column: _SCORES[column](output_row) for column in self._scores}
 
     def _source(self, value: JSON) -> JSON:
-        """A value of the scored file; in a table as a text."""
+        """Return a value of the scored file; in a table as a text."""
         if not self._is_table or value is None or isinstance(value, str):
             return value
         return orjson.dumps(value, default=str).decode()
 
     def schema(self) -> pyarrow.Schema:
-        """The Arrow types of the columns."""
+        """Return the Arrow types of the columns."""
         import pyarrow as pa  # late: an extra
 
         text = pa.string()

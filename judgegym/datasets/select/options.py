@@ -67,7 +67,7 @@ class SelectOptions(argparse.Namespace):
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """Return the flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add(

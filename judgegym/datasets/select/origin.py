@@ -65,7 +65,7 @@ class Origin:
         return cls(settings, metrics if isinstance(metrics, Mapping) else {})
 
     def columns(self, options: SelectOptions) -> ColumnSettings:
-        """The columns with which it was judged, where the options name none.
+        """Return the columns with which it was judged, where the options name none.
 
         Raises:
             SettingsError: the run says what is no column.
@@ -84,7 +84,7 @@ class Origin:
             ) from None
 
     def text(self, name: str) -> str | None:
-        """A setting that is a text, by its dotted name."""
+        """Return a setting that is a text, by its dotted name."""
         value = wire.lookup(self.settings, name)
         return value if isinstance(value, str) else None
 
@@ -130,13 +130,15 @@ class Origin:
         return digest if isinstance(digest, str) else None
 
     def metric(self, name: str) -> float | int | None:
-        """A metric; `None` if it is not known."""
+        """Return a metric; `None` if it is not known."""
         values = wire.lookup(self.metrics, "results.all")
         value = values.get(f"eval/{name}") if isinstance(values, Mapping) else None
         return value if isinstance(value, float | int) else None
 
     def protocol(self) -> Mapping[str, JSON]:
-        """The settings that determine the scores, where they differ from the defaults; a long text is its digest."""
+        """Return the settings that determine the scores, where they differ from the defaults; a
+        long text is its digest.
+        """
         return {
             name: prompt_digest(value) if _is_long(value) else value
             for name, value in _differing_settings(self.settings).items()
@@ -146,7 +148,9 @@ class Origin:
         }
 
     def prompt_digests(self) -> Mapping[str, str]:
-        """The digests of the judge's prompts, by the setting that replaces them; empty if they are not known."""
+        """Return the digests of the judge's prompts, by the setting that replaces them; empty if
+        they are not known.
+        """
         digests = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
         if isinstance(digests, Mapping) and digests:
             return {name: digest for name, digest in digests.items() if isinstance(digest, str)}
@@ -162,7 +166,8 @@ class Origin:
             return {}
 
     def command(self, scored: Path) -> Sequence[str]:
-        """The words after `judgegym score` that make the file again; none if it is not known how it was made.
+        """Return the words after `judgegym score` that make the file again; none if it is not known
+        how it was made.
 
         A long text has the name of a file in its place.
         """
@@ -180,7 +185,9 @@ class Origin:
 
 
 def _differing_settings(settings: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
+    """Return the settings that differ from the defaults, those of the policy by dotted name; and
+    the models in any case.
+    """
     policy = settings.get(_POLICY)
     differing = {
         name: value

@@ -73,12 +73,12 @@ class Rule:
     max_pairs: int | None = None
 
     def is_good(self, candidate: ResponseCandidate) -> bool:
-        """Whether a response's score is `min_score` at least, to nine decimals."""
+        """Return whether a response's score is `min_score` at least, to nine decimals."""
         return self.min_score is None or require_score(candidate) >= round(self.min_score, DECIMALS)
 
 
 def require_score(candidate: ResponseCandidate) -> float:
-    """The score of a response that has one."""
+    """Return the score of a response that has one."""
     assert candidate.score is not None  # only responses with a score are compared
     return candidate.score
 
@@ -91,7 +91,7 @@ class Lengths:
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[Pair]) -> Lengths:
-        """The differences of these pairs."""
+        """Return the differences of these pairs."""
         return cls([chosen.length - rejected.length for chosen, rejected in pairs])
 
     @property
@@ -196,7 +196,7 @@ def _draw_lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
 
 
 def _find_usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCandidate, str]]:
-    """The different responses with a score, and the reasons of the others."""
+    """Return the different responses with a score, and the reasons of the others."""
     usable: dict[bytes, ResponseCandidate] = {}
     left: dict[ResponseCandidate, str] = {}
     for candidate in group.candidates:
@@ -221,7 +221,9 @@ def _select_singles(
     left: dict[ResponseCandidate, str],
     rule: Rule,
 ) -> list[ResponseCandidate]:
-    """The responses that are taken, the best first; or in their order, where all good ones are. `left` gets reasons."""
+    """Return the responses that are taken, the best first; or in their order, where all good ones
+    are. `left` gets reasons.
+    """
     if rule.take == "labels":
         return usable
     good = [
@@ -247,7 +249,9 @@ def _select_prompt_pairs(
     rule: Rule,
     seed: int,
 ) -> tuple[list[Pair], list[Pair]]:
-    """The pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
+    """Return the pairs that are taken, and those that would be without a look at lengths. `left`
+    gets reasons.
+    """
     margin = round(rule.margin, DECIMALS)
     pair_differences = (
         (pair, round(require_score(pair[0]) - require_score(pair[1]), DECIMALS))
@@ -280,7 +284,9 @@ def _select_prompt_pairs(
 
 
 def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool) -> Pair:
-    """The best response against the worst; with `by_length` against the one of the most similar length that is good."""
+    """Return the best response against the worst; with `by_length` against the one of the most
+    similar length that is good.
+    """
 
     def order(pair: Pair) -> tuple[float, int, float, bytes]:
         apart = abs(pair[0].length - pair[1].length) if by_length else 0
@@ -290,7 +296,7 @@ def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool
 
 
 def _select_pairs(all_pairs: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], str]:
-    """The pairs that the whole file keeps, in their order, and the reason of the others."""
+    """Return the pairs that the whole file keeps, in their order, and the reason of the others."""
     limit, drawn = rule.max_pairs, sorted(all_pairs, key=lambda pair: pair.lot)
     reason = "length_balance" if rule.length_balanced else "max_pairs"
     if rule.length_balanced:

@@ -57,7 +57,7 @@ def iter_output_rows(
 
 
 def _make_output_row(texts: ScoredTexts, candidate: ResponseCandidate, number: int) -> OutputRow:
-    """A response with its texts."""
+    """Return a response with its texts."""
     scored, responses = texts.read(candidate.row)
     response, score = responses.response_turns[candidate.number], scored.score[candidate.number]
     return OutputRow(

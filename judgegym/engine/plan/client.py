@@ -54,23 +54,25 @@ _SHOWN: ContextVar[dict[str, float]] = ContextVar("replies shown")
 
 
 def prefer_first(titles: Sequence[str]) -> Mapping[str, float]:
-    """The first text is best, in every vote and round."""
+    """Return the first text is best, in every vote and round."""
     return {title: _BEST - index / len(titles) for index, title in enumerate(titles)}
 
 
 def prefer_last(titles: Sequence[str]) -> Mapping[str, float]:
-    """The first text is worst, in every vote and round."""
+    """Return the first text is worst, in every vote and round."""
     return {title: 1.0 - merit for title, merit in prefer_first(titles).items()}
 
 
 def alternate(titles: Sequence[str]) -> Mapping[str, float]:
-    """The first text is best in every second vote and round, for every second judge, and worst in the others."""
+    """Return the first text is best in every second vote and round, for every second judge, and
+    worst in the others.
+    """
     is_odd = (_TURN.get() + sum(current_component().encode())) % 2
     return prefer_last(titles) if is_odd else prefer_first(titles)
 
 
 def prefer_none(titles: Sequence[str]) -> Mapping[str, float]:
-    """No text is good or bad."""
+    """Return no text is good or bad."""
     return dict.fromkeys(titles, 0.5)
 
 
@@ -244,7 +246,7 @@ class DryClient(ChatClient):
 
 
 def _parse_turn(name: str) -> int:
-    """The number at the end of a call's name, and the round of critique."""
+    """Return the number at the end of a call's name, and the round of critique."""
     critique = _CRITIQUE.match(name)
     number = _NUMBER.search(name if critique is None else name[critique.end() :])
     return (int(number[0]) if number is not None else 0) + (
@@ -261,7 +263,9 @@ def _equalize(reply: Mapping[str, Any]) -> None:
 
 
 def _expand_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
-    """A reward model's item with its number for each of as many classes as its judge expects."""
+    """Return a reward model's item with its number for each of as many classes as its judge
+    expects.
+    """
     item = wire.loads(choice.text)
     numbers = (
         item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]

@@ -87,7 +87,7 @@ class RecordedRow:
         """See `RowLedger`."""
 
     def begin(self) -> RecordedRow:
-        """The same answers for another pass over the row."""
+        """Return the same answers for another pass over the row."""
         return RecordedRow(self.name, self.parts)
 
     def forget_without_verdict(self) -> None:

@@ -35,7 +35,7 @@ class Bounds:
     high: Load = Load()
 
     def __add__(self, bounds: Bounds) -> Bounds:
-        """The sum of both."""
+        """Return the sum of both."""
         return Bounds(self.usual + bounds.usual, self.low + bounds.low, self.high + bounds.high)
 
     def scale(self, factor: float) -> Bounds:
@@ -85,7 +85,7 @@ class PlanEstimate:
 
 
 def draw_rows(rows: Sequence[int], seed: int) -> list[int]:
-    """The rows to go through, in a random order; all of them if they are few."""
+    """Return the rows to go through, in a random order; all of them if they are few."""
     chosen = make_generator(seed, "plan", "rows").sample(range(len(rows)), min(len(rows), ROWS))
     return [rows[index] for index in chosen]
 
@@ -126,7 +126,9 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
 def _bounds(
     role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float
 ) -> Bounds:
-    """The bounds of a role: the usual ones times what the passes differ by from the first of them."""
+    """Return the bounds of a role: the usual ones times what the passes differ by from the first of
+    them.
+    """
     whole = usual.get(role, Load()).scale(factor)
     loads = sorted((tally.get(role, Load()) for tally in passes), key=lambda load: load.calls)
     first = passes[0].get(role, Load())

@@ -46,7 +46,7 @@ class Plan:
     notes: Sequence[str] = ()
 
     def lines(self) -> list[str]:
-        """The lines to print."""
+        """Return the lines to print."""
         pairs = [*self.head, *self._roles(), *self._totals(), *self._assumptions()]
         lines = [line for label, words in pairs for line in _wrap(label, words)]
         for note in (*self.notes, *self._notes()):
@@ -231,7 +231,7 @@ def _count(number: float) -> str:
 def _format_range(
     load: Bounds, number: Callable[[Load], float], format_number: Callable[[float], str]
 ) -> str:
-    """A number, with its bounds where verdicts change it."""
+    """Return a number, with its bounds where verdicts change it."""
     words, low, high = (format_number(number(value)) for value in (load.usual, load.low, load.high))
     return words if low == high else f"{words} ({low} to {high})"
 
@@ -243,7 +243,7 @@ def _compare_budget(total: Bounds, budget: float, number: Callable[[Load], float
 
 
 def _wrap(label: str, words: str) -> Iterator[str]:
-    """The lines of a number: its label, and words that are wrapped beside it."""
+    """Yield the lines of a number: its label, and words that are wrapped beside it."""
     if len(label) > _LABEL:
         yield label
         label = ""

@@ -35,11 +35,13 @@ class PlanSource(ABC):
 
     @abstractmethod
     def left(self, run: Path | None) -> Sequence[int]:
-        """The numbers of those that the run in a directory has not finished; all for a new run (`None`)."""
+        """Return the numbers of those that the run in a directory has not finished; all for a new
+        run (`None`).
+        """
 
     @abstractmethod
     def uid(self, number: int) -> str:
-        """The row's id in the ledger."""
+        """Return the row's id in the ledger."""
 
     @abstractmethod
     async def step(self, earlier: EarlierRun, number: int) -> None:
@@ -123,7 +125,8 @@ def planning() -> Iterator[None]:
 def assume_tokens(
     tokens: PlanTokens, earlier: EarlierRun, *, is_offline: bool
 ) -> Mapping[bool, float | None]:
-    """The tokens of a policy's completion (`True`) and of any other reply; `None`: as many as the stand-in's have.
+    """Return the tokens of a policy's completion (`True`) and of any other reply; `None`: as many
+    as the stand-in's have.
 
     Args:
         tokens: by the user.
@@ -138,7 +141,7 @@ def assume_tokens(
 
 
 def open_dry_judge(settings: AnyJudgeSettings, dry: DryRun | None = None) -> TaskJudge:
-    """The judge that the settings name, which asks nobody.
+    """Return the judge that the settings name, which asks nobody.
 
     Args:
         settings: of the judge.

@@ -29,7 +29,7 @@ class Load:
     cost: float | None = 0.0
 
     def __add__(self, load: Load) -> Load:
-        """The sum of both; its cost is known only if both costs are."""
+        """Return the sum of both; its cost is known only if both costs are."""
         cost = None if self.cost is None or load.cost is None else self.cost + load.cost
         prompts = self.prompt_tokens + load.prompt_tokens
         return Load(self.calls + load.calls, prompts, self.reply_tokens + load.reply_tokens, cost)
@@ -76,7 +76,7 @@ def add_load(tally: Tally, role: Role, load: Load) -> None:
 
 
 def sum_loads(loads: Iterable[Load]) -> Load:
-    """The sum of loads."""
+    """Return the sum of loads."""
     return sum(loads, Load())
 
 
@@ -98,7 +98,7 @@ def price_request(prices: Prices, prompt: float, reply: float, cached_share: flo
 
 
 def classify_role(settings: ChatSettings, scopes: Iterable[str], parts: frozenset[str]) -> Role:
-    """The role of a call.
+    """Return the role of a call.
 
     Args:
         settings: of its client.

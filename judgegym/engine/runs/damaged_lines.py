@@ -148,7 +148,7 @@ class _MendedFile:
         self.shift += len(readable) - len(line.data)
 
     def content(self) -> Iterator[bytes]:
-        """The bytes of the mended file."""
+        """Yield the bytes of the mended file."""
         with self.path.open("rb") as file:
             for offset, length, readable in self.edits:
                 while part := file.read(min(_CHUNK, offset - file.tell())):
@@ -217,7 +217,9 @@ def mend_lines(
 
 
 def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:
-    """The lines that a crash has glued to a damaged one; no text holds a `{"`, since its quotes are escaped."""
+    """Yield the lines that a crash has glued to a damaged one; no text holds a `{"`, since its
+    quotes are escaped.
+    """
     text, start = line.data.decode("latin-1"), 0  # a character for each byte
     number, offset = line.number, line.offset
     while (start := text.find('{"', start)) >= 0:
@@ -233,7 +235,7 @@ def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, 
 
 
 def _add_newline(data: bytes) -> bytes:
-    """A line with its newline."""
+    """Return a line with its newline."""
     return data if data.endswith(b"\n") else data + b"\n"
 
 

@@ -121,7 +121,7 @@ _LOSSES: Mapping[str, Loss] = {
 
 
 def read_settings(run: Path) -> Mapping[str, JSON]:
-    """The settings in `config.yaml` of a run directory; empty if it has none.
+    """Return the settings in `config.yaml` of a run directory; empty if it has none.
 
     Raises:
         RunDirectoryError: they cannot be read.
@@ -139,7 +139,7 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
 
 
 def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
-    """The settings of a run that is resumed, without those that were removed.
+    """Return the settings of a run that is resumed, without those that were removed.
 
     Raises:
         RunDirectoryError: one had another value than the one that is now constant, or a name is
@@ -186,7 +186,7 @@ def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
 
 
 def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
-    """Each text of the settings with its dotted name."""
+    """Yield each text of the settings with its dotted name."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
@@ -401,17 +401,19 @@ _UID = re.compile(r"row-([1-9][0-9]*)(?:/([1-9][0-9]*))?")
 
 
 def make_row_uid(row: int) -> str:
-    """The id of a row, which is also that of its only response."""
+    """Return the id of a row, which is also that of its only response."""
     return f"row-{row + 1}"
 
 
 def make_response_uid(row: int, number: int) -> str:
-    """The id of one of a row's several responses."""
+    """Return the id of one of a row's several responses."""
     return f"{make_row_uid(row)}/{number + 1}"
 
 
 def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
-    """The row of a response, and its number if the row has several; `None` for what is no such id."""
+    """Return the row of a response, and its number if the row has several; `None` for what is no
+    such id.
+    """
     match = _UID.fullmatch(uid) if isinstance(uid, str) else None
     return (
         None

@@ -83,7 +83,7 @@ class RunUsage:
         self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", {}))
 
     def price_usage(self, prices: Mapping[str, Prices]) -> Expense:
-        """All of it as a part of a budget.
+        """Return all of it as a part of a budget.
 
         Args:
             prices: of each model, the prices of now.
@@ -269,7 +269,9 @@ class CallLedger:
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
     def row(self, uid: str, group: int | None = None) -> DiskRowLedger:
-        """The calls of a row; `group` tells apart the groups of a row that is run more than once."""
+        """Return the calls of a row; `group` tells apart the groups of a row that is run more than
+        once.
+        """
         return DiskRowLedger(self, (uid, group), self._places.pop((uid, group), {}))
 
     def append(self, line: Mapping[str, JSON]) -> int:
@@ -297,7 +299,8 @@ class CallLedger:
                 write_atomic(path, image.data)
 
     def read(self, place: int) -> tuple[int, ChatResponse]:
-        """The answer whose line begins at a place in the file, and which part of its call it is.
+        """Return the answer whose line begins at a place in the file, and which part of its call it
+        is.
 
         Raises:
             RunDirectoryError: it cannot be read.
@@ -323,13 +326,13 @@ class CallKeys(Counter[str]):
     """The keys of the calls of a row; calls that ask the same are told apart by their order."""
 
     def begin_key(self, identity: CallKey) -> str:
-        """The key of a call that begins."""
+        """Return the key of a call that begins."""
         request = digest_request(identity)
         self[request] += 1
         return f"{request}.{self[request]}"
 
     def peek_key(self, identity: CallKey) -> str:
-        """The key that this call would have if it began now."""
+        """Return the key that this call would have if it began now."""
         request = digest_request(identity)
         return f"{request}.{self[request] + 1}"
 
@@ -358,7 +361,9 @@ class DiskRowLedger:
         return bool(self.places and self.places.get(self._keys.peek_key(identity)))
 
     def recorded_answers(self) -> dict[str, dict[int, ChatResponse]]:
-        """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
+        """Return all that the ledger holds of the row, by the keys of its calls, for a process that
+        makes them elsewhere.
+        """
         return {
             key: dict(self.ledger.read(place) for place, _ in places)
             for key, places in self.places.items()

@@ -87,7 +87,7 @@ class RecordedCall:
 
 
 def locate_image(image: Image) -> str:
-    """The file of an image in the run directory, or its address."""
+    """Return the file of an image in the run directory, or its address."""
     return f"{IMAGES}/{image.name}" if image.is_local else redact_credentials(image.url)
 
 
@@ -100,7 +100,7 @@ class Texts:
         self._texts: OrderedDict[str, str] = OrderedDict()
 
     def encode_message(self, message: Message) -> dict[str, JSON]:
-        """A message as it is written."""
+        """Return a message as it is written."""
         content, written = message["content"], dict[str, JSON](role=message["role"])
         if images := message.get("images"):
             written["images"] = [
@@ -115,7 +115,7 @@ class Texts:
         return written
 
     def read(self, line: Mapping[str, Any]) -> Message | None:
-        """A message that was written; `None` if its text is in no line."""
+        """Return a message that was written; `None` if its text is in no line."""
         name = line.get("text")
         if "content" not in line and name not in self._texts:
             return None
@@ -144,7 +144,7 @@ class Texts:
 def make_call_line(
     facts: Mapping[str, Any], identity: CallKey, answer: ChatResponse, texts: Texts | None
 ) -> bytes:
-    """An answer as a line; without `texts` the messages are left out.
+    """Return an answer as a line; without `texts` the messages are left out.
 
     Args:
         facts: the first fields: the request's number, which call of which row it answers, where its
@@ -170,7 +170,7 @@ def make_call_line(
 
 
 def read_answer(line: Mapping[str, Any]) -> ChatResponse:
-    """The answer of a call's line.
+    """Return the answer of a call's line.
 
     Raises:
         ValueError: it is none.
@@ -187,7 +187,8 @@ def read_answer(line: Mapping[str, Any]) -> ChatResponse:
 
 
 def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[RecordedCall]:
-    """All calls in the ledger of a run, or those of some rows, in the order of their answers; none without a ledger.
+    """Return all calls in the ledger of a run, or those of some rows, in the order of their
+    answers; none without a ledger.
 
     Raises:
         RunDirectoryError: the ledger cannot be read.
@@ -223,7 +224,7 @@ def read_ledger(run_path: Path, read: ReadLine[T]) -> Iterator[T]:
 def parse_call(
     line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None
 ) -> RecordedCall | None:
-    """The call of a line; `None` if it is of another row, whose texts later lines may name.
+    """Return the call of a line; `None` if it is of another row, whose texts later lines may name.
 
     Raises:
         KeyError, TypeError, ValueError: the line is no recorded call.

@@ -62,7 +62,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     _verb: Verb = "evaluate"
 
     def select_verb(self, verb: Verb) -> Self:
-        """A copy of these settings for a verb; without it they are those of `evaluate`."""
+        """Return a copy of these settings for a verb; without it they are those of `evaluate`."""
         settings = self.model_copy()
         settings._verb = verb
         return settings
@@ -83,7 +83,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return self.env.tokenizer_name or self.openai.model_name
 
     def use_stand_ins(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
-        """A copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its sections hold the URLs."""
+        """Return a copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its
+        sections hold the URLs.
+        """
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
         return settings
@@ -130,7 +132,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return {name: public[name] for name in names}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
-        """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
+        """Return the settings that determine the results of a verb, by dotted name; a resumed run
+        cannot change them.
+        """
         public = self.public()
         shaping = [
             declared
@@ -149,7 +153,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         }
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
-        """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
+        """Return the defaults of the environment's settings in `matters`: what a run did before
+        there was the setting.
+        """
         public = self.model_copy(update={"env": type(self.env).make_defaults()}).public()
         usual = {
             name: wire.lookup(public, name)
@@ -163,13 +169,15 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
 
 def _digest_gold_judge(public: JSON) -> dict[str, JSON]:
-    """The digest or package of a gold judge that is not built in, by dotted name."""
+    """Return the digest or package of a gold judge that is not built in, by dotted name."""
     names = [f"env.gold_judge.{name}" for name in sorted(CODE_SETTINGS)]
     return {name: code for name in names if (code := wire.lookup(public, name)) is not None}
 
 
 def _expand_name(env: BaseModel, name: str) -> list[str]:
-    """The name of a setting; for a list of models, the names of those of their settings that determine the results."""
+    """Return the name of a setting; for a list of models, the names of those of their settings that
+    determine the results.
+    """
     models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]

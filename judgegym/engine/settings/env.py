@@ -157,7 +157,7 @@ class EnvConfig(
         return dict.fromkeys(self.unused_settings, ())
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """The base URLs that a verb asks, given those of the policy under `openai`."""
+        """Return the base URLs that a verb asks, given those of the policy under `openai`."""
         return AskedEndpoints(
             judge=(self.judge_base_url,) if self.asks_endpoint and not self.policy_is_judge else (),
             policy=policy if self.model_answers is None else (),
@@ -170,7 +170,8 @@ class EnvConfig(
         return ()
 
     def fill_in_urls(self, url: str, urls: Mapping[str, str]) -> Self:
-        """A copy in which the URLs of the stand-ins, by their roles, take the place of `url`, also in lists of models.
+        """Return a copy in which the URLs of the stand-ins, by their roles, take the place of
+        `url`, also in lists of models.
 
         Candidates are asked as policies, or, where a trainer samples by itself, as judges alone.
         """
@@ -196,11 +197,15 @@ class EnvConfig(
         return self.model_copy(update=update)
 
     def run_name(self, policy: str) -> str:
-        """The part of the run directory's name for what is evaluated, given whose answers are."""
+        """Return the part of the run directory's name for what is evaluated, given whose answers
+        are.
+        """
         return policy
 
     def judge_run_name(self) -> str | None:
-        """The part of the run directory's name for the judge; `None` if the policy is the judge."""
+        """Return the part of the run directory's name for the judge; `None` if the policy is the
+        judge.
+        """
         return None if self.policy_is_judge else self.judge_name()
 
 
@@ -208,7 +213,8 @@ ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 
 
 def dump_public(model: BaseModel) -> dict[str, JSON]:
-    """The settings as JSON, without secrets: API keys, headers, what of URLs and request fields is secret.
+    """Return the settings as JSON, without secrets: API keys, headers, what of URLs and request
+    fields is secret.
 
     In lists of models the default names of keys' variables are left out, too.
     """
@@ -240,7 +246,7 @@ def _drop_variable_name(model: BaseModel) -> dict[str, JSON]:
 
 
 def secrets(model: BaseModel) -> Iterator[str]:
-    """The text of every secret in a model, to remove it from output."""
+    """Yield the text of every secret in a model, to remove it from output."""
     for name in type(model).model_fields:
         value = getattr(model, name)
         if name.endswith("extra_body"):

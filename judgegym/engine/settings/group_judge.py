@@ -60,12 +60,12 @@ class GroupJudgeSettings(EnvConfig):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings of each judge of groups."""
+        """Return the settings of each judge of groups."""
         return {f"group_judge={kind}": settings for kind, settings in _SETTINGS.items()}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """The judge of groups."""
+        """Return the judge of groups."""
         return {f"group_judge={values.get('group_judge')}"} & {*cls.choices()}
 
     @property
@@ -82,7 +82,7 @@ class GroupJudgeSettings(EnvConfig):
         return ignored
 
     def built_in_prompt(self) -> str:
-        """The prompt of the judge of single answers, which evaluations use."""
+        """Return the prompt of the judge of single answers, which evaluations use."""
         return self.answer_judge.built_in_prompt(self)
 
 

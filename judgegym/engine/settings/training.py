@@ -122,7 +122,7 @@ def refuse_ignored(argv: Sequence[str]) -> None:
 
 
 def drop_ignored(source: SettingsSource) -> SettingsSource:
-    """A source without such settings; a warning names those that a file holds.
+    """Return a source without such settings; a warning names those that a file holds.
 
     Raises:
         SettingsError: an environment variable sets one.

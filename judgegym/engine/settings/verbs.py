@@ -18,5 +18,5 @@ EVALUATIONS: tuple[Verb, ...] = ("evaluate", "serve")
 
 
 def uses(verb: Verb, model: type[BaseModel], field: str) -> bool:
-    """Whether a verb uses a field of the settings."""
+    """Return whether a verb uses a field of the settings."""
     return DeclaredSetting(field, model, field).is_used_by(verb)

@@ -38,7 +38,9 @@ def warn(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text without what would move the cursor, change colours, break the line or turn the direction of writing."""
+    """Return the text without what would move the cursor, change colours, break the line or turn
+    the direction of writing.
+    """
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
@@ -135,12 +137,12 @@ UNKNOWN = "unknown"
 
 
 def format_count(count: int, noun: str) -> str:
-    """A number of things: 1 row, 60 rows."""
+    """Return a number of things: 1 row, 60 rows."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def format_duration(seconds: float, *, tenths: bool = True) -> str:
-    """A time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
+    """Return a time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
     if seconds < 99.5:
         return f"{seconds:.1f} s" if seconds < 9.95 and tenths else f"{seconds:.0f} s"
     minutes, remainder = divmod(round(seconds), 60)
@@ -149,7 +151,7 @@ def format_duration(seconds: float, *, tenths: bool = True) -> str:
 
 
 def format_dollars(cost: float | None) -> str:
-    """A cost, with four places below a dollar; `None` is unknown."""
+    """Return a cost, with four places below a dollar; `None` is unknown."""
     if cost is None:
         return UNKNOWN
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"

@@ -62,7 +62,7 @@ class RecentRate:
 
 
 def format_rate(per_second: float, unit: str) -> str:
-    """A rate in the unit of time in which it is a number of at least one; empty for 0."""
+    """Return a rate in the unit of time in which it is a number of at least one; empty for 0."""
     for seconds, name in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
             rate = per_second * seconds

@@ -205,7 +205,9 @@ _NONE = "–"
 def headline_line(
     metrics: Metrics, name: str, words: str, *, basis: str, counted: int
 ) -> SummaryLine:
-    """The metric to quote, with its interval and what it is of (`counted` rows); without a value the reason."""
+    """Return the metric to quote, with its interval and what it is of (`counted` rows); without a
+    value the reason.
+    """
     value = metrics.values.get(name)
     if value is None:
         usual = "no row adds to it in record_metrics" if counted else "no row counts"
@@ -215,7 +217,7 @@ def headline_line(
 
 
 def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
-    """The 95 % interval of a metric, in words; empty without one."""
+    """Return the 95 % interval of a metric, in words; empty without one."""
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
     if low is not None and metrics.observations.get(name) == 1:
         return "one observation, which has no interval"  # in files both ends are the value
@@ -229,7 +231,8 @@ def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
 def outcome_lines(
     outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool
 ) -> list[SummaryLine]:
-    """The lines of those outcomes that have a value, or a reason for none; before faults one of suspects of injection.
+    """Return the lines of those outcomes that have a value, or a reason for none; before faults one
+    of suspects of injection.
 
     Args:
         outcomes: what the environment declares.
@@ -270,14 +273,16 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
 
 
 def format_number(value: float, unit: Unit) -> str:
-    """A value in its unit."""
+    """Return a value in its unit."""
     if unit == "count":
         return f"{value:,.0f}"
     return percent(value) if unit == "share" else f"{value:.4f}"
 
 
 def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
-    """A line for each role, as far as it was asked: cost, calls, tokens, and what came from caches."""
+    """Return a line for each role, as far as it was asked: cost, calls, tokens, and what came from
+    caches.
+    """
     lines = []
     for role in ROLES:
         values = {

@@ -42,7 +42,8 @@ _STRICT_SOURCES = ("command line", "environment variable")
 def select_verb_settings(
     sources: Sequence[SettingsSource], settings_type: type[SourcedSettings], verb: Verb
 ) -> list[SettingsSource]:
-    """The sources with only the settings that the verb uses; unknown settings stay, to be refused later.
+    """Return the sources with only the settings that the verb uses; unknown settings stay, to be
+    refused later.
 
     Raises:
         SettingsError: a flag or an environment variable sets one that the verb does not use; the
@@ -83,7 +84,7 @@ GROUPS = {
 
 
 def list_common_settings(settings_class: type[EnvSettings[Any]], verb: Verb) -> list[str]:
-    """The settings that help lists; of two for one thing the one that the verb reads first."""
+    """Return the settings that help lists; of two for one thing the one that the verb reads first."""
     declared = [*declared_settings(settings_class)]
     first = {
         setting.fallback(verb): setting.name
@@ -96,7 +97,7 @@ def list_common_settings(settings_class: type[EnvSettings[Any]], verb: Verb) -> 
 
 
 def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> LoadedEnv:
-    """The settings of a command.
+    """Return the settings of a command.
 
     Raises:
         SettingsError: a setting is wrong or not one of the verb's.
@@ -126,12 +127,12 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
 
 
 def make_settings_type(env_type: EnvType) -> type[EnvSettings[Any]]:
-    """All settings of an environment's commands."""
+    """Return all settings of an environment's commands."""
     return EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
 
 def list_process_defaults(environment: str) -> dict[str, Any]:
-    """The defaults of Atropos' `process` under `env`, which differ from those of `serve`."""
+    """Return the defaults of Atropos' `process` under `env`, which differ from those of `serve`."""
     return {
         "ensure_scores_are_not_same": False,
         "include_messages": True,
@@ -146,7 +147,8 @@ _RETRY = "--retry_failed"
 
 
 def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
-    """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
+    """Return the command that was given, with its program, the run's place and `--resume`; a larger
+    budget for one spent.
 
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a
     second line says that they must be given again. Without them it asks for a key; it never sends a
@@ -173,7 +175,8 @@ def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | 
 
 
 def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
-    """The words of a command line without keys, and a line to stand below it that says which flags are left out.
+    """Return the words of a command line without keys, and a line to stand below it that says which
+    flags are left out.
 
     Args:
         settings: what the words are; their secrets may also be elsewhere than in flags of keys.
@@ -214,7 +217,9 @@ def _redact(value: JSON) -> JSON:
 
 
 def drop_retry_failed(typed: CommandLine) -> CommandLine:
-    """The command line that continues the whole run; the last word counts if a file says --retry_failed."""
+    """Return the command line that continues the whole run; the last word counts if a file says
+    --retry_failed.
+    """
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
     return replace(
         typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"]
@@ -222,14 +227,17 @@ def drop_retry_failed(typed: CommandLine) -> CommandLine:
 
 
 def _replace_path(flag: str, path: str, before: str, word: str) -> str:
-    """A word of the command line, with the run's place in the word that gives it: `--flag=place` or `--flag place`."""
+    """Return a word of the command line, with the run's place in the word that gives it:
+    `--flag=place` or `--flag place`.
+    """
     if before == flag:
         return path
     return f"{flag}={path}" if word.startswith(f"{flag}=") else word
 
 
 def _redact_keys(keys: Sequence[str], word: str) -> str:
-    """A word of the command line without secrets, which may also be elsewhere than in the flags of keys.
+    """Return a word of the command line without secrets, which may also be elsewhere than in the
+    flags of keys.
 
     A short secret is replaced only if it is the whole value.
     """

@@ -99,7 +99,7 @@ async def _open_env(
 
 
 def _find_resumed_run(settings: EnvSettings[Any]) -> Path | None:
-    """The directory of the run that is resumed; `None` for a new one."""
+    """Return the directory of the run that is resumed; `None` for a new one."""
     has_groups = settings.verb != "evaluate"
     location = (
         settings.env.data_path_to_save_groups if has_groups else settings.env.data_dir_to_save_evals
@@ -185,7 +185,7 @@ class _Groups(PlanSource):
         return str(self._task(number).uid)
 
     def _task(self, number: int) -> Any:
-        """The row of a group: the rows come in the order of the run."""
+        """Return the row of a group: the rows come in the order of the run."""
         while len(self._tasks) <= number:
             self._tasks.append(self._sampler.next())
         return self._tasks[number]

@@ -34,7 +34,7 @@ class Program:
 
     @classmethod
     def from_script(cls) -> Program:
-        """The script that this process runs."""
+        """Return the script that this process runs."""
         return cls(("python", sys.argv[0]), (sys.executable, sys.argv[0]))
 
     @property
@@ -43,7 +43,7 @@ class Program:
         return shlex.join(self.shown)
 
     def usage(self, verb: str) -> str:
-        """The command without its settings, for usage and messages."""
+        """Return the command without its settings, for usage and messages."""
         return shlex.join([*self.shown, verb, *self.environment])
 
 
@@ -56,5 +56,5 @@ class CommandLine:
     settings: Sequence[str]
 
     def format_command(self, settings: Sequence[str]) -> str:
-        """The same command with other words of settings, to be pasted."""
+        """Return the same command with other words of settings, to be pasted."""
         return shlex.join([*self.program.started, self.verb, *self.program.environment, *settings])

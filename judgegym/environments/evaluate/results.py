@@ -130,7 +130,7 @@ def make_metrics_file(
     tables: Sequence[Table] = (),
     anchors: AnchorResult | None = None,
 ) -> dict[str, JSON]:
-    """The content of `metrics.json` of an evaluation.
+    """Return the content of `metrics.json` of an evaluation.
 
     Args:
         env: the environment.
@@ -189,7 +189,7 @@ def make_metrics_content(
     tables: Sequence[Table],
     more: Mapping[str, JSON],
 ) -> dict[str, JSON]:
-    """The content of `metrics.json`, with the metrics that were left out and why.
+    """Return the content of `metrics.json`, with the metrics that were left out and why.
 
     Args:
         facts: what was measured.
@@ -299,7 +299,8 @@ async def write_results(
 def describe_protocol(
     settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]
 ) -> dict[str, JSON]:
-    """The settings that determine the results, without data and models; a long text is its digest.
+    """Return the settings that determine the results, without data and models; a long text is its
+    digest.
 
     Args:
         settings: the settings that determine the results, by name.
@@ -390,7 +391,7 @@ def describe_dataset(dataset: DatasetRead) -> str:
 
 
 def make_category_lines(categories: CategoryTotals) -> list[SummaryLine]:
-    """A line for each of the largest categories, and one for the others together."""
+    """Return a line for each of the largest categories, and one for the others together."""
     shown, others = categories.largest(_MOST_CATEGORIES)
     lines = [
         SummaryLine(name, f"{category.value:.4f}", f"n = {category.rows:,}")

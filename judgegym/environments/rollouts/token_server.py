@@ -211,7 +211,7 @@ class TokenServer:
 
 
 def _convert_choice(choice: Any, node: Any) -> Choice:
-    """A choice of Atropos' client with the tokens of its node."""
+    """Return a choice of Atropos' client with the tokens of its node."""
     start = _prompt_length(node)
     return Choice(
         choice.message.content or "",
@@ -222,7 +222,9 @@ def _convert_choice(choice: Any, node: Any) -> Choice:
 
 
 def _has_logprobs(choice: Choice) -> bool:
-    """Whether each token has its logprob; Atropos fills missing ones with 1.0, which is none."""
+    """Return whether each token has its logprob; Atropos fills missing ones with 1.0, which is
+    none.
+    """
     return find_token_fault(choice.token_ids, choice.logprobs) is None
 
 

@@ -109,12 +109,12 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings of a tournament of candidates, too."""
+        """Return the settings of a tournament of candidates, too."""
         return {**super().choices(), _TOURNAMENT: TournamentSettings}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """A tournament is what candidates play if nothing else is chosen."""
+        """Return a tournament is what candidates play if nothing else is chosen."""
         play = values.get("candidates_play")
         plays = play == "tournament" or (play is None and cls.is_changed(values, "candidates"))
         return {*super().select_choices(values), *[_TOURNAMENT] * plays}
@@ -125,13 +125,13 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
         return {**super().ignored, **({"candidates": ()} if self.candidates_play is None else {})}
 
     def built_in_prompt(self) -> str:
-        """The prompt of the judge of games, or of the judge of a policy's answers."""
+        """Return the prompt of the judge of games, or of the judge of a policy's answers."""
         if self.candidates_play == "tournament" and isinstance(self, TournamentSettings):
             return TournamentSettings.built_in_prompt(self)
         return super().built_in_prompt()
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """The base URLs of the judge and of the policy, or of the candidates."""
+        """Return the base URLs of the judge and of the policy, or of the candidates."""
         endpoints = super().endpoints_asked(verb, policy)
         return (
             AskedEndpoints(judge=endpoints.judge, policy=list_urls(self.candidates))
@@ -140,7 +140,9 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
         )
 
     def run_name(self, policy: str) -> str:
-        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        """Return the names of the first two candidates and the number of the others; the policy if
+        there are no candidates.
+        """
         return join_names(self.candidates) or policy
 
 

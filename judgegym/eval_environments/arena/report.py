@@ -14,7 +14,7 @@ _MOST_COLUMNS = 6
 
 
 def make_ratings_table(standings: Standings) -> Table:
-    """Each player with its rank, rating, interval, win rate and number of games."""
+    """Return each player with its rank, rating, interval, win rate and number of games."""
     has_style = standings.style_ratings is not None
     header = (
         "rank and name",
@@ -43,7 +43,7 @@ def make_ratings_table(standings: Standings) -> Table:
 
 
 def make_win_rates_table(standings: Standings) -> Table:
-    """The win rate of each player against each other one; columns are named by their ranks."""
+    """Return the win rate of each player against each other one; columns are named by their ranks."""
     ranking = standings.ranking
     shown = ranking[:_MOST_COLUMNS]
     rows = tuple(
@@ -67,7 +67,9 @@ def make_win_rates_table(standings: Standings) -> Table:
 
 
 def make_ratings_csv(standings: Standings) -> bytes:
-    """All that is known of each player, best first: only numbers, and an empty cell for what is not known."""
+    """Return all that is known of each player, best first: only numbers, and an empty cell for what
+    is not known.
+    """
     header = ["rank", "name", "rating", "rating_ci_low", "rating_ci_high", "win_rate", "games"]
     header += ["win_rate_vs_baseline", "missing_answers", "wrong_answers"]
     header += ["equal_style_rating", "equal_style_ci_low", "equal_style_ci_high"]
@@ -103,7 +105,9 @@ def make_ratings_csv(standings: Standings) -> bytes:
 
 
 def make_win_rates_csv(standings: Standings) -> bytes:
-    """The win rate of the row's player against that of the column; an empty cell where they did not meet."""
+    """Return the win rate of the row's player against that of the column; an empty cell where they
+    did not meet.
+    """
     names = [player.name for player in standings.ranking]
     rows = [
         [name, *(_format_number(standings.win_rate(name, column)) for column in names)]

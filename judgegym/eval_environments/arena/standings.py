@@ -61,7 +61,7 @@ class TextStyle:
 
 
 def measure_style(answer: str) -> TextStyle:
-    """The style of an answer."""
+    """Return the style of an answer."""
     prose, share = (
         _CODE_BLOCK.sub("", answer[:MAX_CHARACTERS]),
         min(1.0, MAX_CHARACTERS / max(len(answer), 1)),
@@ -73,7 +73,7 @@ def measure_style(answer: str) -> TextStyle:
 
 
 def compute_style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
-    """The four differences in style, model minus baseline; each is 0 at equal style.
+    """Return the four differences in style, model minus baseline; each is 0 at equal style.
 
     Returns:
         Relative length (a−b)/(a+b), then for headers, list items and bold the densities d per
@@ -91,7 +91,7 @@ def compute_style_difference(model: TextStyle, baseline: TextStyle) -> list[floa
 def compute_style_controlled_win_rate(
     rows: Iterable[tuple[Sequence[float], Sequence[float]]],
 ) -> float | None:
-    """The win rate at equal style.
+    """Return the win rate at equal style.
 
     Args:
         rows: the entries of each row, from 0 to 1, with its style differences; gone through once.

@@ -27,14 +27,16 @@ _CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
 
 
 def compute_sums_and_counts(scores: Floats) -> tuple[Floats, Floats]:
-    """The scores, 0 where there is none; and 1 where there is a score, else 0."""
+    """Return the scores, 0 where there is none; and 1 where there is a score, else 0."""
     import numpy as np
 
     return np.nan_to_num(scores, nan=0.0), np.isfinite(scores).astype(float)
 
 
 def compute_means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
-    """The means over all queries (axis 0), or over queries and judges (0 and 1); NaN where there are no scores."""
+    """Return the means over all queries (axis 0), or over queries and judges (0 and 1); NaN where
+    there are no scores.
+    """
     import numpy as np
 
     sums, counts = (array.sum(axis=axis) for array in compute_sums_and_counts(scores))
@@ -43,7 +45,7 @@ def compute_means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
 
 
 def adjust_for_leniency(scores: Floats) -> list[float | None] | str:
-    """The score of each candidate as the mean judge would give it.
+    """Return the score of each candidate as the mean judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted
     score is μ + candidate, where the judges' effects have mean 0. Without missing cells that is the
@@ -84,7 +86,8 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
 
 
 def _is_connected(counts: Floats) -> bool:
-    """Whether all candidates are reached from the first judge, over judges and candidates that meet.
+    """Return whether all candidates are reached from the first judge, over judges and candidates
+    that meet.
 
     So are all judges then: each has scored a candidate.
     """

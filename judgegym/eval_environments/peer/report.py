@@ -185,7 +185,8 @@ def _add_value(metrics: MetricAggregator, name: str, value: float | str | None) 
 
 
 def iter_history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[str, JSON]]:
-    """The critique's history, an entry for each round of each cell, in the specification's field names.
+    """Yield the critique's history, an entry for each round of each cell, in the specification's
+    field names.
 
     Args:
         tables: the table of each query, with the query's id.
@@ -211,7 +212,7 @@ def iter_history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapp
 def iter_report(
     results: PeerResults, tables: Callable[[], Iterable[tuple[str, PeerTable]]]
 ) -> Iterator[str]:
-    """The paragraphs of a report in Markdown: all tables, what is missing, and the history.
+    """Yield the paragraphs of a report in Markdown: all tables, what is missing, and the history.
 
     Args:
         results: all queries.
@@ -236,7 +237,7 @@ def iter_report(
 
 
 def _iter_cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
-    """Each cell with its query."""
+    """Return each cell with its query."""
     return ((uid, cell) for uid, table in tables for cell in table.cells)
 
 
@@ -264,7 +265,7 @@ def _format_history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str
 
 
 def list_tables(results: PeerResults) -> Sequence[Table]:
-    """The score table of each round, and the ranking."""
+    """Return the score table of each round, and the ranking."""
     return [
         *(make_score_table(results, number) for number in range(results.rounds + 1)),
         make_ranking_table(results),

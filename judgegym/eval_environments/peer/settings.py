@@ -62,7 +62,9 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return self
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """The base URLs of the candidates and the judges; in training, of the policy and its judges."""
+        """Return the base URLs of the candidates and the judges; in training, of the policy and its
+        judges.
+        """
         judges, candidates = list_urls(self.judges), list_urls(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
@@ -70,11 +72,15 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return AskedEndpoints(judge=judges or candidates or (self.judge_base_url,), policy=policy)
 
     def run_name(self, policy: str) -> str:
-        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        """Return the names of the first two candidates and the number of the others; the policy if
+        there are no candidates.
+        """
         return join_names(self.candidates) or policy
 
     def judge_run_name(self) -> str | None:
-        """The names of the first two judges and the number of the others; `None` if the candidates judge each other."""
+        """Return the names of the first two judges and the number of the others; `None` if the
+        candidates judge each other.
+        """
         return join_names(self.judges) or None
 
 
@@ -89,7 +95,7 @@ class PeerTask:
 
 
 def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]:
-    """A task for each row: its query with its own rubric or the default one.
+    """Return a task for each row: its query with its own rubric or the default one.
 
     Raises:
         DataError: a row has no query, a rubric that is not text, or the id of another row.

@@ -91,7 +91,7 @@ class AspectDetail:
 
 
 def read_verdict(text: str) -> AspectVerdict | None:
-    """The verdict at the end of a judge's text, and its reason.
+    """Return the verdict at the end of a judge's text, and its reason.
 
     >>> read_verdict('{"reason": "It is safe.", "verdict": 0}')
     AspectVerdict(yes=False, reason='It is safe.')
@@ -101,7 +101,7 @@ def read_verdict(text: str) -> AspectVerdict | None:
 
 
 def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
-    """The same, with its place: that of the object that holds both."""
+    """Return the same, with its place: that of the object that holds both."""
     yes = binary_verdict.find(text)
     return (
         None if yes is None else yes.with_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
@@ -109,7 +109,7 @@ def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:
-    """The vote of a judge's text with this verdict; without a verdict it has an error."""
+    """Return the vote of a judge's text with this verdict; without a verdict it has an error."""
     if verdict is None:
         return CastVote(None, None, text, error or "no verdict could be read")
     return CastVote(verdict.yes, verdict.reason, text)
@@ -222,7 +222,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     def critique_requests(
         self, task: JudgeTask, answers: Answers[AspectVerdict]
     ) -> list[CritiqueRequest]:
-        """A request for the majority's verdict on the aspect, whatever the number of votes."""
+        """Return a request for the majority's verdict on the aspect, whatever the number of votes."""
         question = answers.question
         detail = _revised_detail(answers, question.votes)
         word = verdict_word(detail.yes)
@@ -230,18 +230,18 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         return [CritiqueRequest(question.component, word, detail.reason, messages)]
 
     def revision(self, call: JudgeCall[AspectVerdict], verdict: AspectVerdict) -> Revision:
-        """The revised verdict and its reason."""
+        """Return the revised verdict and its reason."""
         critique = extract_critique(cut_thinking(call.text), "verdict")
         return Revision(verdict_word(verdict.yes), verdict.reason or call.text, critique)
 
     def _aspects(self, task: JudgeTask) -> Sequence[Aspect]:
-        """The aspects of the task or those of the settings."""
+        """Return the aspects of the task or those of the settings."""
         return self.settings.aspects if task.aspects is None else task.aspects
 
     def _judge_decided(
         self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]
     ) -> Judgment[PanelDetail]:
-        """The judgment of aspects that all have a verdict."""
+        """Return the judgment of aspects that all have a verdict."""
         score, veto = combined_score(aspects, details, self.settings.scoring)
         verdicts = [(detail.aspect, verdict_word(detail.yes), detail.reason) for detail in details]
         label = " ".join(f"{name}={verdict}" for name, verdict, _ in verdicts)
@@ -260,7 +260,9 @@ def _votes_to_majority(count: int, usable: Sequence[JudgeCall[AspectVerdict]]) -
 
 
 def _revised_detail(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
-    """The majority's verdict with its revisions; the share of yes votes of a verdict that has changed is 0 or 1."""
+    """Return the majority's verdict with its revisions; the share of yes votes of a verdict that
+    has changed is 0 or 1.
+    """
     aspect = answers.question.component
     votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
     detail = count_votes(aspect, votes, strictness)
@@ -278,7 +280,7 @@ def _judge_undecided(
     details: tuple[AspectDetail, ...],
     undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]],
 ) -> Judgment[PanelDetail]:
-    """The judgment of aspects of which some have no verdict, and why they have none."""
+    """Return the judgment of aspects of which some have no verdict, and why they have none."""
     reasons = [
         f"{detail.aspect}: no majority of {detail.strictness_effective} in "
         f"{len(detail.votes) - detail.redrawn} "
@@ -290,14 +292,15 @@ def _judge_undecided(
 
 
 def verdict_word(yes: bool | None) -> str:
-    """A verdict in a word."""
+    """Return a verdict in a word."""
     return "yes" if yes else "no"
 
 
 def combined_score(
     aspects: Sequence[Aspect], details: Sequence[AspectDetail], scoring: AspectScoring
 ) -> tuple[float, str | None]:
-    """The score of a submission, from 0 to 1, and the aspect whose veto set it to 0, if one did.
+    """Return the score of a submission, from 0 to 1, and the aspect whose veto set it to 0, if one
+    did.
 
     Args:
         aspects: the aspects, with polarity, weight and veto.

@@ -75,11 +75,11 @@ class Aspect(BaseModel):
     strictness: int | None = Field(default=None, ge=1, le=MAX_VOTES)
 
     def passes(self, yes: bool) -> bool:
-        """Whether a submission with this verdict passes the aspect."""
+        """Return whether a submission with this verdict passes the aspect."""
         return yes if self.polarity == 1 else not yes
 
     def value(self, yes_share: float) -> float:
-        """A verdict (0 or 1), or a share of yes votes, as a number from 0 (bad) to 1 (good)."""
+        """Return a verdict (0 or 1), or a share of yes votes, as a number from 0 (bad) to 1 (good)."""
         return yes_share if self.polarity == 1 else 1.0 - yes_share
 
 
@@ -122,7 +122,8 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
 def aspect_prompt(
     task: JudgeTask, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = ""
 ) -> Prompt:
-    """The judge's prompt: the task, then the given sections, under headings that no text can imitate.
+    """Return the judge's prompt: the task, then the given sections, under headings that no text can
+    imitate.
 
     In the specification's order the question about the submission comes last, so that the prompts
     of several aspects share the submission; in `shared_first` the submission does.
@@ -181,7 +182,7 @@ AspectScoring = Literal["majority", "share"]
 
 
 def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
-    """The aspects, after a check that there is at least one and that their names differ.
+    """Return the aspects, after a check that there is at least one and that their names differ.
 
     Raises:
         ValueError: there is none, or two have the same name.
@@ -230,19 +231,19 @@ class AspectJudgeSettings(PromptLayoutSettings):
     """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes."""
 
     def resolve_strictness(self, aspect: Aspect) -> int:
-        """The strictness of an aspect: its own, or that of all."""
+        """Return the strictness of an aspect: its own, or that of all."""
         return aspect.strictness or self.strictness
 
     def votes_on(self, aspect: Aspect) -> int:
-        """The number of votes on an aspect, which is odd."""
+        """Return the number of votes on an aspect, which is odd."""
         return effective_strictness(self.resolve_strictness(aspect))
 
     def vote_count(self) -> int:
-        """The largest number of votes on an aspect."""
+        """Return the largest number of votes on an aspect."""
         return max(map(self.votes_on, self.aspects))
 
     def default_layout(self) -> PromptLayout:
-        """The layout in which the prompts of one row's completions share most.
+        """Return the layout in which the prompts of one row's completions share most.
 
         With one aspect they share the question about it. With several, the prompts about one
         completion share the completion, which is longer.
@@ -250,12 +251,13 @@ class AspectJudgeSettings(PromptLayoutSettings):
         return "shared_first" if len(self.aspects) == 1 else "published"
 
     def built_in_prompt(self) -> str:
-        """The system prompt: the task and its example."""
+        """Return the system prompt: the task and its example."""
         return prompts.load("aspect")
 
 
 def effective_strictness(strictness: int) -> int:
-    """The number of votes for a strictness: the strictness itself if it is odd, else the next odd number.
+    """Return the number of votes for a strictness: the strictness itself if it is odd, else the
+    next odd number.
 
     >>> [effective_strictness(strictness) for strictness in (1, 2, 3)]
     [1, 3, 3]
@@ -264,7 +266,8 @@ def effective_strictness(strictness: int) -> int:
 
 
 def format_criteria(aspects: Sequence[Aspect]) -> str:
-    """The aspects as text, a line each: the question, the good verdict, weight and veto where there is one.
+    """Return the aspects as text, a line each: the question, the good verdict, weight and veto
+    where there is one.
 
     >>> print(format_criteria([Aspect(name="safe", definition="Is it safe?", veto=True)]))
     - safe: Is it safe? Good: yes. An answer that fails this is worse than any that does not.

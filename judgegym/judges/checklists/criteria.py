@@ -98,7 +98,7 @@ class Criterion(BaseModel):
         return self
 
     def allowed_words(self, *, cannot_assess: bool) -> Words:
-        """The words that are verdicts on it, with their values."""
+        """Return the words that are verdicts on it, with their values."""
         option_values: dict[str, float | None] = {
             option.label.strip(): option.value for option in self.options
         }
@@ -108,12 +108,12 @@ class Criterion(BaseModel):
         }
 
     def orient_value(self, value: float) -> float:
-        """The value as a number from 0 (bad) to 1 (good)."""
+        """Return the value as a number from 0 (bad) to 1 (good)."""
         return value if self.points >= 0 else 1.0 - value
 
 
 def read_criteria(value: object) -> tuple[Criterion, ...]:
-    """The criteria of a row or a setting, checked.
+    """Return the criteria of a row or a setting, checked.
 
     Args:
         value: a list of texts, names of aspects, and objects; a mapping of names to these; an
@@ -150,7 +150,7 @@ def read_criteria(value: object) -> tuple[Criterion, ...]:
 
 
 def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """The criteria, after a check of all of them together.
+    """Return the criteria, after a check of all of them together.
 
     Raises:
         ValueError: there is none or are too many, two have the same name, or all have 0 points.
@@ -171,7 +171,7 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
 
 
 def _parse_criterion(entry: object, number: int) -> tuple[Criterion, bool]:
-    """A criterion, and whether its name is a title, which others may have, too."""
+    """Return a criterion, and whether its name is a title, which others may have, too."""
     if isinstance(entry, Criterion):
         return entry, False
     try:
@@ -218,7 +218,9 @@ def _parse_tags(value: object) -> object:
 
 
 def _normalize_entry(entry: object) -> Mapping[str, object]:
-    """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
+    """Return the fields of an entry that are not null; a text is that of a criterion, or the name
+    of an aspect of ours.
+    """
     if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
         return (
@@ -235,7 +237,7 @@ def _normalize_entry(entry: object) -> Mapping[str, object]:
 
 
 def _convert_aspect(aspect: Aspect) -> Mapping[str, object]:
-    """An aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
+    """Return an aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
     if aspect.strictness is not None:
         raise ValueError(
             "strictness: all criteria have as many votes; expected the judge's setting"
@@ -257,7 +259,7 @@ def _single_field(fields: Mapping[str, object], names: Sequence[str]) -> object:
 
 
 def _parse_points(fields: Mapping[str, object]) -> object:
-    """The points: a number, or those of a category."""
+    """Return the points: a number, or those of a category."""
     points, category = _single_field(fields, _POINTS), _single_field(fields, _CATEGORY)
     word = str(category if points is None else points).lower().removesuffix(" criteria")
     is_good = isinstance(points, int | float) and points > 0

@@ -46,7 +46,9 @@ class Term(NamedTuple):
 def checklist_score(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> float | None:
-    """The score of a row; `None` if it has none: nothing counts, or for `healthbench` no positive points."""
+    """Return the score of a row; `None` if it has none: nothing counts, or for `healthbench` no
+    positive points.
+    """
     terms = _counted_terms(graded, cannot_assess)
     if unmet_requirements(graded, cannot_assess):
         terms = [Term(term.points, float(term.points < 0), 0.0) for term in terms]
@@ -56,7 +58,7 @@ def checklist_score(
 def unmet_requirements(
     graded: Sequence[GradedCriterion], cannot_assess: CannotAssess
 ) -> tuple[str, ...]:
-    """The names of the required criteria that are not met."""
+    """Return the names of the required criteria that are not met."""
     values = (
         (criterion, _resolve_value(criterion, value, cannot_assess)) for criterion, value in graded
     )
@@ -70,7 +72,9 @@ def unmet_requirements(
 def tag_scores(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> Mapping[str, float]:
-    """The score of each tag by the same formula over the criteria that have it; left out where there is none."""
+    """Return the score of each tag by the same formula over the criteria that have it; left out
+    where there is none.
+    """
     tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
     scores = {
         tag: checklist_score(
@@ -88,7 +92,7 @@ def tag_scores(
 
 
 def has_score(criteria: Sequence[Criterion], formula: Formula) -> bool:
-    """Whether a row with these criteria can have a score."""
+    """Return whether a row with these criteria can have a score."""
     return (
         checklist_score([GradedCriterion(criterion, 0.0) for criterion in criteria], formula)
         is not None

@@ -183,18 +183,20 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         )
 
     def _criteria(self, task: JudgeTask) -> Sequence[Criterion]:
-        """The criteria of the task or those of the settings."""
+        """Return the criteria of the task or those of the settings."""
         return task.criteria or self.settings.criteria
 
     def _parts(self, task: JudgeTask) -> list[Sequence[Criterion]]:
-        """The criteria of each call."""
+        """Return the criteria of each call."""
         criteria, step = self._criteria(task), self.settings.criteria_per_call
         return [criteria[start : start + step] for start in range(0, len(criteria), step)]
 
     def _judge_decided(
         self, criteria: Sequence[Criterion], details: Sequence[CriterionDetail], redrawn: int
     ) -> Judgment[ChecklistDetail]:
-        """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
+        """Return the judgment of criteria that all have a verdict; without a score where nothing
+        that counts is assessed.
+        """
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
         graded = [
             GradedCriterion(criterion, detail.value)
@@ -224,14 +226,16 @@ def _parse_choice(
 
 
 def clip_score(score: float) -> float:
-    """A score as a reward: clipped to 0…1, so that no completion is worth less than a malformed one."""
+    """Return a score as a reward: clipped to 0…1, so that no completion is worth less than a
+    malformed one.
+    """
     return min(1.0, max(0.0, score))
 
 
 def decide(
     criteria: Sequence[Criterion], votes: Sequence[OrderedVerdicts]
 ) -> list[CriterionDetail]:
-    """The verdict on each criterion of a call, from at least one vote."""
+    """Return the verdict on each criterion of a call, from at least one vote."""
     decided = []
     for criterion, *votes_cast in zip(criteria, *votes, strict=True):
         chosen = _middle_vote(votes_cast)

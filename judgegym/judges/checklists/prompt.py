@@ -83,11 +83,11 @@ class ChecklistJudgeSettings(JudgeSettings):
     have its own; of a criterion with options the middle vote counts."""
 
     def vote_count(self) -> int:
-        """The number of votes on a criterion."""
+        """Return the number of votes on a criterion."""
         return effective_strictness(self.strictness)
 
     def built_in_prompt(self) -> str:
-        """The system prompt."""
+        """Return the system prompt."""
         return prompts.fill(
             prompts.load("checklist"), {"cannot": "" if self.cannot_assess == "never" else _CANNOT}
         )
@@ -101,7 +101,9 @@ class ChecklistPrompt:
     words: Mapping[str, Words]
 
     def find(self, text: str) -> ParsedVerdict[OrderedVerdicts] | None:
-        """The verdicts at the end of a judge's text, in the order of the criteria; `None` unless each has one."""
+        """Return the verdicts at the end of a judge's text, in the order of the criteria; `None`
+        unless each has one.
+        """
         verdicts = criteria_verdicts.find(text, self.words)
         return (
             None
@@ -119,7 +121,7 @@ def checklist_prompt(
     *,
     system: str = "",
 ) -> ChecklistPrompt:
-    """The prompt that asks about some criteria of a response.
+    """Return the prompt that asks about some criteria of a response.
 
     Args:
         task: the submission, which is its response, and the texts beside it; an empty prompt is not

@@ -66,7 +66,8 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         return 1.0 if self.judge_batch == "folder" else BATCH_PRICE_SHARE
 
     def apply_batches(self, chat: ChatSettings) -> ChatSettings:
-        """The settings of a judge's client, whose requests go into batches if the user says so.
+        """Return the settings of a judge's client, whose requests go into batches if the user says
+        so.
 
         Raises:
             SettingsError: the judge's endpoint cannot be asked in this kind of batch.
@@ -95,7 +96,7 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
 
 
 def configure_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
-    """The settings of a client whose requests go into batches, with the prices of those.
+    """Return the settings of a client whose requests go into batches, with the prices of those.
 
     Raises:
         SettingsError: its endpoint cannot be asked in this kind of batch.
@@ -126,7 +127,8 @@ async def open_client(
     make: Callable[..., ChatClient] = ChatClient,
     make_cache: Callable[[Path], JudgmentCache] = JudgmentCache,
 ) -> ChatClient:
-    """A chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache` open client and cache.
+    """Return a chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache`
+    open client and cache.
 
     Raises:
         SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be

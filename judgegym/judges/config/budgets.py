@@ -32,13 +32,13 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
     both (the table of prices knows common models) and limits of tokens. No limit if unset."""
 
     def budget(self) -> Budget | None:
-        """The budget, to be shared by all clients of a run; `None` without a limit."""
+        """Return the budget, to be shared by all clients of a run; `None` without a limit."""
         if self.budget_calls is None and self.budget_usd is None:
             return None
         return Budget(self.budget_calls, self.budget_usd)
 
     def enlarge_command(self, words: Sequence[str], spent: Expense, section: str = "") -> list[str]:
-        """The words of a command with a larger budget: one that is spent is twice what was.
+        """Return the words of a command with a larger budget: one that is spent is twice what was.
 
         Calls stand for dollars that cannot be counted.
 

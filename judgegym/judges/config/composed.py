@@ -50,7 +50,9 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings that may be added, by the setting that chooses them, such as `judge=aspect` or `judges`."""
+        """Return the settings that may be added, by the setting that chooses them, such as
+        `judge=aspect` or `judges`.
+        """
         return {}
 
     @classmethod
@@ -74,7 +76,7 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
-        """The choices with which a setting is read."""
+        """Return the choices with which a setting is read."""
         return [
             choice for choice, settings in cls.choices().items() if name in settings.model_fields
         ]
@@ -94,29 +96,31 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def is_changed(cls, values: Mapping[str, Any], name: str) -> bool:
-        """Whether values that are not validated yet, such as texts of flags, change a setting from its default."""
+        """Return whether values that are not validated yet, such as texts of flags, change a
+        setting from its default.
+        """
         default = cls.model_fields[name].get_default(call_default_factory=True)
         return str(values.get(name) or default) != str(default)
 
     @classmethod
     def add_choices(cls, names: Collection[str]) -> type[Self]:
-        """The class with the settings of these choices."""
+        """Return the class with the settings of these choices."""
         base = cls if cls.composed is None else cls.composed[0]
         return cast("type[Self]", _compose(base, frozenset(names)))
 
     @classmethod
     def select_class(cls, values: Mapping[str, Any]) -> type[Self]:
-        """The class with the settings that its values choose."""
+        """Return the class with the settings that its values choose."""
         return cls.add_choices(cls.select_choices(cls.expand_short_forms(values)))
 
     @classmethod
     def make_defaults(cls) -> Self:
-        """The defaults; those of what is chosen as its class declares them."""
+        """Return the defaults; those of what is chosen as its class declares them."""
         base = cls if cls.composed is None else cls.composed[0]
         return cls.model_construct(**dict(base()))
 
     def __new__(cls, *arguments: Any, **values: Any) -> Self:
-        """An object of the class that the values choose."""
+        """Return an object of the class that the values choose."""
         return super().__new__(cls if cls.composed is not None else cls.select_class(values))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -125,7 +129,7 @@ class ComposedSettings(BaseModel):
         self._forget_derived()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, without what was derived from the values of this object."""
+        """Return a copy, without what was derived from the values of this object."""
         copy = super().model_copy(update=update, deep=deep)
         copy._forget_derived()
         return copy
@@ -152,7 +156,7 @@ class ComposedSettings(BaseModel):
 
 
 def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSettings:
-    """An empty object of a composed class."""
+    """Return an empty object of a composed class."""
     base.learn(names)
     settings_type = _compose(base, names)
     return settings_type.__new__(settings_type)
@@ -185,7 +189,7 @@ def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[Compos
 def _find_added_verbs(
     base: type[ComposedSettings], names: Collection[str]
 ) -> Mapping[str, Sequence[str]]:
-    """The verbs of the settings that are added, if not all verbs choose them."""
+    """Return the verbs of the settings that are added, if not all verbs choose them."""
     verbs: dict[str, list[Sequence[str]]] = {}
     for choice in names:
         choice_verbs = DeclaredSetting(choice, base, choice.partition("=")[0]).verbs
@@ -202,7 +206,7 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
 def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[SettingsT]:
-    """The settings, and their sections, with what their values choose.
+    """Return the settings, and their sections, with what their values choose.
 
     Args:
         settings_type: the settings.
@@ -214,14 +218,14 @@ def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[S
 
 
 def expand_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
-    """The settings, and their sections, with everything that their values may choose."""
+    """Return the settings, and their sections, with everything that their values may choose."""
     return _change_sections(settings_type, lambda model, _: model.add_choices(model.choices()), {})
 
 
 def composed_sections(
     settings_type: type[BaseModel],
 ) -> Iterator[tuple[str, type[ComposedSettings]]]:
-    """The settings, and their sections, that are composed, with the prefix of their names."""
+    """Yield the settings, and their sections, that are composed, with the prefix of their names."""
     if issubclass(settings_type, ComposedSettings):
         yield "", settings_type
         return
@@ -252,7 +256,7 @@ def _change_sections(
 def _replace_sections(
     settings_type: type[SettingsT], sections: tuple[tuple[str, type[ComposedSettings]], ...]
 ) -> type[SettingsT]:
-    """The settings whose sections are of these classes."""
+    """Return the settings whose sections are of these classes."""
     fields = settings_type.model_fields
     defaults = {
         name: fields[name].default for name, _ in sections if not fields[name].is_required()
@@ -263,7 +267,7 @@ def _replace_sections(
 
 
 def json_defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, JSON]:
-    """The defaults of settings, as files hold them."""
+    """Return the defaults of settings, as files hold them."""
     fields = model.model_fields
     defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}
     return {

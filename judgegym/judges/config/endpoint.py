@@ -171,7 +171,8 @@ class EndpointSettings(Settings):
     """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
 
     def add(self, host: FlatSettings, names: Mapping[str, str], **values: Any) -> EndpointSettings:
-        """A copy with the settings of a host; one that the user has not set there is unset here.
+        """Return a copy with the settings of a host; one that the user has not set there is unset
+        here.
 
         Args:
             host: has them under flat names.
@@ -293,7 +294,8 @@ class EndpointSettings(Settings):
         )
 
     def servers(self, prefix: str, api: ApiName | None = None) -> tuple[Endpoint, ...]:
-        """The model's servers, with their keys and headers; without a key if none is set and no host is public.
+        """Return the model's servers, with their keys and headers; without a key if none is set and
+        no host is public.
 
         Args:
             prefix: stands before the name of one of these settings in messages.
@@ -347,7 +349,7 @@ class EndpointSettings(Settings):
         )
 
     def _has_variable(self, url: str) -> bool:
-        """Whether the environment variable holds the key of a URL's host."""
+        """Return whether the environment variable holds the key of a URL's host."""
         return "api_key_env" in self.model_fields_set or have_same_host(url, self.key_host)
 
     def _make_server(
@@ -390,7 +392,7 @@ CALL_NAMES: Mapping[str, str] = {
 
 
 def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
-    """The flat settings of a host's endpoint, by their names of an endpoint."""
+    """Return the flat settings of a host's endpoint, by their names of an endpoint."""
     names = {
         **{name: f"{prefix}{name}" for name in EndpointSettings.model_fields},
         "model": f"{prefix}model_name",
@@ -399,12 +401,12 @@ def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 
 def _has_key(headers: Mapping[str, SecretStr]) -> bool:
-    """Whether a header holds a key, which takes the place of a variable's."""
+    """Return whether a header holds a key, which takes the place of a variable's."""
     return not _KEY_HEADERS.isdisjoint(map(str.lower, headers))
 
 
 def _check_sendable(key: str, subject: str) -> str:
-    """The key.
+    """Return the key.
 
     Raises:
         SettingsError: a character of it cannot be sent in a header; the message does not show the

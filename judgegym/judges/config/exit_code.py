@@ -39,7 +39,9 @@ _PATH_ERRORS = frozenset(
 
 
 def remove_control_characters(text: str) -> str:
-    """The text, which may have several lines, without what a terminal would obey or what it cannot be sent."""
+    """Return the text, which may have several lines, without what a terminal would obey or what it
+    cannot be sent.
+    """
     return _CONTROL_CHARACTERS.sub("�", text)
 
 

@@ -30,7 +30,7 @@ _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]
 def explain_flag(
     settings_type: type[BaseModel], message: str, argv: Sequence[str], verb: str | None = None
 ) -> str:
-    """The message for a command line that could not be parsed, in one line.
+    """Return the message for a command line that could not be parsed, in one line.
 
     Args:
         settings_type: the settings.
@@ -68,7 +68,9 @@ def explain_flag(
 def explain_values(
     settings_type: type[BaseModel], errors: Sequence[ErrorDetails], origins: Mapping[str, str]
 ) -> list[str]:
-    """The messages for validation errors, a line for each setting: what a value may be in several ways is one."""
+    """Return the messages for validation errors, a line for each setting: what a value may be in
+    several ways is one.
+    """
     by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_place.setdefault(locate_error(error), []).append(error)
@@ -86,7 +88,7 @@ def _explain(
     errors: Sequence[ErrorDetails],
     origins: Mapping[str, str],
 ) -> str:
-    """The message for what is wrong with one setting, in one line."""
+    """Return the message for what is wrong with one setting, in one line."""
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_rephrase(error['msg'])}"
@@ -126,12 +128,14 @@ def _explain(
 
 
 def _begins_with_setting(section: type[BaseModel], message: str) -> bool:
-    """Whether a message begins with a setting of a section, or with a path within one."""
+    """Return whether a message begins with a setting of a section, or with a path within one."""
     return message.partition(":")[0].partition(".")[0] in section.model_fields
 
 
 def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
-    """The names that an object in a list may have; none for a place that is in no list, or in one of several kinds."""
+    """Return the names that an object in a list may have; none for a place that is in no list, or
+    in one of several kinds.
+    """
     for part in parts:
         section, field = find_section(model, part), model.model_fields.get(part)
         if section is None:
@@ -150,7 +154,9 @@ def _rephrase(message: str) -> str:
 
 
 def suggest_settings(settings_type: type[BaseModel], name: str, verb: str | None = None) -> str:
-    """The settings that a name may have meant, for the end of a message; empty if none is similar."""
+    """Return the settings that a name may have meant, for the end of a message; empty if none is
+    similar.
+    """
     return suggest_flags(name, _list_names(settings_type, verb))
 
 
@@ -159,7 +165,9 @@ def _list_names(settings_type: type[BaseModel], verb: str | None) -> list[str]:
 
 
 def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
-    """Whether a value of this setting cannot hold a secret: its type contains neither a secret nor a model."""
+    """Return whether a value of this setting cannot hold a secret: its type contains neither a
+    secret nor a model.
+    """
     field = model.model_fields.get(parts[0])
     if field is None:
         return False
@@ -172,7 +180,9 @@ def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
 
 
 def _describe_received(value: object) -> str:
-    """The received value: a plain value as text, of any other only its type, because it may hold a secret."""
+    """Return the received value: a plain value as text, of any other only its type, because it may
+    hold a secret.
+    """
     plain = str | int | float | None
     if isinstance(value, plain) or (
         isinstance(value, list) and all(isinstance(item, plain) for item in value)
@@ -191,7 +201,7 @@ _TEXT_FILE = re.compile(
 
 
 def read_text_or_file(value: object) -> object:
-    """The text of a file for `@path`; any other value as it is.
+    """Return the text of a file for `@path`; any other value as it is.
 
     Raises:
         ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file,
@@ -210,7 +220,9 @@ def read_text_or_file(value: object) -> object:
 
 
 def read_any_text_or_file(value: object) -> object:
-    """The same, where a text may look like the name of a file, such as the value that a rule expects."""
+    """Return the same, where a text may look like the name of a file, such as the value that a rule
+    expects.
+    """
     if not isinstance(value, str):
         return value
     if not value.startswith("@"):
@@ -228,7 +240,9 @@ def read_any_text_or_file(value: object) -> object:
 
 
 def _is_file(text: str) -> bool:
-    """Whether a text is the name of a file, with an ending: a rubric of one such word is a mistake."""
+    """Return whether a text is the name of a file, with an ending: a rubric of one such word is a
+    mistake.
+    """
     if "\n" in text or "." not in text or len(text) > _MAX_NAME_LENGTH:
         return False
     try:
@@ -238,14 +252,15 @@ def _is_file(text: str) -> bool:
 
 
 def is_prompt_file(name: object) -> TypeGuard[str]:
-    """Whether the name of a judge is the path of a prompt file."""
+    """Return whether the name of a judge is the path of a prompt file."""
     return (
         isinstance(name, str) and name.lower().endswith(_PROMPT_FILE_SUFFIXES) and "\n" not in name
     )
 
 
 def split_commas(value: object) -> object:
-    """A list from `a,b`, or what a text that begins like JSON holds; any other value as it is.
+    """Return a list from `a,b`, or what a text that begins like JSON holds; any other value as it
+    is.
 
     Raises:
         ValueError: the text begins like JSON, and is none.
@@ -264,7 +279,8 @@ AnyTextOrFile = Annotated[str, BeforeValidator(read_any_text_or_file)]
 
 
 def prompt_digest(prompt: str) -> str:
-    """The SHA-256 digest of a prompt's UTF-8 bytes, the same as `sha256sum` gives for its file.
+    """Return the SHA-256 digest of a prompt's UTF-8 bytes, the same as `sha256sum` gives for its
+    file.
 
     >>> prompt_digest("Judge.")[:19]
     'sha256:581f76da77db'

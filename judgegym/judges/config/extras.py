@@ -41,7 +41,9 @@ def build_requirement(extra: str) -> str:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation; of a checkout, for the same checkout."""
+    """Return the command that adds an extra to this installation; of a checkout, for the same
+    checkout.
+    """
     target = build_requirement(extra)
     _, _, url = target.partition(" @ ")
     parts = urlsplit(url)
@@ -139,14 +141,16 @@ def report_missing_extra(extra: str) -> Iterator[None]:
 
 
 def find_missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """The error to show if the missing module belongs to an extra; `None` for any other module, which is a bug."""
+    """Return the error to show if the missing module belongs to an extra; `None` for any other
+    module, which is a bug.
+    """
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     return None if extra is None else MissingExtraError(extra, module)
 
 
 def package_version() -> str:
-    """The version of this package; `unknown` if it runs from a folder that is not installed."""
+    """Return the version of this package; `unknown` if it runs from a folder that is not installed."""
     try:
         return version("judgegym")
     except PackageNotFoundError:

@@ -70,5 +70,5 @@ FinishReasons: TypeAlias = Annotated[
 
 
 def price_fields(price: ModelPrice) -> dict[str, Any]:
-    """The prices by their names of an endpoint."""
+    """Return the prices by their names of an endpoint."""
     return {f"price_{kind}": dollars for kind, dollars in price.items()}

@@ -141,7 +141,8 @@ class DeclaredSetting:
         return self._fact("common") is True
 
     def fallback(self, verb: str | None) -> str | None:
-        """The dotted name of the setting that a verb reads only without this one; `None` if there is none.
+        """Return the dotted name of the setting that a verb reads only without this one; `None` if
+        there is none.
 
         `serve` reads both names of data: it trains on the one, and evaluates on the other.
         """
@@ -176,7 +177,7 @@ class DeclaredSetting:
         return str(vars(declaring).get("help_group", OTHER_GROUP))
 
     def is_used_by(self, verb: str | None) -> bool:
-        """Whether a verb uses it; a command without verbs (`None`) uses all its settings."""
+        """Return whether a verb uses it; a command without verbs (`None`) uses all its settings."""
         return verb is None or not self.verbs or verb in self.verbs
 
     def _fact(self, name: str) -> object:
@@ -185,7 +186,7 @@ class DeclaredSetting:
 
 
 def alternatives(annotation: Any) -> list[Any]:
-    """The types that a value may have, without `None` and without what is said of them."""
+    """Return the types that a value may have, without `None` and without what is said of them."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return alternatives(arguments[0])
@@ -200,7 +201,7 @@ def alternatives(annotation: Any) -> list[Any]:
 
 
 def find_classes(annotation: Any) -> Iterator[type]:
-    """The classes that a type is made of, such as that of a list's items."""
+    """Yield the classes that a type is made of, such as that of a list's items."""
     # In Python 3.10 `isinstance(list[int], type)` is true, but `issubclass` raises on it.
     if get_origin(annotation) is None and isinstance(annotation, type):
         yield annotation
@@ -221,7 +222,7 @@ def declared_settings(
 
 
 def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """The model of the section with this name; `None` if the name is not a section's."""
+    """Return the model of the section with this name; `None` if the name is not a section's."""
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None
     return (
@@ -230,7 +231,7 @@ def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
 
 
 def format_default(default: object) -> str:
-    """A default as one types it; empty where it is empty, unset or of several lines."""
+    """Return a default as one types it; empty where it is empty, unset or of several lines."""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, float):

@@ -186,7 +186,7 @@ class JudgeSettings(
         return False
 
     def form(self, form: VerdictForm | None) -> VerdictForm | None:
-        """The form, if verdicts are asked for as JSON objects."""
+        """Return the form, if verdicts are asked for as JSON objects."""
         return None if self.judge_output == "text" else form
 
     @property
@@ -209,11 +209,11 @@ class JudgeSettings(
         return 1
 
     def built_in_prompt(self) -> str:
-        """The prompt that `judge_system_prompt` replaces; each judge overrides it."""
+        """Return the prompt that `judge_system_prompt` replaces; each judge overrides it."""
         return ""
 
     def instructions(self) -> str:
-        """The prompt in use: `judge_system_prompt`, or the built-in one."""
+        """Return the prompt in use: `judge_system_prompt`, or the built-in one."""
         return (
             self.built_in_prompt() if self.judge_system_prompt is None else self.judge_system_prompt
         )
@@ -228,7 +228,7 @@ class JudgeSettings(
         return self
 
     def replace_endpoint(self, url: str, model: str) -> Self:
-        """A copy that asks a model elsewhere, without a key, such as a stand-in."""
+        """Return a copy that asks a model elsewhere, without a key, such as a stand-in."""
         return self.model_copy(
             update={"judge_base_url": url, "judge_model_name": model, "judge_api_key": None}
         )
@@ -320,7 +320,7 @@ class PromptLayoutSettings(JudgeSettings):
         return self
 
     def default_layout(self) -> PromptLayout:
-        """The layout of a judge for which the user chose none; judges may override it."""
+        """Return the layout of a judge for which the user chose none; judges may override it."""
         return "published"
 
 

@@ -77,7 +77,7 @@ _MAX_SUGGESTIONS = 4
 
 
 def find_meant_settings(name: str, known_names: Iterable[str]) -> list[str]:
-    """The settings that a name may have meant, at most four; none if nothing is like it.
+    """Return the settings that a name may have meant, at most four; none if nothing is like it.
 
     Args:
         name: a name that no setting has.
@@ -143,7 +143,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def make_whole_number_type(minimum: int) -> Callable[[str], int]:
-    """The type of a flag that takes whole numbers from this one on."""
+    """Return the type of a flag that takes whole numbers from this one on."""
 
     def parse_word(word: str) -> int:
         if not word.isdecimal() or int(word) < minimum:

@@ -36,12 +36,13 @@ _ENDING = ".yaml"
 
 
 def list_presets(prefix: str = "") -> Sequence[str]:
-    """The names of the presets that begin so, in order."""
+    """Return the names of the presets that begin so, in order."""
     return sorted(path.stem for path in _FOLDER.glob(f"{prefix}*{_ENDING}"))
 
 
 def find_config_file(value: str | os.PathLike[str]) -> Path:
-    """The file that `--config` names: a path, or the name of a preset where no file of that name is here.
+    """Return the file that `--config` names: a path, or the name of a preset where no file of that
+    name is here.
 
     A value with a folder or an ending is always a path, so that a missing file of the user's is
     never replaced.
@@ -113,7 +114,7 @@ class YamlError(ValueError):
 
 
 def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
-    """The value of a YAML text.
+    """Return the value of a YAML text.
 
     Args:
         data: the text.
@@ -150,13 +151,13 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
 
 
 def parse_nodes(data: bytes) -> yaml.Node | None:
-    """The nodes of a YAML text that `load_yaml` has read, with their places."""
+    """Return the nodes of a YAML text that `load_yaml` has read, with their places."""
     node: yaml.Node | None = yaml.compose(data.decode("utf-8"), _Loader)
     return node
 
 
 def read_yaml(path: Path, prefix: str = "") -> Any:
-    """The value of a YAML file.
+    """Return the value of a YAML file.
 
     Raises:
         SettingsError: it cannot be read, or is not YAML; the message begins with `prefix`, such as
@@ -214,7 +215,7 @@ PROFILE_ABOUT = (
 
 
 def default_profile_name() -> str:
-    """The file of a flag without a name."""
+    """Return the file of a flag without a name."""
     return f"profile-{datetime.now():%Y%m%d-%H%M%S}.html"
 
 

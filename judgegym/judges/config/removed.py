@@ -57,12 +57,14 @@ class RemovedSetting:
     is_in_force: IsInForce | None = None
 
     def is_constant(self, value: object) -> bool:
-        """Whether a value, perhaps still the text of a flag, is the constant."""
+        """Return whether a value, perhaps still the text of a flag, is the constant."""
         return any(_is_equal(value, constant) for constant in (self.constant, *self.also))
 
 
 def equals(name: str, key: str | None = None) -> IsInForce:
-    """Whether the setting of this name, beside a removed one, or a value in the object that it is, has its value."""
+    """Return whether the setting of this name, beside a removed one, or a value in the object that
+    it is, has its value.
+    """
 
     def is_in_force(section: Any, settings: Any, value: Any) -> bool:
         current = getattr(section, name)
@@ -72,7 +74,7 @@ def equals(name: str, key: str | None = None) -> IsInForce:
 
 
 def _removed_price(where: str, name: str, kind: str) -> RemovedSetting:
-    """A price that is one of the names in a setting of all prices."""
+    """Return a price that is one of the names in a setting of all prices."""
     return RemovedSetting(
         where,
         f"{name}_{kind}",
@@ -256,7 +258,9 @@ REMOVED_FROM_JUDGES: Sequence[RemovedSetting] = ()
 
 
 def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSetting | None:
-    """The removed setting of this name that a class of settings, or a command, had; `None` if there is none."""
+    """Return the removed setting of this name that a class of settings, or a command, had; `None`
+    if there is none.
+    """
     if isinstance(model, str):
         classes = {model}
     elif name in model.model_fields:
@@ -270,7 +274,7 @@ def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedS
 
 
 def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
-    """The removed setting at a dotted path."""
+    """Return the removed setting at a dotted path."""
     first, _, remainder = path.partition(".")
     section = find_section(model, first)
     if remainder:
@@ -279,12 +283,12 @@ def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
 
 
 def find_removed_from_judges(name: object) -> RemovedSetting | None:
-    """The removed setting of this name that judges had; `None` if there is none."""
+    """Return the removed setting of this name that judges had; `None` if there is none."""
     return next((setting for setting in REMOVED_FROM_JUDGES if setting.name == name), None)
 
 
 def _is_equal(value: object, constant: JSON) -> bool:
-    """Whether a value, or the text of one, is a constant."""
+    """Return whether a value, or the text of one, is a constant."""
     if isinstance(value, str) and not isinstance(constant, str):
         if constant is None:
             return value.lower() in ("", "none", "null")

@@ -80,7 +80,7 @@ class RemovedValue:
 def take_removed(
     model: type[BaseModel], values: Mapping[Any, Any], origin: str = "", prefix: str = ""
 ) -> tuple[dict[Any, Any], list[RemovedValue]]:
-    """The values of a source without removed settings, and those.
+    """Return the values of a source without removed settings, and those.
 
     Args:
         model: the settings.
@@ -109,7 +109,9 @@ def take_removed(
 
 
 def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | None:
-    """The class of the objects in a setting; `BaseModel` itself for objects that hold the settings of a judge."""
+    """Return the class of the objects in a setting; `BaseModel` itself for objects that hold the
+    settings of a judge.
+    """
     field = model.model_fields.get(str(name))
     classes = () if field is None else find_classes(field.annotation)
     models = [model for model in classes if issubclass(model, BaseModel)]
@@ -121,7 +123,7 @@ def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | 
 def _take_nested(
     model: type[BaseModel] | None, value: Any, origin: str, path: str
 ) -> tuple[Any, list[RemovedValue]]:
-    """The same for a list or an object of objects, also as the JSON text of a flag."""
+    """Return the same for a list or an object of objects, also as the JSON text of a flag."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and model is not None:
         remaining, taken = _take_nested(model, wire.loads_or_none(value), origin, path)
         return (remaining if taken else value), taken
@@ -168,7 +170,7 @@ def refusals(
 def find_unknown_settings(
     model: type[BaseModel], values: Mapping[Any, Any], prefix: str = ""
 ) -> Iterator[str]:
-    """The dotted names in a file of settings that no setting has."""
+    """Yield the dotted names in a file of settings that no setting has."""
     for name, value in values.items():
         field, section = model.model_fields.get(str(name)), find_section(model, str(name))
         if field is None:
@@ -180,7 +182,7 @@ def find_unknown_settings(
 def take_removed_flags(
     model: type[BaseModel] | str, words: Sequence[str]
 ) -> tuple[list[str], list[RemovedValue]]:
-    """The words of a command line without the flags of removed settings, and those.
+    """Return the words of a command line without the flags of removed settings, and those.
 
     Args:
         model: the settings, or the name of a command that has a small parser.
@@ -212,7 +214,9 @@ def take_removed_flags(
 
 
 def _take_flag_value(setting: RemovedSetting, following: list[str]) -> str:
-    """The value of a flag: the next word, which is the last of `following`, and is taken from it; or `true`."""
+    """Return the value of a flag: the next word, which is the last of `following`, and is taken
+    from it; or `true`.
+    """
     is_given = bool(following) and not following[-1].startswith("--")
     if isinstance(setting.constant, bool):
         is_given = is_given and following[-1].lower() in _SWITCHES
@@ -230,7 +234,7 @@ def _find_removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSettin
 def take_removed_variables(
     model: type[BaseModel], variables: Mapping[str, str], prefix: str
 ) -> tuple[dict[str, str], list[RemovedValue]]:
-    """The environment variables without those of removed settings, and those."""
+    """Return the environment variables without those of removed settings, and those."""
     remaining: dict[str, str] = {}
     taken: list[RemovedValue] = []
     for variable, value in variables.items():
@@ -247,7 +251,7 @@ def take_removed_variables(
 
 
 def locate_in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
-    """The same with the YAML file and the line of each as its origin."""
+    """Return the same with the YAML file and the line of each as its origin."""
     root = yaml.compose(path.read_bytes(), yaml.SafeLoader) if taken else None
     return [replace(value, origin=f"{path}{find_line(root, value.path)}") for value in taken]
 
@@ -269,7 +273,7 @@ def find_line(root: yaml.Node | None, path: str) -> str:
 
 
 def _find_line_number(node: yaml.Node | None, names: Sequence[str]) -> int:
-    """The line of the value at these names; 0 if it is not there."""
+    """Return the line of the value at these names; 0 if it is not there."""
     line = 0
     for name in names:
         if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):

@@ -118,13 +118,13 @@ class SettingsSource:
     removed: Sequence[RemovedValue] = ()
 
     def origin(self, name: str) -> str:
-        """The source of the setting with this name, for messages."""
+        """Return the source of the setting with this name, for messages."""
         if self.kind != "environment variable":
             return self.name
         return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
 
     def drop_settings(self, *names: str) -> SettingsSource:
-        """The source without these settings."""
+        """Return the source without these settings."""
         return replace(
             self, values={name: value for name, value in self.values.items() if name not in names}
         )
@@ -153,11 +153,13 @@ class LoadedSettings(Generic[SettingsT]):
     verb: str | None = None
 
     def is_set(self, name: str) -> bool:
-        """Whether a source sets `name` or a setting below it."""
+        """Return whether a source sets `name` or a setting below it."""
         return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
 
     def lines(self, *, show: ShowConfig = "all") -> list[ConfigLine]:
-        """The settings that the command uses with their values and sources: all, or those that differ from default."""
+        """Return the settings that the command uses with their values and sources: all, or those
+        that differ from default.
+        """
         lines = []
         for setting in declared_settings(type(self.settings), verb=self.verb):
             value = attrgetter(setting.name)(self.settings)
@@ -170,7 +172,9 @@ class LoadedSettings(Generic[SettingsT]):
         return lines
 
     def _default(self, setting: DeclaredSetting) -> object:
-        """The default of a setting: its field's, unless the section is declared with other values."""
+        """Return the default of a setting: its field's, unless the section is declared with other
+        values.
+        """
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
         return (
@@ -239,7 +243,7 @@ def load(
 
 
 def _merge_sources(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
-    """The values of all sources, those of higher priority first, and the origin of each."""
+    """Return the values of all sources, those of higher priority first, and the origin of each."""
     merged: Values = {}
     origins: dict[str, str] = {}
     for source in reversed(sources):
@@ -276,7 +280,9 @@ def _merge(weaker: object, stronger: object) -> object:
 
 
 def _nest_sections(settings_type: type[BaseModel], merged: Values) -> Values:
-    """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
+    """Return the values with every section: an empty one for its fields' defaults, others merged
+    with the declared values.
+    """
     nested: Values = {}
     for name, field in settings_type.model_fields.items():
         if find_section(settings_type, name) is not None and field.is_required():
@@ -341,7 +347,7 @@ def _make_source(
     raw_values: Values,
     removed: Sequence[RemovedValue],
 ) -> SettingsSource:
-    """The source of a kind that was read, given the removed settings that it had beside."""
+    """Return the source of a kind that was read, given the removed settings that it had beside."""
     values, nested = take_removed(settings_type, raw_values)
     source = SettingsSource(kind, flatten_sections(settings_type, values, kind), kind)
     return replace(

@@ -109,7 +109,7 @@ class QuickTracer(SpanTracer):
         return QuickSpan(self, name, kind, attributes, shared, parent.span_id)
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """The headers of a call, with the trace context of the span that is current."""
+        """Return the headers of a call, with the trace context of the span that is current."""
         span, carried = _current.get(), dict(headers)
         if span is not None:
             span_context = SpanContext(
@@ -121,7 +121,8 @@ class QuickTracer(SpanTracer):
         return carried
 
     def encode(self, spans: Sequence[ReadableSpan]) -> EncodedSpans | ExportTraceServiceRequest:
-        """The message of OTLP for spans of this tracer, as the SDK's own encoder makes it; that one for other spans.
+        """Return the message of OTLP for spans of this tracer, as the SDK's own encoder makes it;
+        that one for other spans.
 
         It is joined from parts that are messages themselves: protobuf reads such parts as one
         message, and copies each that is put into another one.
@@ -191,7 +192,7 @@ class QuickSpan(SpanNotes):
             self._quick.processor.on_end(cast("ReadableSpan", self))
 
     def encode(self) -> bytes:
-        """The message of OTLP for this span."""
+        """Return the message of OTLP for this span."""
         status = StatusCode.UNSET if self.error is None else StatusCode.ERROR
         state, is_remote = self.trace.state.to_header(), self._parent_id == self.trace.caller
         trace_id, span_id = self.trace.id.to_bytes(16, "big"), self.span_id.to_bytes(8, "big")
@@ -214,12 +215,14 @@ class EncodedSpans(bytes):
     """A message of OTLP, with the name that protobuf's messages have for it."""
 
     def SerializePartialToString(self) -> bytes:
-        """The message as bytes."""
+        """Return the message as bytes."""
         return self
 
 
 def _encode_field(number: int, data: bytes) -> bytes:
-    """A field of protobuf that has a length: its key, the length by seven bits each, the data."""
+    """Return a field of protobuf that has a length: its key, the length by seven bits each, the
+    data.
+    """
     head, length = bytearray([number << 3 | 2]), len(data)
     while length > 127:
         head.append(length & 127 | 128)
@@ -230,7 +233,7 @@ def _encode_field(number: int, data: bytes) -> bytes:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _encode_shared_fields(name: str, kind: int, status: int, state: str, is_remote: bool) -> bytes:
-    """The fields that many spans have in common."""
+    """Return the fields that many spans have in common."""
     encoded: bytes = trace_pb2.Span(
         name=name,
         kind=kind + 1,  # type: ignore[arg-type]  # 0 is "unspecified"
@@ -243,7 +246,7 @@ def _encode_shared_fields(name: str, kind: int, status: int, state: str, is_remo
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _encode_attribute(kind: str, name: str, value: AttributeValue) -> bytes:
-    """A span with this attribute alone; `kind` tells 1 from 1.0."""
+    """Return a span with this attribute alone; `kind` tells 1 from 1.0."""
     if isinstance(value, str):
         value = value.encode(
             "utf-8", "replace"

@@ -81,7 +81,7 @@ def _explain_variable_errors() -> Iterator[None]:
 
 
 def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
-    """A provider by OpenTelemetry's variables, and what makes its spans."""
+    """Return a provider by OpenTelemetry's variables, and what makes its spans."""
     from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -116,7 +116,7 @@ def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
 
 
 def _read_variable(name: str, *expected: str) -> str:
-    """The value of a variable; the first that is expected where it is not set."""
+    """Return the value of a variable; the first that is expected where it is not set."""
     value = os.environ.get(name) or expected[0]
     if value not in expected:
         raise SettingsError(f"{name}: expected {', '.join(expected)}, found {value!r}")

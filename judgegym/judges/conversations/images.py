@@ -55,7 +55,8 @@ def show_images(
 
 
 def read_image(part: Mapping[str, object], at: int = 0) -> Image:
-    """The image of a part; one without an address if the part only says that there is one, as TRL's do.
+    """Return the image of a part; one without an address if the part only says that there is one,
+    as TRL's do.
 
     Args:
         part: as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be of
@@ -135,7 +136,7 @@ def _image_value(part: Mapping[str, object]) -> object:
 
 
 def _parse_image(value: object) -> Image:
-    """An image given as an address, a data URL, the path of a file, bytes or a PIL image."""
+    """Return an image given as an address, a data URL, the path of a file, bytes or a PIL image."""
     if hasattr(value, "save") and hasattr(value, "mode"):  # a PIL image
         value.save(file := io.BytesIO(), "PNG")
         value = file.getvalue()
@@ -182,7 +183,7 @@ def _read_file(name: str) -> bytes:
 
 
 def decode_image(data: bytes) -> Image:
-    """The image of a file's bytes.
+    """Return the image of a file's bytes.
 
     Raises:
         UnseenPart: they are none.
@@ -199,7 +200,9 @@ def decode_image(data: bytes) -> Image:
 
 
 def _parse_header(data: bytes) -> tuple[str, int, int] | None:
-    """The kind of an image with its width and height (0 of a WebP), by its header; `None` for other data."""
+    """Return the kind of an image with its width and height (0 of a WebP), by its header; `None`
+    for other data.
+    """
     if data.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") and len(data) > 24:
         return "png", *struct.unpack(">II", data[16:24])
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) > 10:

@@ -85,7 +85,7 @@ TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 
 def parse_turns(value: object) -> tuple[Turn, ...] | None:
-    """The turns of a list of messages, or of one message; `None` if the value is neither.
+    """Return the turns of a list of messages, or of one message; `None` if the value is neither.
 
     A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT
     (`from`, `value`).
@@ -107,7 +107,8 @@ def parse_turns(value: object) -> tuple[Turn, ...] | None:
 
 
 def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
+    """Return the turns, in which a tool's result has the name of the call that it answers, and that
+    call's id.
 
     A result names its call by id. One without an id answers the first call of the turns before it
     that has no result yet, or the first with its own name.
@@ -142,7 +143,8 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def parse_transcript(text: str) -> tuple[Turn, ...] | None:
-    r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
+    r"""Return the turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not
+    one.
 
     An empty last turn of the assistant is left out.
     """
@@ -157,7 +159,7 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
 
 
 def render_conversation(conversation: TextOrMessages) -> str:
-    """A prompt as one text: its only turn, or all turns with their roles.
+    """Return a prompt as one text: its only turn, or all turns with their roles.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -170,7 +172,8 @@ def render_conversation(conversation: TextOrMessages) -> str:
 
 
 def render_completion(conversation: TextOrMessages) -> str:
-    """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
+    """Return a completion as one text: empty if the policy wrote neither a text nor a tool call in
+    it.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -183,7 +186,7 @@ def render_completion(conversation: TextOrMessages) -> str:
 
 
 def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
-    """The turns of a completion; none of a text.
+    """Return the turns of a completion; none of a text.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -200,7 +203,8 @@ def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
 
 
 def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
-    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
+    """Return the turns of a Responses API list: what one response of the model holds (reasoning,
+    text, calls) is one turn.
 
     Raises:
         UnseenPart: a message has a part that no judge is shown.
@@ -237,7 +241,9 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """A user's message in Anthropic's form as several: one of each tool result that names its call, then the rest."""
+    """Return a user's message in Anthropic's form as several: one of each tool result that names
+    its call, then the rest.
+    """
     content = message.get("content")
     parts = (
         content
@@ -269,7 +275,7 @@ def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, obje
 
 
 def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
-    """The calls in a field `tool_calls`: a list, one call, or either as JSON text.
+    """Return the calls in a field `tool_calls`: a list, one call, or either as JSON text.
 
     Raises:
         UnseenPart: it holds something else.
@@ -293,7 +299,7 @@ def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
 
 
 def _parse_turn(message: Mapping[str, object]) -> Turn | None:
-    """The turn of a message, or `None`."""
+    """Return the turn of a message, or `None`."""
     speaker = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
     if (
@@ -338,7 +344,9 @@ def _parse_turn(message: Mapping[str, object]) -> Turn | None:
 
 
 def _is_error(message: Mapping[str, object]) -> bool | None:
-    """Whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
+    """Return whether a tool's message says that it is an error: `is_error`, `error` (inspect),
+    `status` (LangChain).
+    """
     if isinstance(message.get("is_error"), bool):
         return message["is_error"] is True
     if "error" in message:
@@ -347,7 +355,7 @@ def _is_error(message: Mapping[str, object]) -> bool | None:
 
 
 def _reasoning_text(value: object) -> str:
-    """The texts in a reasoning item, or in parts of one."""
+    """Return the texts in a reasoning item, or in parts of one."""
     if isinstance(value, Mapping):
         texts = (
             _reasoning_text(value.get(name))
@@ -360,7 +368,9 @@ def _reasoning_text(value: object) -> str:
 
 
 def _parse_calls_text(text: str) -> list[ToolCall]:
-    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
+    """Return the calls that a text is in ShareGPT: an object with name and arguments, or a list of
+    them; else the text.
+    """
     try:
         value = wire.loads(text)
     except ValueError:
@@ -375,18 +385,20 @@ def _parse_calls_text(text: str) -> list[ToolCall]:
 
 
 def _normalize_role(word: str) -> str:
-    """A role as it is written: in lower case, and in one spelling."""
+    """Return a role as it is written: in lower case, and in one spelling."""
     plain = _NO_NAME.sub("_", word.strip().lower())[:_LONGEST_NAME]
     return _SPELLINGS.get(plain, plain)
 
 
 def _heading_name(value: object) -> str:
-    """A name as it stands in a heading, which it cannot end."""
+    """Return a name as it stands in a heading, which it cannot end."""
     return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
 def _parse_call(call: Mapping[str, object]) -> ToolCall:
-    """A tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
+    """Return a tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is
+    the name).
+    """
     function = call.get("function")
     called = function if isinstance(function, Mapping) else call
     name = function if isinstance(function, str) else called.get("name")
@@ -400,7 +412,8 @@ def _parse_call(call: Mapping[str, object]) -> ToolCall:
 def _read_parts(
     content: object, images: list[Image], thoughts: list[str]
 ) -> tuple[str, str, list[ToolCall]]:
-    """The text of a message's content, the text with its other parts written out, and the tool calls among them.
+    """Return the text of a message's content, the text with its other parts written out, and the
+    tool calls among them.
 
     Images are added to `images`, with placeholders in the text that is written out, and reasoning
     to `thoughts`.
@@ -445,7 +458,7 @@ def _read_parts(
 
 
 def _part_type(part: Mapping[str, object]) -> str:
-    """The type of a part; without one, the first field that holds something."""
+    """Return the type of a part; without one, the first field that holds something."""
     kind = part.get("type")
     if isinstance(kind, str):
         return kind
@@ -453,7 +466,7 @@ def _part_type(part: Mapping[str, object]) -> str:
 
 
 def _are_parts(output: object) -> bool:
-    """Whether a tool has returned parts of a message."""
+    """Return whether a tool has returned parts of a message."""
     return (
         isinstance(output, list)
         and bool(output)

@@ -55,13 +55,15 @@ class Trace:
 
 
 def add_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
-    """The turns of a prompt as a judge is shown them: after one that defines the tools, a line for each."""
+    """Return the turns of a prompt as a judge is shown them: after one that defines the tools, a
+    line for each.
+    """
     lines = "\n".join(tool.shown for tool in tools)
     return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
 
 
 def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
-    """A prompt as one text, after the definitions of the tools if there are any.
+    """Return a prompt as one text, after the definitions of the tools if there are any.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -75,7 +77,7 @@ def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:
-    """The definitions of tools; see `parse_tools`.
+    """Return the definitions of tools; see `parse_tools`.
 
     Raises:
         UnseenPart: they cannot be read.
@@ -89,7 +91,8 @@ def read_tools(value: object) -> tuple[Tool, ...]:
 
 
 def parse_trace(value: object, column: str | None = None) -> Trace | None:
-    """The conversation of a row, a log's sample or a list of messages; `None` if it holds none.
+    """Return the conversation of a row, a log's sample or a list of messages; `None` if it holds
+    none.
 
     Args:
         value: the row, or the messages.
@@ -110,7 +113,7 @@ def parse_trace(value: object, column: str | None = None) -> Trace | None:
 
 
 def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
-    """The conversation that a row has in a column."""
+    """Return the conversation that a row has in a column."""
     value, tools, system = row.get(column), row.get(_TOOLS), row.get("system")
     prompt: _Turns = ()
     completion: _Turns = ()
@@ -148,7 +151,9 @@ def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
 
 
 def _parse_turns(value: object, role: str = "user") -> _Turns:
-    """The turns of a text, of messages, or of items of the Responses API; none of another value."""
+    """Return the turns of a text, of messages, or of items of the Responses API; none of another
+    value.
+    """
     if isinstance(value, str):
         return (text_turn(role, value),)
     items = (
@@ -163,7 +168,8 @@ def _parse_turns(value: object, role: str = "user") -> _Turns:
 
 
 def split_trace(turns: Sequence[Turn]) -> Trace | None:
-    """A conversation whose end, from the last turn of a user on, is the completion; `None` if it does not end with one.
+    """Return a conversation whose end, from the last turn of a user on, is the completion; `None`
+    if it does not end with one.
 
     With tools the completion is all that follows the last turn of a user, else the last turn alone.
     """
@@ -180,7 +186,9 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
 
 
 def _last_branch(nodes: object) -> list[Mapping[str, object]]:
-    """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
+    """Return the nodes from the first message to the last one: a trace is a graph of messages,
+    whose last branch is judged.
+    """
     graph = (
         [node for node in nodes if isinstance(node, Mapping)]
         if isinstance(nodes, list | tuple)

@@ -96,7 +96,7 @@ def _cut(pieces: Sequence[_Piece], limit: int) -> None:
 
 
 def _split_pieces(text: str, *, is_answer: bool) -> list[_Piece]:
-    """A text in pieces; of an answer the last turn is not cut."""
+    """Return a text in pieces; of an answer the last turn is not cut."""
     pieces: list[_Piece] = []
     turns = split_turns(text) or [("", text)]
     for number, (heading, body) in enumerate(turns):

@@ -33,7 +33,8 @@ class Tool:
 
 
 def parse_tools(value: object) -> tuple[Tool, ...] | None:
-    """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
+    """Return the definitions of tools in a list, also as JSON text, of OpenAI's or of another usual
+    form; `None` for others.
 
     >>> parse_tools([{"type": "function", "function": {"name": "search"}}])
     (Tool(name='search', description='', parameters=None),)
@@ -63,7 +64,7 @@ def _parse_tool(value: object) -> Tool | None:
 
 
 def drop_null(value: JSON) -> JSON:
-    """A value without the fields that a table or a model has filled with null."""
+    """Return a value without the fields that a table or a model has filled with null."""
     if isinstance(value, Mapping):
         return {name: drop_null(inner) for name, inner in value.items() if inner is not None}
     return [drop_null(item) for item in value] if isinstance(value, list | tuple) else value

@@ -127,7 +127,7 @@ class Turn:
         return self.is_policy_turn and bool(self.text.strip() or self.calls)
 
     def message(self) -> dict[str, JSON]:
-        """The turn as a chat message, for a policy or a trainer.
+        """Return the turn as a chat message, for a policy or a trainer.
 
         Raises:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the
@@ -150,13 +150,13 @@ class Turn:
         }
 
     def policy_message(self) -> Message:
-        """The turn as a message that a policy is asked; raises as `message`."""
+        """Return the turn as a message that a policy is asked; raises as `message`."""
         message = cast(Message, {**self.message(), "content": self.text})
         return {**message, "images": self.images} if self.images else message
 
 
 def text_turn(role: str, text: str) -> Turn:
-    """A turn that holds a text alone."""
+    """Return a turn that holds a text alone."""
     return Turn(role, text, text)
 
 
@@ -172,19 +172,23 @@ def number_images(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def renumber_images(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
-    """A text whose marks of images have the next numbers; without images, what looks like one is broken up."""
+    """Return a text whose marks of images have the next numbers; without images, what looks like
+    one is broken up.
+    """
     if images:
         return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
     return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def list_images(turns: Sequence[Turn]) -> tuple[Image, ...]:
-    """The images of turns, in the order of their marks."""
+    """Return the images of turns, in the order of their marks."""
     return tuple(image for turn in turns for image in turn.images)
 
 
 def completion_text(turns: Sequence[Turn]) -> str:
-    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
+    """Return a completion's turns as one text: empty if the policy wrote neither a text nor a tool
+    call in them.
+    """
     return render_transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
@@ -204,7 +208,7 @@ def render_transcript(turns: Sequence[Turn]) -> str:
 
 
 def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
-    """A turn of the policy with what is left of its text, and the rest as its reasoning."""
+    """Return a turn of the policy with what is left of its text, and the rest as its reasoning."""
     shown = (
         turn.shown.replace(turn.text, text, 1)
         if turn.text in turn.shown
@@ -214,7 +218,7 @@ def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
 
 
 def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]) -> str:
-    """A response that was written of turns, with others in their place, one for each."""
+    """Return a response that was written of turns, with others in their place, one for each."""
     if text == completion_text(turns):
         return completion_text(replacements)
     for turn, replacement in zip(turns, replacements, strict=True):
@@ -223,7 +227,8 @@ def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]
 
 
 def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
-    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
+    """Return a prompt as one text with later turns behind it, as `transcript` writes them;
+    unchanged without any.
 
     A prompt that has images is marked: what only looks like a mark in it is broken up already.
     """
@@ -238,7 +243,8 @@ def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False)
 
 
 def break_marks(text: str, *, only_cuts: bool = False) -> str:
-    """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
+    """Return a text in which everything that looks like a mark of ours, or of a cut, is broken up;
+    as it is without any.
 
     >>> break_marks("I did it: [tool call: search({})]")
     'I did it: [¦tool call: search({})]'
@@ -247,7 +253,8 @@ def break_marks(text: str, *, only_cuts: bool = False) -> str:
 
 
 def split_messages(text: str) -> list[Message]:
-    r"""A prompt as chat messages, for a model that reads conversations: the turns that `transcript` has written out.
+    r"""Return a prompt as chat messages, for a model that reads conversations: the turns that
+    `transcript` has written out.
 
     A text of other turns than those of system, user and assistant, or of one turn, is one message
     of the user.
@@ -265,13 +272,17 @@ def split_messages(text: str) -> list[Message]:
 
 
 def split_turns(text: str) -> list[tuple[str, str]]:
-    """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
+    """Return the headings and texts of the turns that `transcript` has written out; none of a text
+    that is no conversation.
+    """
     pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
     return [(heading, body) for heading, _, body in (piece.partition(": ") for piece in pieces)]
 
 
 def _add_heading(turn: Turn) -> str:
-    """A turn of several, without lines that look like headings, and without marks that are not ours."""
+    """Return a turn of several, without lines that look like headings, and without marks that are
+    not ours.
+    """
     shown = break_marks(turn.shown) if turn.shown == turn.text else turn.shown
     folded = shown.casefold()
     if any(role in folded for role in _SAID_TO_BE):
@@ -280,7 +291,8 @@ def _add_heading(turn: Turn) -> str:
 
 
 def shared_turns(texts: Sequence[str]) -> str:
-    """The turns with which all of several conversations begin, as `transcript` writes them; empty if there are none.
+    """Return the turns with which all of several conversations begin, as `transcript` writes them;
+    empty if there are none.
 
     It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts
     that are no conversations, such as answers of one turn, share none, however alike they begin.
@@ -329,7 +341,7 @@ def _normalize_arguments(arguments: str) -> str:
 
 
 def _reject_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object without repeated names: one of two values would be lost."""
+    """Return an object without repeated names: one of two values would be lost."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise ValueError("a repeated name")

@@ -99,7 +99,7 @@ async def ask(
         return JudgeCall(name, "", None, None, str(refusal), CallRun(), True, True)
 
     def parse_verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
-        """The verdict of a choice, parsed once for the cache, the ledger and the caller."""
+        """Return the verdict of a choice, parsed once for the cache, the ledger and the caller."""
         nonlocal last
         if last is None or last[0] is not choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict
@@ -155,7 +155,9 @@ async def ask(
 
 
 def _move_thinking(choice: Choice, added: AddedMarkers) -> Choice:
-    """A judge's choice with the thinking in its text as its reasoning; the text is empty if that never ends."""
+    """Return a judge's choice with the thinking in its text as its reasoning; the text is empty if
+    that never ends.
+    """
     parts = own_part(choice.text, added).parts
     if not parts.is_found:
         return choice
@@ -168,7 +170,7 @@ def _read(
     choice: Choice,
     added: AddedMarkers,
 ) -> ParsedVerdict[ValueT] | NoVerdict | None:
-    """The verdict in a choice behind its thinking, with its place in the whole text."""
+    """Return the verdict in a choice behind its thinking, with its place in the whole text."""
     part = own_part(choice.text, added)
     start = part.parts.start
     # Whether a known marker in a later line begins thinking that never ends is asked by the
@@ -225,7 +227,8 @@ def failed_judgment(
     explanation: str | None = None,
     detail: DetailT | None = None,
 ) -> Judgment[DetailT]:
-    """The judgment of calls without a verdict, which has no score: failed if a call never succeeded, else unparsable.
+    """Return the judgment of calls without a verdict, which has no score: failed if a call never
+    succeeded, else unparsable.
 
     Args:
         calls: all calls of the judgment.
@@ -238,7 +241,7 @@ def failed_judgment(
 
 
 def join_errors(calls: Sequence[JudgeCall[object]]) -> str:
-    """The errors of calls, each once."""
+    """Return the errors of calls, each once."""
     return "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
 
 

@@ -231,7 +231,7 @@ class Prompt:
 
     @classmethod
     def from_texts(cls, system: str | None, user: str, suspects: int) -> Prompt:
-        """A user message, after a system message if there is one."""
+        """Return a user message, after a system message if there is one."""
         messages = [] if system is None else [Message(role="system", content=system)]
         return cls([*messages, Message(role="user", content=user)], suspects)
 
@@ -288,7 +288,7 @@ def break_tokens(text: str) -> str:
 
 
 def _make_tag(shared: Sequence[str], texts: Sequence[str]) -> str:
-    """A tag made of the shared texts that occurs in none of the texts."""
+    """Return a tag made of the shared texts that occurs in none of the texts."""
     digest = hashlib.sha256()
     for text in shared:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -312,7 +312,8 @@ TITLES: Mapping[str, str] = {
 def section_texts(
     criteria: str = "", reference: str | None = None, context: str | None = None
 ) -> dict[str, str | None]:
-    """The texts for all answers, by the placeholders of their sections and in their order; `None` where there is none.
+    """Return the texts for all answers, by the placeholders of their sections and in their order;
+    `None` where there is none.
 
     Args:
         criteria: what makes an answer good; empty for the judge's general criteria.
@@ -323,7 +324,9 @@ def section_texts(
 
 
 def describe_sections(texts: Mapping[str, str | None]) -> dict[str, str]:
-    """The paragraph `meanings` that says what each of the sections of `section_texts` means; none without any."""
+    """Return the paragraph `meanings` that says what each of the sections of `section_texts` means;
+    none without any.
+    """
     sentences = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
     meanings = [sentences[title] for name, title in TITLES.items() if texts.get(name) is not None]
     return {"meanings": " ".join(meanings)} if meanings else {}

@@ -187,7 +187,7 @@ class GroupJudge(ABC):
             )
 
     def compares(self, task: JudgeTask) -> bool:
-        """All responses are compared."""
+        """Return all responses are compared."""
         return True
 
     def min_responses(self, task: JudgeTask) -> int:
@@ -195,7 +195,7 @@ class GroupJudge(ABC):
         return 2 if task.baseline is None else 1
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """The results of all responses of a request."""
+        """Return the results of all responses of a request."""
         shortened_task, left_out = task.shorten_to(self._limit)
         with show_images(task):
             return convert_group_judgment(
@@ -211,7 +211,7 @@ class GroupJudge(ABC):
         return GroupScorer(self.start(replace(self._set_rubric(task), places=None), size))
 
     def _set_rubric(self, task: JudgeTask) -> JudgeTask:
-        """The task with all that makes a response good as its rubric."""
+        """Return the task with all that makes a response good as its rubric."""
         levels = (f"Score {level}: {description}" for level, description in task.levels)
         criteria = "\n".join([task.rubric or self._rubric or "", *levels]).strip()
         return replace(task, rubric=criteria, levels=())
@@ -230,7 +230,7 @@ class GroupScorer:
         self._responses.append(response)
 
     async def close(self) -> list[ResponseJudgment]:
-        """The results of those that came."""
+        """Return the results of those that came."""
         return convert_group_judgment(self._responses, await self._group.close())
 
     def cancel(self) -> None:
@@ -241,7 +241,8 @@ class GroupScorer:
 def convert_group_judgment(
     responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0
 ) -> list[ResponseJudgment]:
-    """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
+    """Return the results of a group, whose judge was not shown `left_out` characters; all calls
+    count for the first response.
 
     `own` among the components is the score before it was compared with the anchor, `looks` how many
     calls have a verdict on the response, `position` the mean place at which they saw it, from 1,

@@ -73,7 +73,7 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
 
 
 async def attach_images(messages: Sequence[Message], client: ChatClient) -> Sequence[Message]:
-    """The messages with the images of the task that is judged here, in the first question.
+    """Return the messages with the images of the task that is judged here, in the first question.
 
     Raises:
         TaskError: the endpoint has refused images, or one cannot be scaled down; no call may be
@@ -140,7 +140,7 @@ def _describe_pixel_limit(width: int, height: int, side: int) -> str:
 
 @lru_cache
 def _decoder_pool() -> ThreadPoolExecutor:
-    """The one thread that decodes images."""
+    """Return the one thread that decodes images."""
     return ThreadPoolExecutor(1, thread_name_prefix="image")
 
 
@@ -149,7 +149,7 @@ os.register_at_fork(after_in_child=_decoder_pool.cache_clear)  # the thread is n
 
 @lru_cache(maxsize=32)
 def _scale_image(image: Image, side: int) -> Image:
-    """The image, scaled down to this many pixels of its longer side."""
+    """Return the image, scaled down to this many pixels of its longer side."""
     if not _exceeds_side(image, side):
         return image
     from PIL import Image as Pillow  # late: an extra

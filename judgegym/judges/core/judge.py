@@ -86,7 +86,7 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         check_images(task, self.client)
 
     def compares(self, task: JudgeTask) -> bool:
-        """No response is compared with another."""
+        """Return no response is compared with another."""
         return False
 
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
@@ -107,7 +107,7 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """The response's score."""
+        """Return the response's score."""
         judgment = await self.judge_task(task)
         result = make_response_judgment(judgment, judgment.unit_score, judgment.components)
         return [replace(result, verdicts=judgment.verdicts, tags=judgment.tags)]
@@ -208,7 +208,8 @@ class CritiqueRequest(NamedTuple):
 
 
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
-    """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
+    """Return the prompt of a critique: what the judge was shown, its evaluation, and the request to
+    critique and revise it.
 
     It begins with the judge's prompt, unchanged, which a server with a prefix cache has computed
     already.

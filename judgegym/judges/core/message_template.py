@@ -90,5 +90,5 @@ class MessageTemplate:
 
 
 def join_instructions(*parts: str) -> str:
-    """The parts of a system prompt, without the empty ones."""
+    """Return the parts of a system prompt, without the empty ones."""
     return "\n\n".join(filter(None, parts))

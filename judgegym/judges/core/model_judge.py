@@ -122,11 +122,11 @@ class Answers(Generic[ValueT]):
         return self.latest_revision(self.question.component, self.calls[-1])
 
     def latest_revision(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
-        """The last revision of a component; the call without one."""
+        """Return the last revision of a component; the call without one."""
         return self.revisions[component][-1] if component in self.revisions else call
 
     def add_revision(self, component: str, call: JudgeCall[ValueT]) -> Answers[ValueT]:
-        """The answers with one more revision."""
+        """Return the answers with one more revision."""
         earlier = self.revisions.get(component, ())
         return replace(self, revisions={**self.revisions, component: (*earlier, call)})
 
@@ -169,7 +169,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         """What the model is asked about a task; nothing where there is nothing to ask about."""
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
-        """The judgment of the answers, in the order of the questions; without a score where a verdict is missing.
+        """Return the judgment of the answers, in the order of the questions; without a score where
+        a verdict is missing.
 
         Its calls and suspects are those of all answers, and need not be set. By default the mean of
         the last verdicts, which are numbers from 0 to 1, or yes and no as booleans; the explanation
@@ -188,14 +189,18 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ValueT]
     ) -> Sequence[CritiqueRequest]:
-        """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
+        """Return the requests to critique and revise the verdicts of a question; by default of its
+        one verdict, a word.
+        """
         call, question = answers.last, answers.question
         text = cut_thinking(call.text).strip()
         messages = critique_messages(question.prompt.messages, text)
         return [CritiqueRequest(question.component, _show_verdict(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
-        """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
+        """Return the history's entry of a call that has a revised verdict; by default a word, with
+        the text's explanation.
+        """
         critique, reasons = split_explanation(cut_thinking(call.text).strip())
         return Revision(_show_verdict(verdict), reasons, critique)
 
@@ -263,7 +268,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def _make_round(
         self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]
     ) -> CritiqueRound:
-        """The history's entry of a round."""
+        """Return the history's entry of a round."""
         component, before, reasoning, _ = request
         after, status = Revision(before, reasoning, ""), _FAILED
         if call.value is not None:
@@ -284,7 +289,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
 
 
 def _show_verdict(verdict: object) -> ShownVerdict:
-    """A verdict as the history of a critique and labels show it."""
+    """Return a verdict as the history of a critique and labels show it."""
     return (
         ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)
     )
@@ -296,7 +301,8 @@ def agreement(values: Sequence[Any]) -> float:
 
 
 def least_agreement(shares: Sequence[float]) -> dict[str, float]:
-    """The confidence `votes` of several verdicts: how far votes agree on the one on which they agree the least.
+    """Return the confidence `votes` of several verdicts: how far votes agree on the one on which
+    they agree the least.
 
     Args:
         shares: of each verdict of several votes the share of votes with it; empty if there are

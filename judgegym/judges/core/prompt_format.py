@@ -30,13 +30,13 @@ PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
 
 
 def object_fields(reply: str) -> Mapping[str, JSON] | None:
-    """The fields of the last JSON object of a reply."""
+    """Return the fields of the last JSON object of a reply."""
     last = next(iter(find_objects(reply)), None)
     return None if last is None else last.fields
 
 
 def bracketed_fields(reply: str) -> Mapping[str, JSON] | None:
-    """The fields of a reply that ends with its verdict in double brackets."""
+    """Return the fields of a reply that ends with its verdict in double brackets."""
     explanation, _, verdict = reply.rpartition("[[")
     return (
         {"explanation": explanation.strip(), "verdict": verdict.strip().removesuffix("]]")}
@@ -148,7 +148,8 @@ class PromptSections(NamedTuple):
 def find_marker_lines(
     content: str, titles: Collection[str] = (), with_id: Collection[str] = ()
 ) -> Iterator[MarkerLine]:
-    """All lines that look like a marker, in order; with titles, those of a marker with one of them.
+    """Yield all lines that look like a marker, in order; with titles, those of a marker with one of
+    them.
 
     A text may have very many lines that look like a marker, and few with a title.
 
@@ -180,7 +181,8 @@ def read_sections(
     optional: Collection[str] = (),
     with_id: Collection[str] = (),
 ) -> PromptSections | None:
-    """The sections with these titles; `None` if a required one is missing. `lines` are the content's `find_marker_lines`.
+    """Return the sections with these titles; `None` if a required one is missing. `lines` are the
+    content's `find_marker_lines`.
 
     If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that
     has all required
@@ -221,7 +223,9 @@ def _is_complete(
 def _split_title_and_tag(
     text: str, titles: Collection[str], with_id: Collection[str]
 ) -> tuple[str, str]:
-    """A marker's title, with its id, and its tag; both empty if the title is not one of those that are looked for."""
+    """Return a marker's title, with its id, and its tag; both empty if the title is not one of
+    those that are looked for.
+    """
     if _is_title(text, titles, with_id):
         return text, ""
     title, _, tag = text.rpartition(" ")

@@ -13,13 +13,13 @@ _GROUP: ContextVar[int] = ContextVar("group", default=0)
 
 
 def derive_seed(seed: int, uid: str, purpose: str) -> int:
-    """A 64-bit number derived from the seed, a row's id and the purpose of the number."""
+    """Return a 64-bit number derived from the seed, a row's id and the purpose of the number."""
     material = f"{seed}\x1f{uid}\x1f{purpose}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big")
 
 
 def make_generator(seed: int, uid: str, purpose: str) -> random.Random:
-    """The random generator for one purpose of one row."""
+    """Return the random generator for one purpose of one row."""
     return random.Random(derive_seed(seed, uid, purpose))
 
 

@@ -141,7 +141,9 @@ class JudgeTask:
         return tuple(replace(image, mark=mark) for image, mark in zip(images, marks, strict=True))
 
     def number_images(self) -> JudgeTask:
-        """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
+        """Return the task with its images numbered through prompt and responses, in which nothing
+        else looks like a mark.
+        """
         numbers = count(1)
         prompt, *responses = (
             renumber_images(text, images, numbers) for text, images in self._texts
@@ -152,7 +154,7 @@ class JudgeTask:
     def select_responses(
         self, numbers: Sequence[int], places: tuple[int, ...] | None = None
     ) -> JudgeTask:
-        """The task with some of its responses, by their numbers from 0, and with `places`."""
+        """Return the task with some of its responses, by their numbers from 0, and with `places`."""
         return replace(
             self,
             responses=tuple(self.responses[number] for number in numbers),
@@ -164,20 +166,22 @@ class JudgeTask:
     def replace_responses(
         self, responses: Sequence[str], places: tuple[int, ...] | None = None
     ) -> JudgeTask:
-        """The task with other responses, which are texts, and with `places`."""
+        """Return the task with other responses, which are texts, and with `places`."""
         return replace(
             self, responses=tuple(responses), traces=(), written=(), places=places
         ).number_images()
 
     def shorten_to(self, limit: int | None) -> tuple[JudgeTask, int]:
-        """The task with its texts shortened to `limit` characters, and how many characters are left out."""
+        """Return the task with its texts shortened to `limit` characters, and how many characters
+        are left out.
+        """
         if limit is None:
             return self, 0
         prompt, responses, left_out = shorten(self.prompt, self.responses, limit)
         return replace(self, prompt=prompt, responses=responses), left_out
 
     def key(self, judge: str) -> str:
-        """A digest, the same for equal tasks at the same judge."""
+        """Return a digest, the same for equal tasks at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [
             judge,
@@ -268,7 +272,7 @@ class ResponseJudgment:
 def make_failure(
     explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False
 ) -> ResponseJudgment:
-    """The result of a response without a score."""
+    """Return the result of a response without a score."""
     return ResponseJudgment(None, status, explanation=explanation, is_final=is_final)
 
 
@@ -277,7 +281,7 @@ BUDGET_SPENT = "budget_spent"
 
 
 def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
-    """The results of so many responses whose judge has raised an error."""
+    """Return the results of so many responses whose judge has raised an error."""
     if isinstance(error, BudgetError):
         return [make_failure(str(error), BUDGET_SPENT, is_final=True)] * count
     cause = "rejected" if isinstance(error, EndpointOutage) else ""
@@ -285,12 +289,16 @@ def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
 
 
 def share_judgment(result: ResponseJudgment) -> ResponseJudgment:
-    """The result of a response that is equal to the one of `result`, whose calls count there."""
+    """Return the result of a response that is equal to the one of `result`, whose calls count
+    there.
+    """
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
 def set_other_scores(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
-    """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
+    """Return the results of a group, of which so many further responses are empty: failed ones know
+    the others' scores.
+    """
     others = (*(result.score for result in results if result.score is not None), *[None] * empty)
     return [replace(result, others=others) if result.is_failed else result for result in results]
 
@@ -302,7 +310,7 @@ def make_response_judgment(
     *,
     is_paid: bool = True,
 ) -> ResponseJudgment:
-    """The result of one response from its judgment.
+    """Return the result of one response from its judgment.
 
     Args:
         judgment: the judgment.
@@ -348,7 +356,9 @@ class TaskError(ValueError):
 
 
 def explain_single_response(task: JudgeTask, how_to_gather: str) -> str:
-    """The end of a message about a response that came alone: how several come together, if there is a way."""
+    """Return the end of a message about a response that came alone: how several come together, if
+    there is a way.
+    """
     is_alone = len(task.responses) == 1 and task.places is None
     return f"; {how_to_gather}" if is_alone and how_to_gather else ""
 
@@ -368,10 +378,12 @@ class TaskJudge(Protocol):
         """
 
     def compares(self, task: JudgeTask) -> bool:
-        """Whether the responses are judged together; otherwise `score` gets each of them in a task of its own."""
+        """Return whether the responses are judged together; otherwise `score` gets each of them in
+        a task of its own.
+        """
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """A result for each response of a checked task."""
+        """Return a result for each response of a checked task."""
 
 
 class ScoresInProgress(Protocol):
@@ -381,7 +393,7 @@ class ScoresInProgress(Protocol):
         """Take one more response; what can be judged already may be judged at once."""
 
     async def close(self) -> list[ResponseJudgment]:
-        """A result for each response, in the order in which they came."""
+        """Return a result for each response, in the order in which they came."""
 
     def cancel(self) -> None:
         """Give up: nobody waits for the results any more."""
@@ -416,7 +428,8 @@ class TaskParts(NamedTuple):
 
 
 def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
-    """The task with what judges, rules and reward models are shown of its texts: without thinking, or all.
+    """Return the task with what judges, rules and reward models are shown of its texts: without
+    thinking, or all.
 
     Everything that is judged of a task comes through here; a task whose responses, and earlier
     answers in whose prompt, begin with no thinking stays as it is, and so do the keys of its
@@ -442,7 +455,8 @@ def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTa
 
 
 def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
-    """A prompt that is a conversation with what is shown of the assistant's turns; one of thinking alone is left out.
+    """Return a prompt that is a conversation with what is shown of the assistant's turns; one of
+    thinking alone is left out.
 
     A turn with images stays as it is: their marks belong to its text.
     """
@@ -472,7 +486,7 @@ def count_with_thinking(task: JudgeTask, settings: ThinkingSettings) -> int:
 def _remove_response_thinking(
     text: str, trace: tuple[Turn, ...], settings: ThinkingSettings
 ) -> tuple[str, tuple[Turn, ...]]:
-    """A response without thinking, and its turns without theirs."""
+    """Return a response without thinking, and its turns without theirs."""
     if not trace:
         return settings.hide_thinking(text).text, trace
     # The marks of images belong to a turn's text.
@@ -493,14 +507,14 @@ def _remove_response_thinking(
 
 
 def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
-    """The result of the only response of a task if no judge is asked about it."""
+    """Return the result of the only response of a task if no judge is asked about it."""
     if task.fault is not None:
         return make_failure(task.fault)
     return _empty_result(task, 0) if is_blank(task.response) else None
 
 
 def _empty_result(task: JudgeTask, number: int) -> ResponseJudgment:
-    """The result of an empty response."""
+    """Return the result of an empty response."""
     is_thinking = task.written and not is_blank(task.written[number])
     return make_failure(
         ONLY_THINKING if is_thinking else _EMPTY_RESPONSE, Status.INVALID_COMPLETION.value
@@ -554,7 +568,8 @@ def index_first_duplicates(values: Sequence[Hashable]) -> list[int]:
 
 
 async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJudgment]:
-    """A result for each response of a checked task; what is judged by itself is judged at the same time.
+    """Return a result for each response of a checked task; what is judged by itself is judged at
+    the same time.
 
     Equal responses are judged once; an empty one has no score, and costs no call.
     """
@@ -578,7 +593,8 @@ ScoreItem: TypeAlias = Callable[[JudgeTask], Awaitable[list[ResponseJudgment]]]
 
 
 async def score_or_fail(score: ScoreItem, task: JudgeTask, name: str) -> list[ResponseJudgment]:
-    """The results of a task's responses; where the judge raises an error, a failure for each.
+    """Return the results of a task's responses; where the judge raises an error, a failure for
+    each.
 
     Args:
         score: judges.

@@ -125,7 +125,9 @@ def divide_texts(
 
 
 def _choose_link(costs: Mapping[str, int], room: int) -> str:
-    """The text of middle length, or the longest shorter one beside which all fit that fit beside the shortest."""
+    """Return the text of middle length, or the longest shorter one beside which all fit that fit
+    beside the shortest.
+    """
     texts = sorted(costs, key=lambda text: (costs[text], text))
     shortest = costs[texts[0]]
     longest = max((cost for cost in costs.values() if cost <= room - shortest), default=0)
@@ -134,7 +136,9 @@ def _choose_link(costs: Mapping[str, int], room: int) -> str:
 
 
 def _pack(costs: Mapping[str, int], room: int) -> list[list[str]]:
-    """The texts in as few chunks as possible: the longest first, each into the chunk that is the shortest so far."""
+    """Return the texts in as few chunks as possible: the longest first, each into the chunk that is
+    the shortest so far.
+    """
     longest_first = sorted(costs, key=lambda text: (-costs[text], text))
     for count in range(1, len(costs) + 1):
         chunks, filled = [list[str]() for _ in range(count)], [0] * count
@@ -270,7 +274,7 @@ class _CallReply(NamedTuple):
 def build_judgments(
     task: JudgeTask, shared: Mapping[str, str], chunks: Chunks, results: Sequence[ChunkResult]
 ) -> list[Judgment[MemberDetail]]:
-    """A judgment for each answer of the task, without calls.
+    """Return a judgment for each answer of the task, without calls.
 
     An explanation has the number of an answer where the judge wrote an id of the call.
 
@@ -370,7 +374,7 @@ def _member_judgment(
 def _failed_member(
     unscored: Sequence[ScoredOrder], replies: Sequence[_CallReply]
 ) -> Judgment[MemberDetail]:
-    """The judgment of a text whose chunks all lack a verdict in at least one order."""
+    """Return the judgment of a text whose chunks all lack a verdict in at least one order."""
     reasons = [f"{order.calls[0].name}: {order.calls[-1].error}" for order in unscored]
     calls = [call for order in unscored for call in order.calls]
     detail = MemberDetail(tuple(entry.look for entry in replies), None)

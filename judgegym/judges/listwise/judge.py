@@ -101,7 +101,7 @@ class ListwiseGroupJudge(GroupJudge):
         return AnswerCollector(lambda responses: self.judge(replace(task, responses=responses)))
 
     async def _judge_distinct(self, task: JudgeTask, shared: Mapping[str, str]) -> GroupJudgment:
-        """The judgments of answers of which at least two differ, the anchor included."""
+        """Return the judgments of answers of which at least two differ, the anchor included."""
         texts = _distinct_texts(task)
         titled = [(TITLES[name], text) for name, text in shared.items()]
         key = _digest_texts([*chain.from_iterable(titled), *texts])
@@ -140,18 +140,22 @@ class ListwiseGroupJudge(GroupJudge):
 
 
 def _distinct_texts(task: JudgeTask) -> list[str]:
-    """The distinct texts of the group, the anchor included, in an order that does not depend on the caller's."""
+    """Return the distinct texts of the group, the anchor included, in an order that does not depend
+    on the caller's.
+    """
     return sorted({*task.responses, *(() if task.baseline is None else (task.baseline,))})
 
 
 def _shared_beginning(texts: Sequence[str]) -> str:
-    """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
+    """Return the turns with which all texts begin; none if texts that differ would then be equal:
+    they imitate turns.
+    """
     beginning = shared_turns(texts)
     return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
 
 
 def _cut_beginning(task: JudgeTask, beginning: str) -> JudgeTask:
-    """The task with what its answers have after the turns that all of them share."""
+    """Return the task with what its answers have after the turns that all of them share."""
     anchor = None if task.baseline is None else continuation(task.baseline, beginning)
     return replace(
         task,

@@ -95,7 +95,7 @@ def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
 def listwise_prompt(
     shared: Mapping[str, str], answers: Mapping[str, str], *, system_prompt: str | None = None
 ) -> Prompt:
-    """The prompt that asks for the scores of some answers.
+    """Return the prompt that asks for the scores of some answers.
 
     Args:
         shared: what the answers share (`shared_texts`).
@@ -120,7 +120,7 @@ def count_suspects(shared: Mapping[str, str], answer: str) -> int:
 
 
 def answer_section(text: str) -> str:
-    """An answer as a prompt shows it, with ids and tags as long as any, to count its tokens."""
+    """Return an answer as a prompt shows it, with ids and tags as long as any, to count its tokens."""
     (shown,) = delimit((text,), _TEMPLATE.lookalikes).texts
     title = f"answer {'g' * _LENGTH} {'0' * 12}"
     return f"[Start of {title}]\n{shown}\n[End of {title}]\n\n, {'g' * _LENGTH}"
@@ -141,12 +141,12 @@ class ListwiseJudgeSettings(ReaskSettings):
     scores are brought together. If unset, a group is one call for each order."""
 
     def built_in_prompt(self) -> str:
-        """The instructions."""
+        """Return the instructions."""
         return prompts.load("listwise")
 
 
 def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[str, float]:
-    """The scores of all texts.
+    """Return the scores of all texts.
 
     A chunk is shifted so that the shared text has the mean of its scores. If scores are then below
     0 or above 1, all of

@@ -128,7 +128,7 @@ _LONGEST_SENTENCE = 200
 
 
 def last_candidate(own_text: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
-    """The verdict of a judge's own text: that of the last candidate."""
+    """Return the verdict of a judge's own text: that of the last candidate."""
     unread = max(0, len(own_text) - kind.characters_read)
     whole = find_whole_object(own_text) if own_text.lstrip().startswith(("{", "`")) else None
     if whole is not None:  # nothing else can be a candidate
@@ -188,7 +188,9 @@ def _mention(
 def _is_judges_object(
     last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str
 ) -> bool:
-    """Whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
+    """Return whether an object is within no malformed one, and contradicts nothing that the judge
+    has said in words.
+    """
     stated = [candidate for candidate in earlier if candidate.is_statement]
     if stated and stated[-1].value != last.value:
         return False
@@ -197,7 +199,9 @@ def _is_judges_object(
 
 
 def _is_quoted(text: str, at: Place) -> bool:
-    """Whether a verdict stands in quotation marks, or behind words that announce what the judged text says."""
+    """Return whether a verdict stands in quotation marks, or behind words that announce what the
+    judged text says.
+    """
     start, end = at
     if (
         text[start - 1 : start] in _QUOTATION
@@ -215,7 +219,7 @@ def _parse_value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T |
 
 
 def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
-    """The candidates without near misses that are a part of what the parser takes."""
+    """Return the candidates without near misses that are a part of what the parser takes."""
     taken = sorted(exact.at for exact in in_words if exact.is_exact)
     starts = [start for start, _ in taken]
     remaining = []
@@ -227,7 +231,7 @@ def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate
 
 
 def _apply_doubt(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:
-    """A candidate in words: without a value where a malformed object may extend."""
+    """Return a candidate in words: without a value where a malformed object may extend."""
     inside = any(start <= candidate.at[0] < end for start, end in doubtful)
     return (
         replace(candidate, value=None, is_exact=False, is_statement=False) if inside else candidate
@@ -260,7 +264,9 @@ def _object_candidates(
 
 
 def _could_be_verdict(value: JSON) -> bool:
-    """Whether an object without the field could still be a verdict: it has one's name somewhere, or a number."""
+    """Return whether an object without the field could still be a verdict: it has one's name
+    somewhere, or a number.
+    """
     if isinstance(value, Mapping):
         return any(
             _NAME.fullmatch(name) or _could_be_verdict(inner) for name, inner in value.items()
@@ -271,7 +277,9 @@ def _could_be_verdict(value: JSON) -> bool:
 
 
 def _is_closed_once_more(gap: str, behind: str) -> bool:
-    """Whether a brace after an object closes what nothing has opened, so that the object is within a malformed one."""
+    """Return whether a brace after an object closes what nothing has opened, so that the object is
+    within a malformed one.
+    """
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
     # Doubled braces, which some models write, are of the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
@@ -313,7 +321,9 @@ _UNUSUAL = re.compile(r"[^\n\r\t\x20-\x7e]")
 
 
 def fold_characters(words: str) -> str:
-    """The words with a plain character in place of each that looks like one, so that all keep their places."""
+    """Return the words with a plain character in place of each that looks like one, so that all
+    keep their places.
+    """
     return words if _UNUSUAL.search(words) is None else words.translate(_FOLDING)
 
 
@@ -377,7 +387,7 @@ class NamedValues:
     def find_in_words(
         self, words: str, meaning: Callable[[str], T | None]
     ) -> Iterator[VerdictCandidate[T]]:
-        """The candidates; `meaning` gives what a value states, `None` if it cannot be told."""
+        """Yield the candidates; `meaning` gives what a value states, `None` if it cannot be told."""
         for match in self._pattern.finditer(words):
             form = cast("str", match.lastgroup)
             value = meaning(match[form].strip(".,;*_`"))
@@ -391,14 +401,16 @@ class NamedValues:
     def find_with_lists(
         self, words: str, meaning: Callable[[str], T | None]
     ) -> Iterator[VerdictCandidate[T]]:
-        """The candidates in folded words, and lists of numbers, which state no value."""
+        """Yield the candidates in folded words, and lists of numbers, which state no value."""
         plain = fold_characters(words)
         yield from (VerdictCandidate(match.span()) for match in _LIST.finditer(plain))
         yield from self.find_in_words(plain, meaning)
 
 
 def _is_whole_sentence(words: str, match: re.Match[str], form: str) -> bool:
-    """Whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for style"."""
+    """Return whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for
+    style".
+    """
     if _ENDED.match(words, match.end()) is None:
         return False
     before = words[max(0, match.start() - _LONGEST_BEFORE) : match.start()]

@@ -67,7 +67,8 @@ CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]
 def criteria_verdicts(
     own_text: str, words: Mapping[str, Words]
 ) -> ParsedVerdict[CriteriaVerdicts] | None:
-    """The verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the text's last candidate.
+    """Return the verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the
+    text's last candidate.
 
     Args:
         own_text: the judge's own text.
@@ -116,7 +117,7 @@ def _named_values(ids: tuple[str, ...]) -> NamedValues:
 
 
 def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
-    """The verdicts of an object, or what is wrong with it."""
+    """Return the verdicts of an object, or what is wrong with it."""
     result = fields.get("result")
     if not isinstance(result, list):
         return '"result" is not a list'

@@ -69,14 +69,15 @@ class TextObject:
         return _OPENED_FENCE.sub("", self.source[: self.at[0]]).strip()
 
     def text(self, name: str) -> str | None:
-        """The text of a field, `None` if there is none."""
+        """Return the text of a field, `None` if there is none."""
         value = self.fields.get(name)
         return scrub(value).strip() or None if isinstance(value, str) else None
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ...]:
-    """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work.
+    """Return the outermost JSON objects of a text, the last one first; none if they cannot be found
+    with bounded work.
 
     Args:
         text: any text.
@@ -111,7 +112,8 @@ def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ..
 
 
 def _find_closed_braces(text: str) -> list[int]:
-    """The opening braces, in order, that a JSON decoder which begins at them would find closed.
+    """Return the opening braces, in order, that a JSON decoder which begins at them would find
+    closed.
 
     What is a string depends on where one begins to read, but from any place on there are only two
     possibilities: it is
@@ -148,7 +150,9 @@ def _join_stacks(first: list[list[int]], second: list[list[int]]) -> list[list[i
 
 
 def prose_before(text: str, name: str) -> str:
-    """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
+    """Return the text before the last object with a field `name`, without its code fence; the whole
+    text if there is none.
+    """
     match = next((match for match in find_objects(text) if name in match.fields), None)
     return (_OPENED_FENCE.sub("", text) if match is None else match.before).strip()
 
@@ -161,7 +165,8 @@ _STRICT_DECODER = json.JSONDecoder(
 
 
 def find_final_object(own_text: str, name: str) -> TextObject | None:
-    """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
+    """Return the object with a field `name` that stands at the end of a judge's own text, on lines
+    of its own; else `None`.
 
     It may stand in a code fence. A name that occurs twice has no value.
     """
@@ -180,7 +185,9 @@ def find_final_object(own_text: str, name: str) -> TextObject | None:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def find_object_at_end(own_text: str) -> Place | None:
-    """The place of the object that ends a text, perhaps in a code fence: all of it, of any length, or the last one."""
+    """Return the place of the object that ends a text, perhaps in a code fence: all of it, of any
+    length, or the last one.
+    """
     whole = find_whole_object(own_text)
     if whole is not None:
         return whole
@@ -192,7 +199,7 @@ def find_object_at_end(own_text: str) -> Place | None:
 
 
 def find_whole_object(own_text: str) -> Place | None:
-    """The place of an object of any length that is all of a text, perhaps in a code fence."""
+    """Return the place of an object of any length that is all of a text, perhaps in a code fence."""
     end = find_text_end(own_text)
     head = re.match(r"\s*(?:```\w*\s*)?", own_text)
     start = 0 if head is None else head.end()
@@ -210,14 +217,15 @@ def find_text_end(own_text: str) -> int:
 
 
 def is_on_its_own_line(own_text: str, start: int) -> bool:
-    """Whether nothing but a code fence stands before this place in its line."""
+    """Return whether nothing but a code fence stands before this place in its line."""
     return (
         _ON_ITS_OWN_LINE.search(own_text, max(0, own_text.rfind("\n", 0, start)), start) is not None
     )
 
 
 def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
-    """The critique and the explanation of a verdict in a judge's text: two fields, or the text as both.
+    """Return the critique and the explanation of a verdict in a judge's text: two fields, or the
+    text as both.
 
     `name` is the field of the verdict in an object.
 
@@ -230,7 +238,9 @@ def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
 
 
 def extract_critique(own_text: str, name: str) -> str:
-    """The critique before a verdict under this name, which is an object in both forms: a field, or the text before."""
+    """Return the critique before a verdict under this name, which is an object in both forms: a
+    field, or the text before.
+    """
     written = find_final_object(own_text, name)
     return (
         prose_before(own_text, name)
@@ -241,7 +251,9 @@ def extract_critique(own_text: str, name: str) -> str:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def decode_object(text: str) -> Mapping[str, JSON] | None:
-    """The fields of an object, with names in lower case; `None` for a name that occurs twice."""
+    """Return the fields of an object, with names in lower case; `None` for a name that occurs
+    twice.
+    """
     try:
         fields = _STRICT_DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -320,7 +332,7 @@ class OutermostObject:
 def find_outermost_objects(
     text: str, signs: ObjectSigns
 ) -> tuple[list[OutermostObject], list[Place]]:
-    """The outermost objects, in order; and where malformed ones may extend.
+    """Return the outermost objects, in order; and where malformed ones may extend.
 
     A malformed object extends to the brace that closes it; perhaps to the last one, since its texts
     may have braces; without any perhaps to the end of its line.
@@ -382,7 +394,7 @@ def brace_depths(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def blank_objects(text: str, objects: list[Place]) -> str:
-    """The text with blanks in place of objects, so that all else keeps its place."""
+    """Return the text with blanks in place of objects, so that all else keeps its place."""
     parts, end = [], 0
     for start, until in objects:
         parts += [text[end:start], BLANK * (until - start)]

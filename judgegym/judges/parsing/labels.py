@@ -56,7 +56,7 @@ _ALONE = re.compile(r"(?:\[\[)?([AB<>=]+)(?:\]\])?", re.IGNORECASE | re.ASCII)
 
 
 def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
-    """The form of a verdict that is one of these labels."""
+    """Return the form of a verdict that is one of these labels."""
     return VerdictForm(
         "arena_verdict",
         {"explanation": text_field("your evaluation"), "verdict": choice_field(labels)},
@@ -65,7 +65,7 @@ def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
 
 @verdict_parser
 def arena_label(own_text: str) -> ParsedVerdict[ArenaLabel] | None:
-    """The Arena-Hard label that a judge ended with.
+    """Return the Arena-Hard label that a judge ended with.
 
     `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in
     double ones. Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate
@@ -145,7 +145,8 @@ _ASPECT_NAMED = NamedValues(
 
 @verdict_parser
 def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
-    """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
+    """Return the verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last
+    candidate of the text.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other
     values are not.
@@ -158,20 +159,24 @@ def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
 
 
 def parse_yes_no(value: JSON) -> bool | None:
-    """A verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
+    """Return a verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or
+    "true"/"false" in any case.
+    """
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower())
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
 def yes_no_label(value: JSON) -> str | None:
-    """The same as a label, `yes` or `no`."""
+    """Return the same as a label, `yes` or `no`."""
     verdict = parse_yes_no(value)
     return None if verdict is None else "yes" if verdict else "no"
 
 
 def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str | None:
-    """The reason of the object that `binary_verdict` reads (`parsed`, if it was read), `None` if there is none."""
+    """Return the reason of the object that `binary_verdict` reads (`parsed`, if it was read),
+    `None` if there is none.
+    """
     parsed = parsed or binary_verdict.find(text)
     fields = None if parsed is None or parsed.at is None else decode_object(text[slice(*parsed.at)])
     reason = None if fields is None else fields.get("reason")
@@ -200,7 +205,7 @@ _CHOICE_NAMED = NamedValues(
 
 
 def choice_form(letters: Sequence[str]) -> VerdictForm:
-    """The form of a verdict that is one of these letters."""
+    """Return the form of a verdict that is one of these letters."""
     return VerdictForm(
         "choice", {"explanation": text_field("your comparison"), "verdict": choice_field(letters)}
     )
@@ -208,7 +213,8 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 
 @verdict_parser
 def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
-    """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
+    """Return the letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or
+    that of a `choice_form`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my
     verdict is B" after it leave no verdict.
@@ -255,7 +261,8 @@ def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] |
 
 
 def choice_letter_official(text: str) -> str | None:
-    """The letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that order, that occurs as `[[X]]`.
+    """Return the letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that
+    order, that occurs as `[[X]]`.
 
     For parity with published numbers only: "not [[A]]; final: [[D]]" is A.
 

@@ -43,7 +43,7 @@ SCORE_FIELD = re.compile(r'"score"\s*:', re.IGNORECASE)
 
 
 def rubric_form(scale: tuple[int, int]) -> VerdictForm:
-    """The form of a score of a scale."""
+    """Return the form of a score of a scale."""
     return VerdictForm(
         "rubric_score", {"feedback": text_field("your feedback"), "score": integer(*scale)}
     )
@@ -51,7 +51,8 @@ def rubric_form(scale: tuple[int, int]) -> VerdictForm:
 
 @verdict_parser
 def feedback_score(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
-    """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
+    """Return the score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the
+    next line if that is empty.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with
     "/5" or "out of 5" (the highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and
@@ -149,7 +150,7 @@ def _find_tagged(
 
 
 def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
-    """The score behind a tag, if there is nothing else."""
+    """Return the score behind a tag, if there is nothing else."""
     decorated = tail.strip()
     line = re.sub(r"[*_`\s]+", " ", decorated[: _LONGEST_DECORATED + 1]).strip()
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
@@ -164,7 +165,9 @@ def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
 
 @lru_cache
 def _score_line(high: int) -> re.Pattern[str]:
-    """The pattern of a score, of a scale with this highest one, as it may stand behind a tag."""
+    """Return the pattern of a score, of a scale with this highest one, as it may stand behind a
+    tag.
+    """
     of_highest = rf"(?: ?(?:/|out of) ?{high})?"
     number = rf"(-?[0-9]{{1,9}}){of_highest}"
     wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
@@ -178,7 +181,8 @@ _BOLD = "**"
 
 
 def feedback_text(text: str) -> str | None:
-    """The feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
+    """Return the feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last
+    `[SCORE]` (or `[RESULT]`).
 
     It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a
     score it extends to the end. `None` if there is neither tag, or no text. Of an object of
@@ -192,7 +196,9 @@ def feedback_text(text: str) -> str | None:
 
 
 def cut_feedback(text: str) -> str:
-    """The text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
+    """Return the text of a rubric's judge before its last feedback, such as a critique of an
+    earlier one.
+    """
     written = _find_score_object(text)
     if written is not None:
         return written.text(CRITIQUE) or written.before
@@ -206,7 +212,7 @@ def _find_score_object(text: str) -> TextObject | None:
 
 @lru_cache(maxsize=16)  # for what stands before the feedback and for the feedback
 def _feedback_span(own_text: str) -> tuple[str, str] | None:
-    """The text before the feedback's tag, and the text from there to the score's tag."""
+    """Return the text before the feedback's tag, and the text from there to the score's tag."""
     score = _LAST_SCORE.match(own_text)
     until = own_text if score is None else own_text[: score.start(1)].removesuffix(_BOLD)
     tag, line = _LAST_FEEDBACK.match(until), _LAST_FEEDBACK_LINE.match(until)
@@ -224,7 +230,9 @@ def _feedback_span(own_text: str) -> tuple[str, str] | None:
 def is_strict_feedback(
     text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)
 ) -> bool:
-    """Whether the text is exactly of the format: feedback and score, once each, without markup or other text."""
+    """Return whether the text is exactly of the format: feedback and score, once each, without
+    markup or other text.
+    """
     begins, tag = (
         ("[FEEDBACK]", "[SCORE]")
         if output_format == "feedback_score"
@@ -239,7 +247,9 @@ def is_strict_feedback(
 
 
 def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
-    """Whether the text is exactly an object of `rubric_form`, or of its form with a critique."""
+    """Return whether the text is exactly an object of `rubric_form`, or of its form with a
+    critique.
+    """
     own_text = cut_thinking(text).strip()
     written = find_final_object(own_text, "score")
     if written is None or written.at != (0, len(own_text)):

@@ -47,7 +47,7 @@ _OF = re.compile(r"\s?(?:out )?of\s?|\s?/\s?")
 
 
 def parse_whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
-    """A score of a scale; `None` if the value is none.
+    """Return a score of a scale; `None` if the value is none.
 
     85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true,
     null and "n/a" are no score of 0 to 100.
@@ -65,7 +65,7 @@ def parse_whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
 
 
 def parse_stated_score(written: str, scale: tuple[int, int]) -> int | None:
-    """A score of a scale as a sentence states it: "85", "85/100", "85 of 100", "four"."""
+    """Return a score of a scale as a sentence states it: "85", "85/100", "85 of 100", "four"."""
     return parse_whole_score(
         _OF.sub(" out of ", _NUMBER_WORDS.get(written.lower(), written)), scale
     )
@@ -96,7 +96,7 @@ RATING_FORM = VerdictForm(
 
 @verdict_parser
 def rating(own_text: str) -> ParsedVerdict[int] | None:
-    """The rating from 1 to 10 that a judge ended with.
+    """Return the rating from 1 to 10 that a judge ended with.
 
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8"
     and "8.5 / 10" are no rating. An object of `RATING_FORM` at the end is read, too.
@@ -157,7 +157,9 @@ _LONGEST_TAIL = 12
 
 
 def _find_in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-    """The rating at the end, and before it named ratings, and the numbers that could be ratings in their place."""
+    """Yield the rating at the end, and before it named ratings, and the numbers that could be
+    ratings in their place.
+    """
     plain = fold_characters(words)
     stated = []
     if _NAMES_A_RATING.search(plain):
@@ -211,7 +213,7 @@ def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) 
 
 
 def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
-    """Whether the number at the end of a text is named as something else than the rating."""
+    """Return whether the number at the end of a text is named as something else than the rating."""
     line_start = words.rfind("\n", 0, start) + 1
     if _COUNTED.search(words, line_start, start):
         return True
@@ -230,7 +232,7 @@ def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
 
 
 def _find_unnamed_numbers(words: str, until: int) -> Iterator[VerdictCandidate[int]]:
-    """The numbers alone in their lines, and those of the last line, before a place."""
+    """Yield the numbers alone in their lines, and those of the last line, before a place."""
     last_line = words.rfind("\n", 0, until) + 1
     alone = deque(_ALONE.finditer(words, 0, last_line), _MOST_NUMBERS)
     beside = deque(_NUMBER.finditer(words, last_line, until), _MOST_NUMBERS)
@@ -294,7 +296,8 @@ _RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
 
 @verdict_parser
 def bracketed_rating(own_text: str) -> ParsedVerdict[float] | None:
-    """The rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`, `[[7.5]]`.
+    """Return the rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`,
+    `[[7.5]]`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]`
     or "Score: 6" after it leave no rating. An object of `RATING_FORM` at the end is read, too.
@@ -317,7 +320,7 @@ def _find_in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
 
 
 def rating_official(text: str) -> int | None:
-    """The rating as RewardBench-2's own code reads it; `None` where that says −1.
+    """Return the rating as RewardBench-2's own code reads it; `None` where that says −1.
 
     For parity with published numbers only: "7/10" is 10 and "-5" is 5.
 
@@ -350,7 +353,8 @@ _NAMED = NamedValues(SCORE, NUMBERS, "score")
 def score_object(
     own_text: str, scale: tuple[int, int] = (0, 100)
 ) -> ParsedVerdict[ScoreObject] | None:
-    """The score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
+    """Return the score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of
+    the text.
 
     Returns:
         `None` also if its score is not usable (`whole_score`), or the object may be a quotation
@@ -406,7 +410,8 @@ ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
 
 @verdict_parser
 def listwise_scores(own_text: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
-    """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
+    """Return the scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the
+    last candidate of the text.
 
     Args:
         own_text: the judge's own text.
@@ -471,7 +476,7 @@ class _RepeatedName(ValueError):
 
 
 def _parse_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores | str:
-    """The scores of an object, or what is wrong with it."""
+    """Return the scores of an object, or what is wrong with it."""
     entries = fields["scores"]
     if not isinstance(entries, list):
         return '"scores" is not a list'
@@ -504,7 +509,7 @@ def _is_score(value: JSON) -> bool:
 
 
 def entry_text(entry: Mapping[str, JSON], name: str) -> str:
-    """The text of an entry's field; empty if there is none."""
+    """Return the text of an entry's field; empty if there is none."""
     value = entry.get(name)
     return scrub(value).strip() if isinstance(value, str) else ""
 

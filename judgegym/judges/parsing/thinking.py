@@ -220,7 +220,9 @@ class ThinkingMarkers:
         return parts._replace(start=start, mentioned=mentioned)
 
     def _find_marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
-        """The markers of a text in their order, without quoted ones; of those at its start words, too."""
+        """Yield the markers of a text in their order, without quoted ones; of those at its start
+        words, too.
+        """
         matches = [
             match
             for sign, tags in self._tags.items()
@@ -253,7 +255,7 @@ class ThinkingMarkers:
     def _split_completion(
         self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None
     ) -> ThinkingParts:
-        """A completion, without the thinking at its start, once and again."""
+        """Return a completion, without the thinking at its start, once and again."""
         start, thoughts, number = 0, list[str](), 0
         if begun is None:
             number = _find_lone_end(text, marks)
@@ -282,7 +284,9 @@ class ThinkingMarkers:
 
 
 def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
-    """The number of the first marker that ends thinking which the template has begun; their count without one."""
+    """Return the number of the first marker that ends thinking which the template has begun; their
+    count without one.
+    """
     begun, fences, counted = set[int](), 0, 0
     for number, mark in enumerate(marks):
         fences, counted = fences + text.count(_FENCE, counted, mark.at), mark.at
@@ -294,7 +298,8 @@ def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
 
 
 def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
-    """The number of the marker that ends the thinking begun by the marker of this number; `None` without one.
+    """Return the number of the marker that ends the thinking begun by the marker of this number;
+    `None` without one.
 
     Nested thinking of the same family ends first. Where only another family's marker ends it, that
     does.
@@ -315,7 +320,9 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
 
 
 def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
-    """A judge's text behind its last thinking, up to thinking that a line of it begins and that never ends."""
+    """Return a judge's text behind its last thinking, up to thinking that a line of it begins and
+    that never ends.
+    """
     begun, within, start = dict[int, int](), set[int](), 0
     for mark in marks:
         if mark.begins:
@@ -337,14 +344,16 @@ def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
 
 
 def _begins_line(text: str, at: int, start: int) -> bool:
-    """Whether nothing but white space stands before this place in its line, or between it and the end of thinking."""
+    """Return whether nothing but white space stands before this place in its line, or between it
+    and the end of thinking.
+    """
     begins = max(start, at - _NEAR)
     _, line_break, line = text[begins:at].rpartition("\n")
     return not line.strip() and bool(line_break or begins == start)
 
 
 def _is_quoted(text: str, at: int, until: int) -> bool:
-    """Whether a marker stands in quotation marks or in inline code."""
+    """Return whether a marker stands in quotation marks or in inline code."""
     before, after = text[max(0, at - _NEAR) : at], text[until : until + _NEAR]
     if before[-1:] in _QUOTES and after.lstrip("\\")[:1] in _QUOTES:
         return True
@@ -353,7 +362,7 @@ def _is_quoted(text: str, at: int, until: int) -> bool:
 
 
 def _is_within_sentence(text: str, mark: _Mark) -> bool:
-    """Whether a sentence goes on behind a marker that it only mentions."""
+    """Return whether a sentence goes on behind a marker that it only mentions."""
     before = text[max(0, mark.at - _NEAR) : mark.at].rstrip(" \t")
     return before[-1:].isalnum() and _GOES_ON.match(text, mark.until) is not None
 
@@ -388,7 +397,8 @@ def _is_word_marker(marker: str) -> bool:
 
 
 def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
-    """The pattern of any of some markers, the longest first; each begins with a sign that is quickly looked for.
+    """Return the pattern of any of some markers, the longest first; each begins with a sign that is
+    quickly looked for.
 
     Args:
         markers: the markers.
@@ -411,7 +421,9 @@ def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
 
 
 def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
-    """The pattern of any of some texts, the longest first: sign by sign, so that most places fail at the first."""
+    """Return the pattern of any of some texts, the longest first: sign by sign, so that most places
+    fail at the first.
+    """
     lowered = {tail[:1].lower() + tail[1:] if tail[:1].isascii() else tail for tail in rests}
     patterns = [
         (f"[{sign}{sign.upper()}]" if sign in ascii_lowercase else re.escape(sign))
@@ -425,7 +437,7 @@ def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
 
 @lru_cache(maxsize=16)
 def load_markers(added: AddedMarkers = ()) -> ThinkingMarkers:
-    """The built-in markers and others."""
+    """Return the built-in markers and others."""
     return ThinkingMarkers(added)
 
 
@@ -467,7 +479,7 @@ class OwnPart(NamedTuple):
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
-    """The part of a judge's text that may hold a verdict: what follows its thinking."""
+    """Return the part of a judge's text that may hold a verdict: what follows its thinking."""
     parts = split_thinking(text, added, is_judges=True)
     own_text = strip_trailing_tokens(text[parts.start : parts.end])
     return OwnPart(
@@ -478,5 +490,5 @@ def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
 
 
 def cut_thinking(text: str) -> str:
-    """The own part of a judge's text."""
+    """Return the own part of a judge's text."""
     return own_part(text).text

@@ -189,7 +189,7 @@ _BOUNDARY = re.compile(
 def is_unchosen(
     words: str, last: Mention, earlier: Sequence[Mention], headings: re.Pattern[str] | None = None
 ) -> bool:
-    """Whether a text names its last verdict without choosing it.
+    """Return whether a text names its last verdict without choosing it.
 
     Args:
         words: the text, with blanks in place of objects.
@@ -239,7 +239,7 @@ def _is_example(words: str, start: int) -> bool:
 
 
 def _is_joined(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
-    """Whether the verdict is joined to another one, perhaps through repetitions of itself."""
+    """Return whether the verdict is joined to another one, perhaps through repetitions of itself."""
     following = last
     for mention in reversed(earlier):
         gap = words[mention.at[1] : following.at[0]]
@@ -266,7 +266,9 @@ def _joins_verdicts(gap: str, *, is_label: bool) -> bool:
 
 
 def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
-    """Whether the sentence names another one first, and this one behind "or", or in "between … and"."""
+    """Return whether the sentence names another one first, and this one behind "or", or in "between
+    … and".
+    """
     offset = start - len(before)
     first = next((mention.at[0] - offset for mention in others if mention.at[0] >= offset), None)
     if first is None:
@@ -279,7 +281,7 @@ def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
 
 
 def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
-    """Whether the verdict is the last one of a list of options, one in each line."""
+    """Return whether the verdict is the last one of a list of options, one in each line."""
     run = [last]
     for mention in reversed(earlier):
         if not mention.is_verdict:
@@ -301,7 +303,9 @@ def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
 
 
 def _are_items(words: str, first: Mention, second: Mention) -> bool:
-    """Whether two verdicts stand in lines of the same list, and the later one is not announced as the choice."""
+    """Return whether two verdicts stand in lines of the same list, and the later one is not
+    announced as the choice.
+    """
     gap = words[first.at[1] : second.at[0]]
     if "\n" not in gap or len(gap) > _LONGEST_GAP or _SUMMED_UP.search(gap):
         return False
@@ -336,7 +340,9 @@ def _split_line(words: str, mention: Mention) -> tuple[str, str]:
 
 
 def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:
-    """The words around a verdict in its line, without numbers and letters that tell options apart."""
+    """Return the words around a verdict in its line, without numbers and letters that tell options
+    apart.
+    """
     return tuple(
         " ".join(_SHAPE.sub(" ", part).lower().split()) for part in _split_line(words, mention)
     )
@@ -345,7 +351,7 @@ def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:
 def _has_invented_task(
     words: str, start: int, others: Sequence[Mention], headings: re.Pattern[str] | None
 ) -> bool:
-    """Whether a next task begins between another verdict of the full form and this one."""
+    """Return whether a next task begins between another verdict of the full form and this one."""
     first = next((mention.at[1] for mention in others if mention.is_verdict), None)
     boundaries = filter(None, (_BOUNDARY, headings))
     return first is not None and any(

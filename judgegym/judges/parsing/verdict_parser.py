@@ -54,7 +54,7 @@ class ParsedVerdict(Generic[T]):
         return ParsedVerdict(value, self.at)
 
     def shifted(self, offset: int) -> ParsedVerdict[T]:
-        """The same in a text that has so many more characters before it."""
+        """Return the same in a text that has so many more characters before it."""
         if self.at is None:
             return self
         return ParsedVerdict(self.value, (self.at[0] + offset, self.at[1] + offset))
@@ -73,12 +73,12 @@ class VerdictParser(Generic[P, T]):
         functools.update_wrapper(self, read)
 
     def __call__(self, text: str, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """The verdict of a text; `None` if there is none."""
+        """Return the verdict of a text; `None` if there is none."""
         parsed = self.find(text, *args, **kwargs)
         return None if parsed is None else parsed.value
 
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
-        """The verdict of a text with its place in it; `None` if there is none.
+        """Return the verdict of a text with its place in it; `None` if there is none.
 
         Thinking that begins in a later line and never ends holds none. A tag such as `<think>`
         within a line may begin such thinking, or only be mentioned. If there is a verdict before
@@ -100,7 +100,7 @@ class VerdictParser(Generic[P, T]):
         return parsed.shifted(part.parts.start) if part.parts.start else parsed
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
-        """The parser with these arguments, which takes the text alone."""
+        """Return the parser with these arguments, which takes the text alone."""
         return VerdictParser(lambda own_text: self._read(own_text, *args, **kwargs))
 
 
@@ -109,7 +109,8 @@ verdict_parser = VerdictParser
 
 
 def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """An expression whose `match` finds the last match of `pattern`, a list of all matches of which may be long.
+    """Return an expression whose `match` finds the last match of `pattern`, a list of all matches
+    of which may be long.
 
     Give the pattern a literal first sign, which the search goes back to; and no place from which it
     reads on and on, since it is tried from each occurrence of that sign. Group 1 is the pattern's
@@ -144,12 +145,12 @@ class VerdictField(NamedTuple):
 
 
 def text_field(shown: str) -> VerdictField:
-    """A field with a text; `shown` says of what."""
+    """Return a field with a text; `shown` says of what."""
     return VerdictField({"type": "string"}, f'"<{shown}>"')
 
 
 def choice_field(values: Sequence[str]) -> VerdictField:
-    """A field with one of some words."""
+    """Return a field with one of some words."""
     quoted = [f'"{value}"' for value in values]
     return VerdictField(
         {"type": "string", "enum": [*values]}, f"<{', '.join(quoted[:-1])} or {quoted[-1]}>"
@@ -157,7 +158,7 @@ def choice_field(values: Sequence[str]) -> VerdictField:
 
 
 def integer(low: int, high: int) -> VerdictField:
-    """A field with a whole number from the lowest to the highest."""
+    """Return a field with a whole number from the lowest to the highest."""
     levels = range(low, high + 1)
     schema: dict[str, JSON] = {"type": "integer"}
     if len(levels) <= MOST_LISTED:
@@ -166,12 +167,12 @@ def integer(low: int, high: int) -> VerdictField:
 
 
 def number(shown: str) -> VerdictField:
-    """A field with any number; `shown` says from where to where."""
+    """Return a field with any number; `shown` says from where to where."""
     return VerdictField({"type": "number"}, f"<{shown}>")
 
 
 def entries(fields: Mapping[str, VerdictField]) -> VerdictField:
-    """A field with a list of objects."""
+    """Return a field with a list of objects."""
     return VerdictField(
         {"type": "array", "items": _object_schema(fields)}, f"[{_describe_fields(fields)}, …]"
     )
@@ -212,22 +213,26 @@ class VerdictForm:
         return BEGINNING + _describe_fields(self.fields)
 
     def critique_form(self) -> VerdictForm:
-        """The form in which the judge critiques its earlier evaluation, then gives the revised verdict."""
+        """Return the form in which the judge critiques its earlier evaluation, then gives the
+        revised verdict.
+        """
         question = "what was right and what was wrong in your previous evaluation"
         return VerdictForm(f"revised_{self.name}", {CRITIQUE: text_field(question), **self.fields})
 
     def add_instructions(self, messages: Sequence[Message]) -> list[Message]:
-        """The conversation with the form in words at the end of its last message, which is the user's."""
+        """Return the conversation with the form in words at the end of its last message, which is
+        the user's.
+        """
         *before, last = messages
         return [*before, {**last, "content": f"{last['content']}\n\n{self.instructions}"}]
 
     def dump(self, values: Mapping[str, JSON]) -> str:
-        """An object of these values in the order of the form."""
+        """Return an object of these values in the order of the form."""
         return wire.dumps({name: values[name] for name in self.fields}).decode()
 
 
 def strip_form(content: str) -> str:
-    """A message without the form at its end, if it has one."""
+    """Return a message without the form at its end, if it has one."""
     before, marker, _ = content.rpartition(f"\n\n{BEGINNING}")
     return before if marker else content
 

@@ -156,7 +156,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """The scores of the responses, all by one judge; equal responses are judged once."""
+        """Return the scores of the responses, all by one judge; equal responses are judged once."""
         firsts = sorted({*task.firsts})
         tasks = [task.select_responses((index,)) for index in firsts]
         judgments = await gather_results(map(self.judge, tasks))
@@ -202,7 +202,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         ]
 
     async def _escalate(self, task: JudgeTask, judgment: Judgment[Any]) -> Judgment[Any]:
-        """The judgment by the strong judge of a response that the cheap one has decided."""
+        """Return the judgment by the strong judge of a response that the cheap one has decided."""
         name, numbers = self.strong.name, {**judgment.components, ESCALATED: 1.0}
         if name in judgment.components:  # the row was shown to both
             return replace(judgment, score=judgment.components[name], components=numbers)

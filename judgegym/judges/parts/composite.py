@@ -225,7 +225,9 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return judgments
 
     def _find_closed_gate(self, judgments: Mapping[str, Judgment[Any]]) -> Part[TermOptions] | None:
-        """The first gate whose score is below its threshold; `None` if one before it has failed."""
+        """Return the first gate whose score is below its threshold; `None` if one before it has
+        failed.
+        """
         for part in self.parts:
             if part.options.gate is None or part.name not in judgments:
                 continue
@@ -237,7 +239,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return None
 
     def _find_failures(self, judgments: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
-        """The parts that were asked, have no score, and may not be left out."""
+        """Return the parts that were asked, have no score, and may not be left out."""
         failed = [
             part
             for part in self.parts
@@ -250,14 +252,14 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         ]
 
     def _abstains(self, part: Part[TermOptions], judgment: Judgment[Any]) -> bool:
-        """Whether a rule of `first_that_says` leaves the response to the next part."""
+        """Return whether a rule of `first_that_says` leaves the response to the next part."""
         is_asked_in_order = (
             self.settings.combine == "first_that_says" and part.options.role == "term"
         )
         return is_asked_in_order and part.may_abstain and judgment.status is Status.UNPARSABLE
 
     def _combine(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
-        """The judgment of the reward from those of the parts that were asked."""
+        """Return the judgment of the reward from those of the parts that were asked."""
         gate, failed = self._find_closed_gate(judgments), self._find_failures(judgments)
         asked_parts = [part for part in self.parts if part.name in judgments]
         value, contributions, settled_by = None, dict[str, float](), None
@@ -280,7 +282,8 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
     def _compute_value(
         self, scores: Mapping[str, float | None]
     ) -> tuple[float | None, dict[str, float], str | None]:
-        """The reward from the parts' scores, what each part adds to it, and the part that settled it.
+        """Return the reward from the parts' scores, what each part adds to it, and the part that
+        settled it.
 
         The reward is `None` if no term has a score.
         """

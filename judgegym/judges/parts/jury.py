@@ -58,7 +58,7 @@ JuryScale = Literal["own", "standardised", "rank"]
 
 
 def _parse_mapping(value: object) -> object:
-    """An object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
+    """Return an object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
 
     Raises:
         ValueError: the text is none of these.
@@ -218,7 +218,9 @@ def compute_jury_score(
 
 
 def _median(counted: Sequence[tuple[float, float]], total: float) -> float:
-    """The weighted median of ascending scores; between two if exactly half of the weight is on either side."""
+    """Return the weighted median of ascending scores; between two if exactly half of the weight is
+    on either side.
+    """
     below = 0.0
     for index, (score, weight) in enumerate(counted):
         below += weight
@@ -293,7 +295,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             part.judge.client.is_spare = self._reaches_quorum
 
     def _align_scores(self, scores: Mapping[str, float | None]) -> dict[str, float]:
-        """The scores, on the common scale, of those members that count and have one."""
+        """Return the scores, on the common scale, of those members that count and have one."""
         counted = ((name, scores.get(name)) for name in self.counting)
         return {
             name: self.scales.align(name, score) for name, score in counted if score is not None
@@ -309,7 +311,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         return self.combine_judgments(await self.ask(self.parts, task))
 
     def combine_judgments(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
-        """The jury's judgment from those of all members; raises as `judge`.
+        """Return the jury's judgment from those of all members; raises as `judge`.
 
         Its confidence `members` is 1 − the distance between the highest and the lowest score of
         members that count.
@@ -342,7 +344,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         )
 
     async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
-        """A member's judgment; an outage of its endpoint is its failure."""
+        """Return a member's judgment; an outage of its endpoint is its failure."""
         try:
             judgment = await super().judge_part(part, task)
         except EndpointOutage as outage:
@@ -362,7 +364,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         return judgment
 
     def _reaches_quorum(self) -> bool:
-        """Whether the members whose endpoints have not been given up are enough."""
+        """Return whether the members whose endpoints have not been given up are enough."""
         available = [
             part.name
             for part in self.parts

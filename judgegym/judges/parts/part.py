@@ -94,7 +94,9 @@ def parse_members(value: object) -> object:
 
 
 def name_judge(judge: object) -> object:
-    """The usual name of a part by its judge: the kind, or that of a prompt file without its folder and ending."""
+    """Return the usual name of a part by its judge: the kind, or that of a prompt file without its
+    folder and ending.
+    """
     return Path(str(judge)).stem if is_prompt_file(judge) else judge
 
 
@@ -267,14 +269,14 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
         return {part.name: judgment for part, judgment in zip(part_list, judgments, strict=True)}
 
     async def judge_part(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
-        """A part's judgment, whose calls have its name."""
+        """Return a part's judgment, whose calls have its name."""
         with component(part.name):
             judgment: Judgment[Any] = await part.judge.judge_task(task)
         calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
         return replace(judgment, calls=calls)
 
     def unit_scores(self, judgments: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
-        """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
+        """Return the score of each part from 0 to 1; `None` of one that failed or was not asked."""
         by_name = {part.name: judgments.get(part.name) for part in self.parts}
         return {
             name: None if judgment is None else judgment.unit_score
@@ -294,7 +296,7 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
         reason: str = "",
         fatal: Iterable[str] = (),
     ) -> Judgment[PartsDetail]:
-        """The judgment of the whole from those of the parts that were asked.
+        """Return the judgment of the whole from those of the parts that were asked.
 
         Args:
             judgments: the judgments of the parts that were asked.

@@ -43,7 +43,9 @@ _COMBINATIONS = {"mean": fmean, "min": min, "last": lambda scores: scores[-1], "
 
 
 def _parse_judge(value: object) -> object:
-    """The settings of one judge, the name of a model, or a list of one of these, under the name of the part."""
+    """Return the settings of one judge, the name of a model, or a list of one of these, under the
+    name of the part.
+    """
     value = read_text(value)
     judge = value[0] if isinstance(value, list) and len(value) == 1 else value
     judge = {"judge_model_name": judge} if isinstance(judge, str) else judge
@@ -70,7 +72,7 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
     part_label = "judge"
 
     def role(self, part: Part[PartOptions]) -> str:
-        """A step."""
+        """Return a step."""
         return STEP
 
     async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:

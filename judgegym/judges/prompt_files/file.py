@@ -242,7 +242,7 @@ def _locate_fields(data: bytes) -> _FieldLocations:
 
 
 def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
-    """The first error of a file, with its line."""
+    """Return the first error of a file, with its line."""
     first = error.errors(include_input=False)[0]
     location = [
         str(part)

@@ -200,7 +200,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         ]
 
     def revision(self, call: JudgeCall[PromptVerdict], verdict: PromptVerdict) -> Revision:
-        """The revised verdict, its reasons, and what stands before it."""
+        """Return the revised verdict, its reasons, and what stands before it."""
         critique = extract_critique(cut_thinking(call.text), self.file.verdict.field_name.lower())
         return Revision(self._show_verdict(verdict), self._reasons(call.text), critique)
 
@@ -246,13 +246,15 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         return PromptVote(label, expected, call.text)
 
     def _show_verdict(self, verdict: PromptVerdict) -> ShownVerdict:
-        """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
+        """Return the verdict as critiques compare it; rounded, because probabilities always differ
+        in the last digits.
+        """
         if self._labels.scale is None:
             return verdict.label
         return int(verdict.label) if verdict.expected is None else round(verdict.expected, 1)
 
     def _reasons(self, text: str) -> str:
-        """The reasons of a verdict: the explanation of an object, or the whole text."""
+        """Return the reasons of a verdict: the explanation of an object, or the whole text."""
         return split_explanation(cut_thinking(text).strip(), self.file.verdict.field_name.lower())[
             1
         ]

@@ -77,7 +77,7 @@ class TemplateLine:
 
 
 def unescape(text: str) -> str:
-    """A text of a template with `{name}` in place of `{{name}}`."""
+    """Return a text of a template with `{name}` in place of `{{name}}`."""
     return _ESCAPED.sub(r"\1", text)
 
 
@@ -88,7 +88,9 @@ def find_placeholder(text: str) -> str | None:
 
 
 def separate_labels(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:
-    """The lines, with `Label: {name}` as a marker and a placeholder; and a note on each of these."""
+    """Return the lines, with `Label: {name}` as a marker and a placeholder; and a note on each of
+    these.
+    """
     separated, notes = list[TemplateLine](), list[str]()
     for line in lines:
         match = _LABELLED.fullmatch(line.text)

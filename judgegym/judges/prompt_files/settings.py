@@ -17,14 +17,14 @@ from judgegym.llm.errors import SettingsError
 
 
 def _load_from_path(value: object) -> object:
-    """The prompt file at a path; any other value as it is."""
+    """Return the prompt file at a path; any other value as it is."""
     if not isinstance(value, str | Path):
         return value
     return load_prompt_file(parse_path(value))
 
 
 def parse_path(name: str | Path) -> Path:
-    """The path of a prompt file, which may be written as `@PATH`."""
+    """Return the path of a prompt file, which may be written as `@PATH`."""
     return Path(str(name).removeprefix("@")).expanduser()
 
 
@@ -82,10 +82,10 @@ class PromptJudgeSettings(JudgeSettings):
         return self
 
     def vote_count(self) -> int:
-        """The number of judgments of each response."""
+        """Return the number of judgments of each response."""
         return self.samples_per_item
 
     def built_in_prompt(self) -> str:
-        """The prompt file's system message and prompt."""
+        """Return the prompt file's system message and prompt."""
         file = self.judge_prompt
         return "" if file is None else "\n\n".join(filter(None, (file.system, file.prompt)))

@@ -15,7 +15,7 @@ _REASONS = "By the words that the response shares with the rest of the prompt."
 
 
 def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
-    """The sections of its prompt, and a plausible reply in its own form."""
+    """Return the sections of its prompt, and a plausible reply in its own form."""
     sections = {section.name: section for section in prompt_file.template.sections}
     optional = [sections[name] for name in prompt_file.optional]
     required = [section for section in sections.values() if section not in optional]
@@ -57,5 +57,5 @@ def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
 
 
 def _titles(section: TemplateSection) -> list[str]:
-    """The titles of the markers that a section always has."""
+    """Return the titles of the markers that a section always has."""
     return [section.title, section.ending] if section.has_ending else [section.title]

@@ -107,7 +107,9 @@ class PromptTemplate:
         )
 
     def _join_parts(self, names: Collection[str]) -> str:
-        """The text with the sections of these placeholders; `{brace}` stands for a brace of the file's own."""
+        """Return the text with the sections of these placeholders; `{brace}` stands for a brace of
+        the file's own.
+        """
         lines: list[str] = []
         is_behind_gap = False
         for position, part in enumerate(self.parts):
@@ -123,7 +125,7 @@ class PromptTemplate:
         return "\n".join(lines)
 
     def _begins_section(self, position: int, names: Collection[str]) -> bool:
-        """Whether what is shown from a part on begins with a section."""
+        """Return whether what is shown from a part on begins with a section."""
         visible = (
             part for part in self.parts[position:] if isinstance(part, str) or part.name in names
         )
@@ -180,7 +182,7 @@ def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> 
 
 
 def _find_first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
-    """The style of the first marker above a placeholder; brackets without one."""
+    """Return the style of the first marker above a placeholder; brackets without one."""
     for position, line in enumerate(lines):
         if line.placeholder is not None:
             above = _find_marker_above(lines, position)
@@ -190,7 +192,9 @@ def _find_first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
 
 
 def _find_marker_above(lines: Sequence[TemplateLine], position: int) -> int | None:
-    """The number of the marker line above a placeholder, which blank lines may part; not of words before a colon."""
+    """Return the number of the marker line above a placeholder, which blank lines may part; not of
+    words before a colon.
+    """
     above = position - 1
     while above >= 0 and lines[above].is_blank:
         above -= 1
@@ -220,7 +224,9 @@ def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | Non
 
 
 def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:
-    """Whether the line behind a placeholder ends the section of a title: it says so, and begins no section."""
+    """Return whether the line behind a placeholder ends the section of a title: it says so, and
+    begins no section.
+    """
     marker = lines[position].marker
     if marker is None or _find_section_end(lines, position) is not None:
         return False
@@ -233,7 +239,7 @@ def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:
 def _parse_section(
     lines: Sequence[TemplateLine], position: int, end: int
 ) -> tuple[TemplateSection, list[str]]:
-    """The section of these lines, with notes on markers that it lacks."""
+    """Return the section of these lines, with notes on markers that it lacks."""
     positions = range(position, end)
     placeholder = next(index for index in positions if lines[index].placeholder is not None)
     name = lines[placeholder].placeholder
@@ -280,7 +286,7 @@ def _check_titles(sections: Sequence[TemplateSection]) -> None:
 
 
 def _join_texts(parts: Sequence[str | TemplateSection]) -> Iterator[str | TemplateSection]:
-    """The parts with neighbouring lines of text as one."""
+    """Yield the parts with neighbouring lines of text as one."""
     lines: list[str] = []
     for part in parts:
         if isinstance(part, str):

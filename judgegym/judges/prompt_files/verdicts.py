@@ -104,7 +104,7 @@ class VerdictRule(BaseModel):
         )
 
     def format_verdict(self, label: str, *, is_number: bool) -> str:
-        """A verdict as the rule asks for it."""
+        """Return a verdict as the rule asks for it."""
         if self.within is not None:
             return f"[[{label}]]"
         if self.after is not None:
@@ -136,7 +136,7 @@ class VerdictLabels(BaseModel):
         return choice_field([*self.scores]) if self.scale is None else integer(*self.scale)
 
     def from_value(self, value: JSON) -> str | None:
-        """The label of a JSON value."""
+        """Return the label of a JSON value."""
         if self.scale is not None:
             level = parse_whole_score(value, self.scale)
             return None if level is None else str(level)
@@ -146,7 +146,7 @@ class VerdictLabels(BaseModel):
         return self.labels_by_name.get(str(value).strip().casefold()) if is_word else None
 
     def from_words(self, words: str) -> str | None:
-        """The label that words are, with decoration or a full stop around it."""
+        """Return the label that words are, with decoration or a full stop around it."""
         bare = " ".join(words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).split())
         if self.scale is not None:
             number = bare.strip("()[] ").replace("−", "-")
@@ -159,7 +159,7 @@ class VerdictLabels(BaseModel):
         )
 
     def find_stated(self, words: str) -> str | None:
-        """The label that folded words state: the label itself, or one that looks like it."""
+        """Return the label that folded words state: the label itself, or one that looks like it."""
         if self.scale is not None:
             return self.from_words(words)
         bare = words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).casefold()
@@ -257,7 +257,9 @@ def _heading_pattern(titles: Sequence[str]) -> re.Pattern[str]:
 
 
 def _bare_words(word: str) -> Sequence[str]:
-    """A word or tag without its signs, as a sentence may name it, and the last one of several words."""
+    """Return a word or tag without its signs, as a sentence may name it, and the last one of
+    several words.
+    """
     words = re.findall(r"\w+", word)
     return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 
@@ -302,7 +304,7 @@ def _split_at_closing(closing: str, text: str) -> tuple[str, str]:
 
 
 def _normalize(word: str) -> str:
-    """A word as it counts: without case, and with either colon."""
+    """Return a word as it counts: without case, and with either colon."""
     return word.casefold().replace("：", ":")
 
 

@@ -12,7 +12,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @lru_cache
 def load(name: str) -> str:
-    """The text of `judges/prompts/<name>.txt`, without the newline at its end.
+    """Return the text of `judges/prompts/<name>.txt`, without the newline at its end.
 
     Raises:
         FileNotFoundError: there is no such prompt.
@@ -23,7 +23,8 @@ def load(name: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A template with these placeholders replaced in one pass, so that a placeholder in a value stays text.
+    """Return a template with these placeholders replaced in one pass, so that a placeholder in a
+    value stays text.
 
     >>> fill("{query} {score} {other}", {"query": "{score}", "score": "4"})
     '{score} 4 {other}'
@@ -36,5 +37,5 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def find_placeholders(template: str) -> set[str]:
-    """The names of a template's placeholders."""
+    """Return the names of a template's placeholders."""
     return {*_PLACEHOLDER.findall(template)}

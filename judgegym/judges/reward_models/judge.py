@@ -114,7 +114,7 @@ class RewardModelSettings(JudgeSettings):
         return self
 
     def scale_number(self, raw: float) -> float:
-        """The score of the model's number."""
+        """Return the score of the model's number."""
         if self.reward_scale == "raw":
             return raw
         if self.reward_scale == "sigmoid":

@@ -68,7 +68,8 @@ class Protocol:
     adds_bos: bool = True
 
     def read(self, count: int, body: JSON) -> tuple[Sequence[str], JSON]:
-        """The items of an answer to a request for so many inputs, each as JSON, and the usage.
+        """Return the items of an answer to a request for so many inputs, each as JSON, and the
+        usage.
 
         Raises:
             NotACompletion: the answer has another shape, or another number of items.
@@ -89,7 +90,7 @@ def _require_list(body: JSON, name: str) -> Sequence[JSON]:
 
 
 def _entries(entries: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
-    """The entries of a list, each with a field of this name."""
+    """Return the entries of a list, each with a field of this name."""
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict) or name not in entry:
             raise NotACompletion(f"the entry {index} of the answer has no {name!r}")
@@ -97,7 +98,9 @@ def _entries(entries: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
 
 
 def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
-    """The entries of `data` in the order of their indices; of numbers by token, those of the last one."""
+    """Return the entries of `data` in the order of their indices; of numbers by token, those of the
+    last one.
+    """
     entries, by_index = _entries(_require_list(body, "data"), name), dict[JSON, JSON]()
     for entry in entries:
         value = entry[name]
@@ -169,7 +172,7 @@ class AmbiguousLabel(ValueError):
 
 
 def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | NoVerdict:
-    """The number of an item.
+    """Return the number of an item.
 
     Args:
         choice: its text is the item as JSON: a number, a list of numbers by class, or such a list

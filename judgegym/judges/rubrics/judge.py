@@ -169,13 +169,13 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         ]
 
     def revision(self, call: JudgeCall[RubricVerdict], verdict: RubricVerdict) -> Revision:
-        """The revised score and its feedback."""
+        """Return the revised score and its feedback."""
         return Revision(
             verdict.comparable_value, feedback_text(call.text) or "", cut_feedback(call.text)
         )
 
     def _task_rubric(self, task: JudgeTask) -> Rubric:
-        """The rubric of the task or the general one."""
+        """Return the rubric of the task or the general one."""
         return Rubric(
             task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale
         )
@@ -229,7 +229,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
 
 
 def pool(values: Sequence[float], pooling: Pooling) -> float:
-    """The mean or the median of several scores.
+    """Return the mean or the median of several scores.
 
     >>> pool([2, 5, 5], "mean"), pool([2, 5, 5], "median")
     (4.0, 5.0)

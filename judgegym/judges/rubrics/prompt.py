@@ -55,7 +55,7 @@ LEAST_MASS = 0.5
 
 
 def mean_score(probabilities: Mapping[int, float]) -> float:
-    """The mean of scores with their probabilities, which add up to 1."""
+    """Return the mean of scores with their probabilities, which add up to 1."""
     if len(probabilities) == 1:
         return float(next(iter(probabilities)))  # exact: a product might round
     return math.fsum(score * probability for score, probability in probabilities.items())
@@ -64,7 +64,8 @@ def mean_score(probabilities: Mapping[int, float]) -> float:
 def score_probabilities(
     choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]
 ) -> Mapping[int, float] | NoVerdict:
-    """The probability of each score among the alternatives to the token that holds the score.
+    """Return the probability of each score among the alternatives to the token that holds the
+    score.
 
     White space around tokens is ignored, the probabilities of tokens with the same score are added,
     and the probabilities of the scale's scores are renormalised.
@@ -116,7 +117,9 @@ def check_scale(scale: Scale) -> None:
 
 
 def _find_score_token(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | None:
-    """The first token with a digit after the last tag; `None` if that token begins within the tag."""
+    """Return the first token with a digit after the last tag; `None` if that token begins within
+    the tag.
+    """
     text = "".join(token.text for token in tokens)
     pattern = re.compile(re.escape(tag), re.IGNORECASE) if isinstance(tag, str) else tag
     tags = list(pattern.finditer(text))
@@ -208,7 +211,8 @@ class Rubric:
 def rubric_prompt(
     rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings, *, system: str = ""
 ) -> Prompt:
-    """The judge's prompt; without a reference it has neither the section nor the sentence about it.
+    """Return the judge's prompt; without a reference it has neither the section nor the sentence
+    about it.
 
     In `shared_first` the rubric comes before the instruction, because several rows may have the
     same one, and nothing but the response's end comes after it.
@@ -242,7 +246,7 @@ def rubric_instructions(
     *,
     with_reference: bool,
 ) -> str:
-    """The system prompt, which names the sections in their order.
+    """Return the system prompt, which names the sections in their order.
 
     For the scale from 1 to 5, a reference, `feedback_score` and the published layout it is the
     specification's.
@@ -312,11 +316,11 @@ class RubricJudgeSettings(PromptLayoutSettings):
         return Scale(self.scale_min, self.scale_max)
 
     def vote_count(self) -> int:
-        """The number of judgments of each response."""
+        """Return the number of judgments of each response."""
         return self.samples_per_item
 
     def built_in_prompt(self) -> str:
-        """The system prompt for rows with a reference."""
+        """Return the system prompt for rows with a reference."""
         return rubric_instructions(
             self.scale, self.output_format, self.judge_prompt_layout, with_reference=True
         )

@@ -27,7 +27,7 @@ _COMES_AFTER = re.compile(r"""\s*(?:[\]}]|,\s*["\[{])""")
 
 
 def _is_part(json_object: TextObject) -> bool:
-    """Whether an object is one of an array, or of a larger object that is broken."""
+    """Return whether an object is one of an array, or of a larger object that is broken."""
     start, end = json_object.at
     return bool(
         _GOES_BEFORE.search(json_object.source[max(0, start - 100) : start])

@@ -33,11 +33,11 @@ class RuleFinding(NamedTuple):
     def from_outcome(
         cls, *, holds: bool, actual: str | None, expected: str | None, why: str = ""
     ) -> RuleFinding:
-        """The finding of a rule that holds or does not: 1.0 or 0.0."""
+        """Return the finding of a rule that holds or does not: 1.0 or 0.0."""
         return cls(float(holds), actual, expected, why).shortened()
 
     def shortened(self) -> RuleFinding:
-        """The finding with its texts cut."""
+        """Return the finding with its texts cut."""
         actual, expected = (
             None if text is None else shorten(text) for text in (self.actual, self.expected)
         )
@@ -49,11 +49,11 @@ Comparison: TypeAlias = Callable[[str, str], RuleFinding]
 
 
 def shorten(text: str) -> str:
-    """A text with at most 200 characters, without half of a surrogate pair."""
+    """Return a text with at most 200 characters, without half of a surrogate pair."""
     shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     return shown.encode("utf-8", "replace").decode()
 
 
 def cannot_say(why: str, *, expected: str | None = None, is_unusable: bool = False) -> RuleFinding:
-    """The finding of a rule that cannot say."""
+    """Return the finding of a rule that cannot say."""
     return RuleFinding(None, None, expected, why, is_unusable).shortened()

@@ -35,7 +35,9 @@ _BOXED = "\\boxed{"
 
 
 def find_boxed(text: str) -> str | None:
-    r"""The content of the last `\boxed{…}` of a text with balanced braces; `None` without one."""
+    r"""Return the content of the last `\boxed{…}` of a text with balanced braces; `None` without
+    one.
+    """
     start = text.rfind(_BOXED)
     if start < 0:
         return None
@@ -49,7 +51,7 @@ def find_boxed(text: str) -> str | None:
 
 
 def find_last_number(text: str) -> tuple[Decimal, str] | None:
-    r"""The last number of a text, with its words; `None` without one.
+    r"""Return the last number of a text, with its words; `None` without one.
 
     Commas between groups of three digits (in LaTeX also `{,}` and small spaces), an exponent, a
     fraction (`3/4`, `\frac{3}{4}`) and a minus sign of Unicode are read; signs of currency, units
@@ -75,7 +77,7 @@ def find_last_number(text: str) -> tuple[Decimal, str] | None:
 
 
 def _flatten_fraction(fraction: re.Match[str]) -> str:
-    """A fraction of LaTeX as `3/4`, with the sign before it."""
+    """Return a fraction of LaTeX as `3/4`, with the sign before it."""
     sign, over, under = (fraction[1] or "").strip(), fraction[2], fraction[3]
     if sign and over[0] in "-+−":
         sign, over = "+" if (sign == "+") is (over[0] == "+") else "-", over[1:]
@@ -120,7 +122,7 @@ def exact(text: str, expected: str) -> RuleFinding:
 
 
 def normalise_text(text: str) -> str:
-    """A text without case, punctuation, English articles and repeated white space.
+    """Return a text without case, punctuation, English articles and repeated white space.
 
     >>> normalised_text("The  Eiffel-Tower!")
     'eiffel tower'
@@ -175,7 +177,8 @@ _ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].
 
 
 def find_choice(text: str) -> str | None:
-    """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
+    """Return the capital letter that a text chooses: boxed, after "answer", or alone on its last
+    line; `None` without one.
 
     What is said of an option is no choice of it, and a bare letter on the last line comes after all
     that was said.

@@ -80,7 +80,7 @@ def load_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFind
 
 
 def _to_finding(value: Any) -> RuleFinding:
-    """The finding of a value that the function has returned.
+    """Return the finding of a value that the function has returned.
 
     Raises:
         ValueError: it is none that it may return.

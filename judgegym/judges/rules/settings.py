@@ -90,7 +90,7 @@ class RuleSettings(JudgeSettings):
         return False
 
     def judge_name(self) -> str:
-        """The rule in place of a model's name."""
+        """Return the rule in place of a model's name."""
         return f"rule-{PurePath(self.rule or '').name}"
 
     def prompt_digests(self) -> dict[str, str]:

@@ -44,7 +44,8 @@ class _Tool(NamedTuple):
 
 
 def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
-    """The tools of an expected value: names between commas, or JSON: a name, an object, or a list of these.
+    """Return the tools of an expected value: names between commas, or JSON: a name, an object, or a
+    list of these.
 
     Args:
         expected: the value.
@@ -90,7 +91,7 @@ def _parse_object(text: str) -> Mapping[str, JSON] | None:
 
 
 def _equals_as_json(first: object, second: object) -> bool:
-    """Whether two values are equal as JSON."""
+    """Return whether two values are equal as JSON."""
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(
             _equals_as_json(value, second[name]) for name, value in first.items()
@@ -101,7 +102,7 @@ def _equals_as_json(first: object, second: object) -> bool:
 
 
 def _matches_call(tool: _Tool, call: ToolCall) -> bool:
-    """Whether a call is of this tool, with these arguments among its own."""
+    """Return whether a call is of this tool, with these arguments among its own."""
     if not fnmatchcase(call.name, tool.name):
         return False
     arguments, wanted = (
@@ -115,7 +116,9 @@ def _matches_call(tool: _Tool, call: ToolCall) -> bool:
 
 
 def _never_raise(compare: ToolComparison) -> ToolComparison:
-    """The comparison as one that never raises: an expected value that names no tools is unusable."""
+    """Return the comparison as one that never raises: an expected value that names no tools is
+    unusable.
+    """
 
     @wraps(compare)
     def compared(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
@@ -201,7 +204,9 @@ def tool_not_called() -> ToolComparison:
 
 
 def _argument_text(value: JSON) -> str:
-    """An argument as a regular expression sees it: a text, or JSON; nothing where there is none."""
+    """Return an argument as a regular expression sees it: a text, or JSON; nothing where there is
+    none.
+    """
     return value if isinstance(value, str) else "" if value is None else wire.dumps(value).decode()
 
 
@@ -248,7 +253,7 @@ def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
 
 
 def _is_error(result: Turn) -> bool | None:
-    """Whether a tool's result is an error; `None` if nothing says so."""
+    """Return whether a tool's result is an error; `None` if nothing says so."""
     if result.is_error is not None:
         return result.is_error
     value = _parse_object(result.shown)

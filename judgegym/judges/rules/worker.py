@@ -169,7 +169,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 @lru_cache
 def _thread_pool() -> ThreadPoolExecutor:
-    """A thread for each worker, which waits for it."""
+    """Return a thread for each worker, which waits for it."""
     return ThreadPoolExecutor(
         min(_MOST_WORKERS, len(os.sched_getaffinity(0))), thread_name_prefix="rule"
     )

@@ -34,7 +34,8 @@ HealthBench Professional's, the last one verl's.
 
 
 def find_column(values: Mapping[str, object], field: str) -> str | None:
-    """The first of a field's usual columns that holds something of its kind; `None` without one.
+    """Return the first of a field's usual columns that holds something of its kind; `None` without
+    one.
 
     A `rubric` holds criteria where it is a list of objects, also as JSON text, else a rubric.
     """
@@ -53,7 +54,7 @@ def find_column(values: Mapping[str, object], field: str) -> str | None:
 def find_columns(
     values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
 ) -> dict[str, str]:
-    """The usual column of each field that a row has; one that holds criteria is no rubric."""
+    """Return the usual column of each field that a row has; one that holds criteria is no rubric."""
     columns = {
         field: column for field in fields if (column := find_column(values, field)) is not None
     }
@@ -72,7 +73,7 @@ def read_fields(
 
 
 def read_column(values: Mapping[str, object], column: str) -> object:
-    """The value of a usual column, which may be within one: `reward_model.rubrics`."""
+    """Return the value of a usual column, which may be within one: `reward_model.rubrics`."""
     name, _, inner = column.partition(".")
     if column in values or not inner:
         return values.get(column)

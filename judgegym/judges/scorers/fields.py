@@ -26,7 +26,7 @@ class FieldTypeError(ValueError):
 def make_judge_task(
     prompt: str, responses: Sequence[str], fields: Mapping[str, object]
 ) -> JudgeTask:
-    """A task.
+    """Return a task.
 
     Args:
         prompt: the prompt.
@@ -57,7 +57,8 @@ def make_judge_task(
 
 
 def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
-    """The criteria and levels of a rubric, from text or from an object of `criteria` and `score1_description`, ….
+    """Return the criteria and levels of a rubric, from text or from an object of `criteria` and
+    `score1_description`, ….
 
     Raises:
         FieldTypeError: it is neither.
@@ -111,7 +112,7 @@ def _parse_aspects(value: object) -> tuple[Aspect, ...] | None:
 
 
 def parse_criteria(value: object) -> tuple[Criterion, ...] | None:
-    """The criteria of a request or a row, `None` without any.
+    """Return the criteria of a request or a row, `None` without any.
 
     Raises:
         ValueError: they cannot be read.
@@ -123,7 +124,7 @@ def parse_criteria(value: object) -> tuple[Criterion, ...] | None:
 
 
 def _drop_null(entry: object) -> object:
-    """An aspect of a table, whose objects have the fields of all of them."""
+    """Return an aspect of a table, whose objects have the fields of all of them."""
     return (
         {name: value for name, value in entry.items() if value is not None}
         if isinstance(entry, Mapping)
@@ -138,7 +139,7 @@ def _check_text(name: str, value: object) -> str | None:
 
 
 def _parse_context(value: object) -> str | None:
-    """The context: a text, or texts joined with newlines."""
+    """Return the context: a text, or texts joined with newlines."""
     if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):

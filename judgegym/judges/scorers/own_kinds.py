@@ -70,12 +70,12 @@ def refuse_new_files() -> Iterator[None]:
 
 
 def find_changed_files() -> list[Path]:
-    """The Python files of judges that have another text now than when they ran."""
+    """Return the Python files of judges that have another text now than when they ran."""
     return [path for path, file in _files.items() if _has_changed(path, file)]
 
 
 def has_changed(kind: str) -> bool:
-    """Whether the file of a judge `FILE.py:NAME`, which has run, has another text now."""
+    """Return whether the file of a judge `FILE.py:NAME`, which has run, has another text now."""
     path = Path(resolve_name(kind).rpartition(":")[0])
     return path in _files and _has_changed(path, _files[path])
 
@@ -88,12 +88,12 @@ def _has_changed(path: Path, file: _PythonFile) -> bool:
 
 
 def is_python_name(kind: str) -> bool:
-    """Whether the name of a judge is `FILE.py:NAME`."""
+    """Return whether the name of a judge is `FILE.py:NAME`."""
     return _PYTHON_NAME.fullmatch(kind) is not None
 
 
 def resolve_name(kind: str) -> str:
-    """The name of a judge as a process in another directory reads it."""
+    """Return the name of a judge as a process in another directory reads it."""
     match = _PYTHON_NAME.fullmatch(kind)
     return kind if match is None else f"{_resolve_path(match[1])}:{match[2]}"
 
@@ -155,7 +155,7 @@ def load_python_name(kind: str) -> JudgeDefinition:
 
 
 def load_python_file(file: str) -> ModuleType:
-    """The module of a Python file, which runs once in a process.
+    """Return the module of a Python file, which runs once in a process.
 
     Raises:
         ValueError: it cannot be read or imported, or no file may run now.
@@ -169,7 +169,8 @@ def load_python_file(file: str) -> ModuleType:
 def _add_code_setting(
     judge: JudgeDefinition, name: str, code: str, about: str, refusal: str
 ) -> JudgeDefinition:
-    """The kind, whose settings say which code it has, so that no run is resumed with another judge.
+    """Return the kind, whose settings say which code it has, so that no run is resumed with another
+    judge.
 
     Args:
         judge: the kind.

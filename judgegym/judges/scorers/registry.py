@@ -76,17 +76,18 @@ COMPOSED_KINDS = tuple(kind for kind, judge in JUDGES.items() if judge.parts is 
 
 
 def built_in_kind(settings: type[JudgeSettings]) -> str:
-    """The name of the built-in kind with these settings."""
+    """Return the name of the built-in kind with these settings."""
     return next(kind for kind, judge in JUDGES.items() if judge.settings is settings)
 
 
 def kind_name(value: object) -> object:
-    """The name of a kind as it stands in settings."""
+    """Return the name of a kind as it stands in settings."""
     return _ALIASES.get(value, value) if isinstance(value, str) else value
 
 
 def find_definition(kind: str) -> JudgeDefinition:
-    """The kind of judge with this name: built in, of an installed package, or `FILE.py:NAME`.
+    """Return the kind of judge with this name: built in, of an installed package, or
+    `FILE.py:NAME`.
 
     Raises:
         ValueError: there is none, or it cannot be loaded.
@@ -102,7 +103,7 @@ def find_definition(kind: str) -> JudgeDefinition:
 
 
 def is_kind(kind: object) -> bool:
-    """Whether there is a kind of judge with this name."""
+    """Return whether there is a kind of judge with this name."""
     try:
         return isinstance(kind, str) and find_definition(kind) is not None
     except ValueError:
@@ -110,7 +111,7 @@ def is_kind(kind: object) -> bool:
 
 
 def all_kinds() -> Mapping[str, JudgeDefinition]:
-    """The kinds that are built in or were loaded, by name."""
+    """Return the kinds that are built in or were loaded, by name."""
     return {**JUDGES, **_loaded}
 
 
@@ -153,7 +154,7 @@ def _is_single(judge: JudgeDefinition, baselines: bool) -> bool:
 
 
 def reads_setting(kind: str, name: str) -> bool:
-    """Whether judges of a kind read a setting."""
+    """Return whether judges of a kind read a setting."""
     judge = find_definition(kind)
     if name == "rubric":
         return judge.reads_rubric or judge.parts is not None
@@ -165,7 +166,9 @@ def reads_setting(kind: str, name: str) -> bool:
 
 
 def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
-    """The scale of a judge's raw scores; `None` for judges which have no levels, or those of each row."""
+    """Return the scale of a judge's raw scores; `None` for judges which have no levels, or those of
+    each row.
+    """
     if kind == PROMPT_KIND and isinstance(settings, PromptJudgeSettings):
         return settings.prompt_file.labels.scale
     is_rubric = find_definition(kind).settings is RubricJudgeSettings
@@ -173,7 +176,7 @@ def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
 
 
 def describe_scale(kind: str, scale: Scale) -> str:
-    """A judge's scale, and what sets it, for messages."""
+    """Return a judge's scale, and what sets it, for messages."""
     return (
         f"{scale.low} to {scale.high} "
         f"({'the prompt file' if kind == PROMPT_KIND else '--scale_min, --scale_max'})"

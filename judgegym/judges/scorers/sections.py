@@ -19,7 +19,7 @@ _ENDPOINT_PREFIX = "endpoint."
 
 
 def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The flat settings of a section; a field that no endpoint has stays `endpoint.FIELD`.
+    """Return the flat settings of a section; a field that no endpoint has stays `endpoint.FIELD`.
 
     >>> flat_settings(
     ...     {"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}}

@@ -102,7 +102,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings of each kind of judge."""
+        """Return the settings of each kind of judge."""
         return {
             f"judge={kind}": judge.group_settings or judge.settings
             for kind, judge in all_kinds().items()
@@ -110,7 +110,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """The kind of judge, and the kinds of those that it is made of, which have what is set for the whole."""
+        """Return the kind of judge, and the kinds of those that it is made of, which have what is
+        set for the whole.
+        """
         kind = _kind(values, cls.model_fields["judge"].default)
         if not is_kind(kind):
             return cls.choices()  # so that nothing but the kind is refused
@@ -121,7 +123,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
-        """The kinds of further judges that have what is set here, such as the mounts of a server."""
+        """Yield the kinds of further judges that have what is set here, such as the mounts of a
+        server.
+        """
         yield from ()
 
     @classmethod
@@ -132,7 +136,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def expand_short_forms(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
+        """Return the values with a section `judge`, the path of a prompt file and other names of
+        kinds as flat settings.
+        """
         section = values.get("judge")
         if isinstance(section, Mapping):
             check_section(section, cls)
@@ -190,7 +196,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
-        """The choices with which a setting is read; a part has the settings that are given for the whole."""
+        """Return the choices with which a setting is read; a part has the settings that are given
+        for the whole.
+        """
         other_choices = [
             choice for choice in super().readers(name) if not choice.startswith("judge=")
         ]
@@ -278,11 +286,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return self.definition.settings.prompt_digests(self)
 
     def vote_count(self) -> int:
-        """The number of votes that a judge of this kind takes."""
+        """Return the number of votes that a judge of this kind takes."""
         return self.definition.settings.vote_count(self)
 
     def default_layout(self) -> PromptLayout:
-        """The layout of the prompt if none is chosen."""
+        """Return the layout of the prompt if none is chosen."""
         settings: Any = self.definition.settings
         return (
             settings.usual_layout(self)
@@ -291,7 +299,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         )
 
     def built_in_prompt(self) -> str:
-        """The built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
+        """Return the built-in prompt of a judge of this kind; of one that is made of judges, those
+        of all.
+        """
         if self.definition.parts is not None:
             return "\n".join(part.settings.built_in_prompt() for part in self.part_settings)
         return self.definition.settings.built_in_prompt(self)
@@ -409,7 +419,7 @@ def _make_part_settings(
 
 
 def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
-    """The settings of a part's judge, with its kind."""
+    """Return the settings of a part's judge, with its kind."""
     judge = {
         name: value for name, value in fields.items() if name not in parts.options.model_fields
     }
@@ -418,7 +428,7 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
 
 
 def _list_composed_settings() -> frozenset[str]:
-    """The settings of judges that are made of judges, which those do not inherit."""
+    """Return the settings of judges that are made of judges, which those do not inherit."""
     settings_types = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
     return frozenset(
         (
@@ -430,7 +440,9 @@ def _list_composed_settings() -> frozenset[str]:
 
 
 def _kind(values: Mapping[str, Any], default: str | None) -> Any:
-    """The kind of judge; who gives the judges of a jury, a cascade or steps need not name it."""
+    """Return the kind of judge; who gives the judges of a jury, a cascade or steps need not name
+    it.
+    """
     if "judge" in values:
         return values["judge"]
     kinds = [
@@ -444,7 +456,9 @@ def _kind(values: Mapping[str, Any], default: str | None) -> Any:
 
 
 def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
-    """The kind of judge that settings name which are not validated yet; `None` if they name none that is known."""
+    """Return the kind of judge that settings name which are not validated yet; `None` if they name
+    none that is known.
+    """
     try:
         kind = _kind(AnyJudgeSettings.expand_short_forms(values), DEFAULT_KIND)
     except ValueError:
@@ -453,7 +467,9 @@ def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
 
 
 def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """The kinds of the judges that one is made of, to any depth, but of none that is made of judges itself."""
+    """Yield the kinds of the judges that one is made of, to any depth, but of none that is made of
+    judges itself.
+    """
     parts = find_definition(kind).parts
     if parts is None:
         return

@@ -200,7 +200,7 @@ class TournamentInProgress:
         return Counter(make_pair(*meeting) for meeting in self._times.elements())
 
     async def _finish_games(self) -> list[PlayedGame]:
-        """All games, when they have ended."""
+        """Return all games, when they have ended."""
         ended = await gather_results(self._games)
         number = {place: player.number for place, player in self._by_place.items()}
         return sorted(
@@ -222,7 +222,9 @@ class TournamentInProgress:
 
 
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
-    """Whether every call has failed, refused or without an answer for its deadline, as further ones would."""
+    """Return whether every call has failed, refused or without an answer for its deadline, as
+    further ones would.
+    """
     return all(call.failed for game in games for call in game.result.calls)
 
 
@@ -320,7 +322,7 @@ class ArenaOrTournament(ArenaTaskJudge):
         return self._games().begin(_arena_task(task), size)
 
     def _games(self) -> GroupJudge:
-        """The judge of a tournament.
+        """Return the judge of a tournament.
 
         Raises:
             TaskError: the settings allow none.
@@ -333,7 +335,7 @@ class ArenaOrTournament(ArenaTaskJudge):
 
 
 def _arena_task(task: JudgeTask) -> JudgeTask:
-    """The task with what Arena-Hard's judge is shown of it alone."""
+    """Return the task with what Arena-Hard's judge is shown of it alone."""
     return JudgeTask(
         task.prompt, task.responses, places=task.places, traces=task.traces, images=task.images
     )

@@ -32,7 +32,7 @@ class PlayedGame:
         return make_pair(self.first, self.second)
 
     def get_points(self, player: int) -> float:
-        """The points of one of both, in a game with a verdict."""
+        """Return the points of one of both, in a game with a verdict."""
         assert self.result.points is not None
         return self.result.points if player == self.first else 1.0 - self.result.points
 
@@ -53,18 +53,21 @@ class Players:
 
 
 def decided_games(games: Sequence[PlayedGame]) -> list[PlayedGame]:
-    """The games that have a verdict."""
+    """Return the games that have a verdict."""
     return [game for game in games if game.result.points is not None]
 
 
 def connected_groups(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
-    """The players in groups that games with a verdict connect; first that of the anchor, else the largest."""
+    """Return the players in groups that games with a verdict connect; first that of the anchor,
+    else the largest.
+    """
     groups = components(field.names, (game.players for game in decided_games(games)))
     return sorted(groups, key=lambda group: field.anchor not in group)
 
 
 def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]:
-    """The players that can be compared: those connected with the anchor, or the largest group, if it has two players.
+    """Return the players that can be compared: those connected with the anchor, or the largest
+    group, if it has two players.
 
     A single player, whose answers are all there are, is as good as the mean.
     """
@@ -75,7 +78,9 @@ def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]
 
 
 def fit_strengths(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
-    """The strengths of connected players, from the games with a verdict among them; their mean is 0."""
+    """Return the strengths of connected players, from the games with a verdict among them; their
+    mean is 0.
+    """
     number = {player: index for index, player in enumerate(players)}
     rated = [
         game for game in decided_games(games) if game.first in number and game.second in number
@@ -96,7 +101,7 @@ def group_judgment(
     strengths: Mapping[int, float],
     suspects: Callable[[int], int],
 ) -> GroupJudgment:
-    """The judgment of each answer, with all calls in the first one's.
+    """Return the judgment of each answer, with all calls in the first one's.
 
     Args:
         field: the players.

@@ -63,14 +63,16 @@ class TournamentSettings(ArenaJudgeSettings):
     that each answer is shown first as often as second (balanced)."""
 
     def count_rounds(self, players: int) -> int:
-        """The rounds of swiss and balanced: as many games in either of `game_orders`, none of which is played twice."""
+        """Return the rounds of swiss and balanced: as many games in either of `game_orders`, none
+        of which is played twice.
+        """
         once = self.game_orders == "balanced"
         rounds = self.schedule_rounds or math.ceil(math.log2(max(players, 2))) * (2 if once else 1)
         different = players - 1 + players % 2  # with an odd number, one has a bye in each
         return min(rounds, different * (2 if once and self.schedule == "swiss" else 1))
 
     def built_in_prompt(self) -> str:
-        """The system prompt of the judge of games."""
+        """Return the system prompt of the judge of games."""
         return (
             prompts.load("choice")
             if self.tournament_game == "choice"
@@ -129,7 +131,7 @@ class PairJudge:
         return self._make_question(task, answer, "", "").prompt.suspects
 
     def _make_question(self, task: JudgeTask, first: str, second: str, name: str) -> Question[Any]:
-        """The question of a game: for a letter, or for a label of Arena-Hard's judge."""
+        """Return the question of a game: for a letter, or for a label of Arena-Hard's judge."""
         shared = section_texts(task.rubric or "", task.reference, task.context)
         if self._settings.tournament_game == "arena_hard":
             return self._arena.game(
@@ -145,7 +147,9 @@ Meeting: TypeAlias = tuple[int, int]
 
 
 def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
-    """The pairs of places that meet as soon as both players are there; `rounds` are those of `balanced`."""
+    """Return the pairs of places that meet as soon as both players are there; `rounds` are those of
+    `balanced`.
+    """
     everyone = list(range(places))
     if schedule == "all" or places < 3:
         return list(combinations(everyone, 2))
@@ -157,7 +161,9 @@ def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
 
 
 def count_games(settings: TournamentSettings, players: int) -> int:
-    """The games of so many players, each of which is a call; equal answers, and games that fail, change it."""
+    """Return the games of so many players, each of which is a call; equal answers, and games that
+    fail, change it.
+    """
     rounds = settings.count_rounds(players)
     pairs = len(plan_pairs(settings.schedule, players, rounds))
     if settings.schedule == "swiss" and players > 2:
@@ -168,7 +174,7 @@ def count_games(settings: TournamentSettings, players: int) -> int:
 def missing_pairs(
     schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int
 ) -> list[Pair]:
-    """The pairs that are still to meet when no more players come.
+    """Return the pairs that are still to meet when no more players come.
 
     Args:
         schedule: the schedule.
@@ -189,7 +195,7 @@ def missing_pairs(
 
 
 def circle(players: Sequence[int]) -> list[Pair]:
-    """Each player and the next one; the last one meets the first."""
+    """Return each player and the next one; the last one meets the first."""
     return sorted(
         {
             make_pair(player, neighbour)
@@ -199,7 +205,8 @@ def circle(players: Sequence[int]) -> list[Pair]:
 
 
 def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
-    """A round in which those that are next to each other in the standing meet, as far as they have not met before.
+    """Return a round in which those that are next to each other in the standing meet, as far as
+    they have not met before.
 
     Args:
         standing: the players, best first; with an odd number the one with the most meetings has a
@@ -226,7 +233,8 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
 def order_games(
     pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()
 ) -> list[Meeting]:
-    """The games of pairs: both orders of each, or the one that lets each player be first as often as second.
+    """Return the games of pairs: both orders of each, or the one that lets each player be first as
+    often as second.
 
     A pair that meets again in one order has the order that it has had less often.
 
@@ -255,7 +263,9 @@ def order_games(
 
 
 def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[int]]:
-    """The players in groups that games connect: the largest group first, of equal ones that with the lowest number."""
+    """Return the players in groups that games connect: the largest group first, of equal ones that
+    with the lowest number.
+    """
     group = {player: [player] for player in players}
     for first, second in connected:
         if group[first] is not group[second]:
@@ -266,7 +276,8 @@ def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[i
 
 
 def connecting_pairs(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list[Pair]:
-    """A pair for each group but the first, which connects it with the first: one that has met the least often.
+    """Return a pair for each group but the first, which connects it with the first: one that has
+    met the least often.
 
     Args:
         groups: the connected groups of players.
@@ -290,7 +301,9 @@ def make_pair(first: int, second: int) -> Pair:
 
 
 def _round_robin(places: int, rounds: int) -> list[Pair]:
-    """The first rounds of the circle method; two rounds that follow each other make one circle through all players."""
+    """Return the first rounds of the circle method; two rounds that follow each other make one
+    circle through all players.
+    """
     seats = places + places % 2
     pairs: list[Pair] = []
     for number in range(rounds):

@@ -121,7 +121,7 @@ class BatchApi:
         )
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
-        """The id of the batch of this name, if it was created.
+        """Return the id of the batch of this name, if it was created.
 
         Args:
             name: our name of it.
@@ -153,7 +153,7 @@ class BatchApi:
         )
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
-        """The lines of its results, in any order; some may be missing."""
+        """Return the lines of its results, in any order; some may be missing."""
         results: BatchResults = []
         for file in state.files:
             results += openai_results(await self._caller.request_text(f"/v1/files/{file}/content"))
@@ -321,14 +321,16 @@ class BatchFolder(BatchApi):
 
 
 def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
-    """The batch endpoint that the settings name."""
+    """Return the batch endpoint that the settings name."""
     if settings.kind == "folder":
         return BatchFolder(caller, settings.folder or Path())
     return AnthropicBatches(caller) if settings.kind == "anthropic" else BatchApi(caller)
 
 
 def openai_results(text: str) -> BatchResults:
-    """The lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
+    """Return the lines of a file of results in OpenAI's form; one that is no such line counts as
+    missing.
+    """
     return [_openai_result(line) for line in _parse_lines(text)]
 
 
@@ -380,7 +382,7 @@ def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
 
 
 def _parse_lines(text: str) -> Iterator[Mapping[str, JSON]]:
-    """The objects of lines of JSON; a line that is none is left out."""
+    """Yield the objects of lines of JSON; a line that is none is left out."""
     for line in text.split("\n"):
         value = wire.loads_or_none(line.encode())
         if isinstance(value, Mapping):
@@ -406,7 +408,7 @@ def _require_id(body: Mapping[str, JSON]) -> str:
 
 
 def _parse_time(value: JSON) -> float | None:
-    """A time in seconds or in ISO 8601 as Unix time."""
+    """Return a time in seconds or in ISO 8601 as Unix time."""
     if isinstance(value, int | float):
         return float(value)
     try:

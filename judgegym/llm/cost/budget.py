@@ -166,7 +166,7 @@ class Budget:
             self.worst_cost({"messages": None, **settings.extra_body}, settings)
 
     def worst_cost(self, body: Mapping[str, JSON], settings: ChatSettings) -> float:
-        """The most US dollars that a request may cost; 0 without a budget of dollars.
+        """Return the most US dollars that a request may cost; 0 without a budget of dollars.
 
         Raises:
             SettingsError: its completions have no limit, and a price.
@@ -285,5 +285,5 @@ CALLER_BUDGET: ContextVar[Budget | None] = ContextVar("budget_of_caller", defaul
 
 
 def format_calls(calls: int) -> str:
-    """A number of calls, in words."""
+    """Return a number of calls, in words."""
     return "1 call" if calls == 1 else f"{calls:,} calls"

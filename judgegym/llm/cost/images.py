@@ -38,7 +38,7 @@ _SENT_IMAGE = re.compile(rb'"image_url":\{"url":"[^"\\]*"')
 
 
 def image_tokens(image: Image, api: ApiName, model: str) -> int:
-    """The tokens of an image at an endpoint that is asked in this form for this model."""
+    """Return the tokens of an image at an endpoint that is asked in this form for this model."""
     sides = sorted((image.width, image.height))
     is_known, most = sides[0] > 0, _PATCHES.get(image.detail, _MOST_PATCHES)
     if api == "anthropic":
@@ -64,7 +64,7 @@ def _count_squares(sides: Iterable[float], side: int) -> int:
 
 
 def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) -> int:
-    """The tokens of all images of messages."""
+    """Return the tokens of all images of messages."""
     return sum(
         image_tokens(image, api, model)
         for message in messages
@@ -73,6 +73,6 @@ def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) ->
 
 
 def remove_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:
-    """The JSON of a request without its images, and the most tokens that they count for."""
+    """Return the JSON of a request without its images, and the most tokens that they count for."""
     texts, count = _SENT_IMAGE.subn(b"", body)
     return texts, count * image_tokens(Image(""), api, model)

@@ -62,7 +62,7 @@ class KnownModel:
     successor: str | None = None
 
     def ends_within(self, time: timedelta, day: date) -> bool:
-        """Whether it has been retired on a day, or will be within this time from then."""
+        """Return whether it has been retired on a day, or will be within this time from then."""
         return self.retired is not None and self.retired <= day + time
 
     def describe_end(self, name: str, day: date) -> str:
@@ -74,7 +74,7 @@ class KnownModel:
 
 @lru_cache(maxsize=1)
 def known_models() -> Mapping[str, KnownModel]:
-    """The models of the file, by each name that they are asked for by."""
+    """Return the models of the file, by each name that they are asked for by."""
     import yaml  # late: not every command needs a model
 
     loader: Any = getattr(
@@ -98,7 +98,7 @@ def known_models() -> Mapping[str, KnownModel]:
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices:
-    """The prices of an entry, with those of long prompts, if they have others."""
+    """Return the prices of an entry, with those of long prompts, if they have others."""
     costs = {name: entry[name] for name in _PRICES if name in entry}
     longer = entry.get("long")
     return (
@@ -116,7 +116,7 @@ def find_model(urls: Sequence[str], name: str) -> KnownModel | None:
 
 
 def today() -> date:
-    """The date in UTC, by which models are retired."""
+    """Return the date in UTC, by which models are retired."""
     return datetime.now(timezone.utc).date()
 
 

@@ -24,7 +24,7 @@ _OTHER_PRICES = "service_tier"
 def find_prices(
     api: ApiName, prices: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()
 ) -> Prices:
-    """The prices of a model.
+    """Return the prices of a model.
 
     Args:
         api: the form in which it is asked.

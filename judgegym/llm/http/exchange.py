@@ -31,7 +31,7 @@ _LONGEST_RESULTS = 1 << 30
 
 
 def open_session() -> aiohttp.ClientSession:
-    """An HTTP session for chat clients: no connection limit of its own, no cookies.
+    """Return an HTTP session for chat clients: no connection limit of its own, no cookies.
 
     Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the
     session would look them up, and read `~/.netrc`, on a thread for every request.
@@ -131,7 +131,7 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """The body of an answer.
+    """Return the body of an answer.
 
     Raises:
         ClientPayloadError: it is longer than `max_bytes` bytes.

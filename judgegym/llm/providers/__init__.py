@@ -11,7 +11,7 @@ __all__ = ["Api", "ApiName", "load_api"]
 
 @cache
 def load_api(name: ApiName) -> Api:
-    """The API of this name; what only one of them needs is imported with it."""
+    """Return the API of this name; what only one of them needs is imported with it."""
     if name == "anthropic":
         from judgegym.llm.providers.anthropic import AnthropicApi
 

@@ -45,7 +45,7 @@ class Api:
     fixed_headers: Mapping[str, str] = {"Content-Type": "application/json"}
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
-        """The body to send.
+        """Return the body to send.
 
         Args:
             body: the request in OpenAI's form.
@@ -58,7 +58,8 @@ class Api:
         return body
 
     def response(self, body: JSON) -> JSON:
-        """The body that was received, in OpenAI's form; one that is no completion stays as it is.
+        """Return the body that was received, in OpenAI's form; one that is no completion stays as
+        it is.
 
         Raises:
             NotACompletion: it has the form of another API.
@@ -66,15 +67,21 @@ class Api:
         return body
 
     def prices(self, prices: Prices) -> Prices:
-        """The prices, with those of the prefix cache that follow from the price of prompt tokens."""
+        """Return the prices, with those of the prefix cache that follow from the price of prompt
+        tokens.
+        """
         return prices
 
     def shortest_prefix(self, model: str) -> int | None:
-        """The fewest tokens that a marked beginning must have to be kept; `None` if none is to be marked."""
+        """Return the fewest tokens that a marked beginning must have to be kept; `None` if none is
+        to be marked.
+        """
         return None
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
-        """All that the prefix cache compares, in its order. Requests whose prompts begin alike have texts that do."""
+        """Return all that the prefix cache compares, in its order. Requests whose prompts begin
+        alike have texts that do.
+        """
         return ""
 
     def check(self, fields: Mapping[str, JSON], where: str) -> None:

@@ -67,7 +67,7 @@ class _FinishReasons(dict[str, str]):
     """litellm's table of finish reasons, in which nothing is whole that is not known to be."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The word for a finish reason."""
+        """Return the word for a finish reason."""
         word = super().get(key)
         is_trusted = word != "stop" or DEFAULT_RULES.state(key) == "whole"
         return word if word is not None and is_trusted else _UNSPECIFIED
@@ -163,7 +163,9 @@ class LiteLLMApi(Api):
 
 
 def _restore_reasons(body: dict[str, JSON]) -> JSON:
-    """A response with the finish reasons and the errors of choices that the provider gave, where litellm kept them."""
+    """Return a response with the finish reasons and the errors of choices that the provider gave,
+    where litellm kept them.
+    """
     choices = body.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         native = wire.lookup(choice, "provider_specific_fields.native_finish_reason")
@@ -181,7 +183,7 @@ def _restore_reasons(body: dict[str, JSON]) -> JSON:
 
 
 def _error_response(error: Exception, *, has_base_url: bool) -> RawResponse:
-    """The response that an exception stands for.
+    """Return the response that an exception stands for.
 
     Raises:
         OSError: there was none; a `ConnectionRefusedError` where nobody listens at a base URL that
@@ -208,7 +210,7 @@ def _error_response(error: Exception, *, has_base_url: bool) -> RawResponse:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error with those that it came from."""
+    """Yield an error with those that it came from."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -142,11 +142,11 @@ class RequestField:
     may_be_guessed: bool = False
 
     def is_in(self, body: Mapping[str, JSON]) -> bool:
-        """Whether a request has it."""
+        """Return whether a request has it."""
         return _has_system(body) if self.name == SYSTEM else self.name in body
 
     def is_param(self, param: str) -> bool:
-        """Whether `error.param` names it."""
+        """Return whether `error.param` names it."""
         last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
         return (
             last == "role"
@@ -208,7 +208,7 @@ FIELDS: Mapping[str, RequestField] = {
 def find_refused_fields(
     status: int | None, message: str, names: Collection[str]
 ) -> tuple[Sequence[RequestField], bool]:
-    """The fields that an error refuses.
+    """Return the fields that an error refuses.
 
     Args:
         status: of the error.
@@ -241,7 +241,9 @@ def find_refused_fields(
 
 
 def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
-    """An error's message without what it quotes of the request's messages, and without a list of what is allowed."""
+    """Return an error's message without what it quotes of the request's messages, and without a
+    list of what is allowed.
+    """
     message = _LISTED.split(message)[0]
     request_words = [
         word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())
@@ -261,14 +263,14 @@ def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
 
 
 def refuses(error: EndpointError, name: str) -> bool:
-    """Whether an error says that it refuses this field, which the request had."""
+    """Return whether an error says that it refuses this field, which the request had."""
     return error.kind is FailureKind.REJECTED and bool(
         find_refused_fields(error.status, error.answer, (name,))[0]
     )
 
 
 def only_streams(error: EndpointError) -> bool:
-    """Whether an error says that the endpoint does not answer without streaming."""
+    """Return whether an error says that the endpoint does not answer without streaming."""
     return (
         error.kind is FailureKind.REJECTED
         and error.status in _NAMING
@@ -361,7 +363,7 @@ class FieldHabits:
     head_start: HeadStart = field(default_factory=HeadStart)
 
     def adapt_body(self, body: Body, call: RequestRecord) -> Body:
-        """The body to send, without what was refused; the call notes what was changed."""
+        """Return the body to send, without what was refused; the call notes what was changed."""
         names = [*self.refused, *(name for name in call.dropped if name not in self.refused)]
         changes = [
             request_field
@@ -378,7 +380,7 @@ class FieldHabits:
         return sent
 
     def earlier_refusal(self, body: Mapping[str, JSON]) -> EndpointError | None:
-        """The refusal of a field that a request has, if its caller must ask in another way."""
+        """Return the refusal of a field that a request has, if its caller must ask in another way."""
         for name, refusal in self.refused.items():
             if FIELDS[name].change is None and name in body:
                 return refusal.error.make_shared_error()

@@ -37,14 +37,16 @@ _FORMAT_WORDS = re.compile(
 
 
 def names_format(status: int | None, message: str) -> bool:
-    """Whether a failure says that the format is refused."""
+    """Return whether a failure says that the format is refused."""
     return (status in _REFUSAL_STATUSES or status == _IN_A_BODY) and _FORMAT_WORDS.search(
         message
     ) is not None
 
 
 def finalize_refusal(failure: AttemptFailure) -> AttemptFailure:
-    """The failure of a request with a format; after 501, by which the format is refused, no retry would succeed."""
+    """Return the failure of a request with a format; after 501, by which the format is refused, no
+    retry would succeed.
+    """
     is_refused = failure.status == 501 and names_format(failure.status, failure.answer)
     return replace(failure, kind=FailureKind.REJECTED) if is_refused else failure
 
@@ -69,7 +71,9 @@ class FormatHabits:
     refusal: EndpointError | None = None
 
     def may_be_refused_by(self, error: EndpointError) -> bool:
-        """Whether the format may be why a request failed; noted at once if the failure says so and none was taken."""
+        """Return whether the format may be why a request failed; noted at once if the failure says
+        so and none was taken.
+        """
         if error.kind is not FailureKind.REJECTED:
             return False
         if names_format(error.status, error.answer):
@@ -114,5 +118,5 @@ class FormatHabits:
 
 
 def has_format(body: Mapping[str, JSON] | None) -> bool:
-    """Whether a request asks for an answer in a response format."""
+    """Return whether a request asks for an answer in a response format."""
     return body is not None and RESPONSE_FORMAT in body

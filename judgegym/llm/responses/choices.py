@@ -31,7 +31,9 @@ class NotACompletion(ValueError):
 
 
 def choice_to_json(choice: Choice) -> JSON:
-    """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads it back."""
+    """Return a choice in the shape in which an endpoint sends it, so that `choice_from_json` reads
+    it back.
+    """
     message: JSON = {
         "content": choice.text,
         "reasoning": choice.reasoning,
@@ -125,7 +127,7 @@ def parse_token_ids(value: JSON) -> tuple[int, ...] | None:
 def _parse_sampled(
     ids: JSON, logprobs: JSON, token_count: int
 ) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
-    """The ids of the sampled tokens and their logprobs; either may be missing."""
+    """Return the ids of the sampled tokens and their logprobs; either may be missing."""
     numbers = None if logprobs is None else _parse_logprobs(logprobs)
     if ids is not None:
         return parse_token_ids(ids), numbers
@@ -145,7 +147,9 @@ def _parse_sampled(
 
 
 def _parse_logprobs(value: JSON) -> tuple[float, ...] | None:
-    """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
+    """Return the sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number
+    for each.
+    """
     try:  # one check for all entries: there are as many as tokens
         numbers = [
             entry["logprob"]

@@ -53,7 +53,7 @@ _DESCRIPTIONS: Mapping[FinishState, str] = {
 
 @lru_cache(maxsize=1024)
 def normalize_reason(reason: str) -> str:
-    """A finish reason in the spelling of the list: lower case, `_` between its words."""
+    """Return a finish reason in the spelling of the list: lower case, `_` between its words."""
     return _SEPARATORS.sub("_", reason.strip().lower())
 
 
@@ -83,7 +83,7 @@ DEFAULT_RULES = FinishRules()
 
 
 def parse_accepted(words: Iterable[str]) -> frozenset[str]:
-    """The words of a setting, normalized.
+    """Return the words of a setting, normalized.
 
     Raises:
         ValueError: a word is empty, or is known to end an answer that is not whole.

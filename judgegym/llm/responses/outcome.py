@@ -244,7 +244,7 @@ class Habits:
 def parse_response(
     response: RawResponse, habits: Habits, translate: Callable[[JSON], JSON] = lambda body: body
 ) -> Outcome:
-    """The outcome of an HTTP answer.
+    """Return the outcome of an HTTP answer.
 
     Args:
         response: the answer.
@@ -341,7 +341,9 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
 
 
 def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outcome:
-    """The outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
+    """Return the outcome of an HTTP answer to a request beside the API: its text, or as choices
+    what `read` finds.
+    """
     status, data, retry_after, _ = response
     if not 200 <= status < 300:
         return _http_failure(status, data, retry_after)
@@ -361,7 +363,7 @@ def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outco
 
 
 def classify_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
-    """The outcome of an attempt that the HTTP client gave up with an exception."""
+    """Return the outcome of an attempt that the HTTP client gave up with an exception."""
     kind, message = find_exception_kind(error), f"none ({error or type(error).__name__})"
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
         message = f"none within {timeout_s:g} s"
@@ -375,7 +377,7 @@ def classify_exception(error: BaseException, timeout_s: float) -> AttemptFailure
 
 
 def find_status_kind(status: int) -> FailureKind:
-    """The kind of failure of an HTTP status other than 2xx."""
+    """Return the kind of failure of an HTTP status other than 2xx."""
     if status in _BUSY:
         return FailureKind.BUSY
     is_transient = (
@@ -385,7 +387,7 @@ def find_status_kind(status: int) -> FailureKind:
 
 
 def find_exception_kind(error: BaseException) -> FailureKind:
-    """The kind of failure of an exception of the HTTP client.
+    """Return the kind of failure of an exception of the HTTP client.
 
     Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no
         retry would mend.
@@ -411,7 +413,9 @@ def find_exception_kind(error: BaseException) -> FailureKind:
 
 
 def _http_failure(status: int, data: bytes, retry_after: str | None) -> AttemptFailure:
-    """The failure of an HTTP error. An account without credit is refused, whatever the status."""
+    """Return the failure of an HTTP error. An account without credit is refused, whatever the
+    status.
+    """
     wait_s = retry_after_seconds(retry_after)
     if wait_s is None and status == 429:
         wait_s = parse_wait(data)
@@ -431,7 +435,9 @@ def _sort_choices(sent: Sequence[JSON]) -> Sequence[JSON]:
 
 
 def _body_failure(error: JSON, status: int, retry_after: str | None = None) -> AttemptFailure:
-    """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
+    """Return an error in a body with HTTP 200. Its code, if it is an HTTP status, says of which
+    kind it is.
+    """
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
     number = (
@@ -504,7 +510,9 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
 
 
 def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
-    """The choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
+    """Return the choice with its finish reason in the words of `Choice.state`, or why it may not be
+    used.
+    """
     state = "whole" if choice.finish_reason is None else rules.state(choice.finish_reason)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"
@@ -548,5 +556,5 @@ def _token_counts(value: JSON) -> Usage:
 
 
 def _count(value: JSON) -> int:
-    """A number of tokens; 0 for what no endpoint can mean."""
+    """Return a number of tokens; 0 for what no endpoint can mean."""
     return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0

@@ -94,7 +94,8 @@ _LIMIT_OF_A_MINUTE = re.compile(
 
 
 def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
-    """Whether an error says that the account has no credit, or has reached its limit of spending.
+    """Return whether an error says that the account has no credit, or has reached its limit of
+    spending.
 
     Args:
         status: of the response.
@@ -118,7 +119,8 @@ def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
 
 
 def parse_wait(data: bytes) -> float | None:
-    """The seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a day or a month.
+    """Return the seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a
+    day or a month.
 
     `None` where it says nothing of time.
     """
@@ -141,7 +143,7 @@ def _seconds(part: tuple[str, str]) -> float:
 
 
 def _error(data: bytes) -> Mapping[str, JSON]:
-    """The error of a body, which Google sends in a list."""
+    """Return the error of a body, which Google sends in a list."""
     body = wire.loads_or_none(data)
     first = mapping_or_empty(body[0] if isinstance(body, list) and body else body)
     return mapping_or_empty(first.get("error")) or first

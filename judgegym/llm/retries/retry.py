@@ -46,7 +46,7 @@ class RetryPolicy:
     def pause(
         self, error: EndpointError, *, failures: int, broken: int, elapsed: float
     ) -> float | None:
-        """The pause before the next attempt, in seconds; `None` if there must be none.
+        """Return the pause before the next attempt, in seconds; `None` if there must be none.
 
         Args:
             error: the attempt that has just failed.
@@ -96,7 +96,7 @@ def retry_after_seconds(header: str | None, *, now: float | None = None) -> floa
 
 
 def _http_date(text: str) -> float | None:
-    """The Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
+    """Return the Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
     try:
         moment = email.utils.parsedate_to_datetime(text)
         return (

@@ -24,7 +24,7 @@ _SEED = "seed of these (default: %(default)s)"
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """Return the flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     runs = (

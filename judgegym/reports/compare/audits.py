@@ -60,7 +60,7 @@ class AuditFile(BaseModel):
 
 
 def is_audit(word: str) -> bool:
-    """Whether a word names an audit's JSON, or a folder with one called `audit.json`."""
+    """Return whether a word names an audit's JSON, or a folder with one called `audit.json`."""
     path = _audit_path(word)
     try:
         return path.suffix == ".json" and path.is_file() and b'"audit":' in path.open("rb").read(64)

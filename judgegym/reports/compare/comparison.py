@@ -173,7 +173,7 @@ def assign_letters(runs: Sequence[object]) -> list[str]:
 
 
 def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
-    """The metric of all runs and its label.
+    """Return the metric of all runs and its label.
 
     Raises:
         NotComparableError: fewer than two runs, one given twice, one unfinished, or runs that
@@ -270,7 +270,9 @@ def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -
 
 
 def _find_scale_ends(runs: Sequence[SavedRun], common: CommonRows) -> Ends | None:
-    """The ends of the scale of all values, of which each run may know some; `None` if they are not known."""
+    """Return the ends of the scale of all values, of which each run may know some; `None` if they
+    are not known.
+    """
     import numpy as np
 
     known_ends = [ends for run in runs if (ends := run.headline_ends) is not None]

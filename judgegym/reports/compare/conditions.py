@@ -106,14 +106,16 @@ def find_condition_differences(
 
 
 def _are_equal(first: Mapping[str, JSON], second: Mapping[str, JSON], name: str) -> bool:
-    """Whether a setting is the same; a run has none that its judge does not read, or has its default."""
+    """Return whether a setting is the same; a run has none that its judge does not read, or has its
+    default.
+    """
     default = _judge_defaults().get(name.removeprefix("env."))
     return first.get(name, default) == second.get(name, default)
 
 
 @cache
 def _judge_defaults() -> Mapping[str, JSON]:
-    """The defaults of the settings that only some kinds of judges have, as files hold them."""
+    """Return the defaults of the settings that only some kinds of judges have, as files hold them."""
     settings_type = expand_choices(AnyJudgeSettings)
     return json_defaults(
         settings_type, settings_type.model_fields.keys() - KindSettings.model_fields.keys()
@@ -121,7 +123,7 @@ def _judge_defaults() -> Mapping[str, JSON]:
 
 
 def policy_is_judge(run: SavedRun) -> bool:
-    """Whether the policy judged: then the judge's settings asked nobody."""
+    """Return whether the policy judged: then the judge's settings asked nobody."""
     sampling = run.general.get("generation_parameters")
     return isinstance(sampling, Mapping) and "judge_temperature" not in sampling
 
@@ -131,7 +133,7 @@ Owner = Literal["judge", "protocol", "policy", "derived", "nobody"]
 
 
 def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
-    """The settings that determine the results, by what they belong to.
+    """Return the settings that determine the results, by what they belong to.
 
     The judge's are its model, the digests of its prompts and its settings without the seed. A
     setting that names a dataset that was read is the data's, also where its environment does not
@@ -183,7 +185,9 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
 
 
 def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mapping[str, str]:
-    """The datasets that were read, by digest, without files of existing answers: what to call each in a message."""
+    """Return the datasets that were read, by digest, without files of existing answers: what to
+    call each in a message.
+    """
     answers = {value for value in policy_settings.values() if isinstance(value, str)}
     descriptions: dict[str, str] = {}
     for dataset in _list_datasets(run):
@@ -260,7 +264,7 @@ def _refused_fields(run: SavedRun, role: str) -> str:
 
 
 def _describe_seeds(run: SavedRun) -> str:
-    """The seed of the run, and that of the judge where its requests have one."""
+    """Return the seed of the run, and that of the judge where its requests have one."""
     bodies = (value for name, value in _protocol_settings(run).items() if _is_judge_request(name))
     judges = [
         format_value(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None
@@ -283,7 +287,7 @@ def _protocol_settings(run: SavedRun) -> Mapping[str, JSON]:
 
 
 def _prompt_digests(run: SavedRun) -> dict[str, JSON]:
-    """The digests of the judge's prompts, by setting."""
+    """Return the digests of the judge's prompts, by setting."""
     digests = mapping_or_empty(run.general.get("judge_prompt_digests"))
     return {f"{_settings_prefix(run)}{name}": digest for name, digest in digests.items()}
 
@@ -297,12 +301,12 @@ def _list_datasets(run: SavedRun) -> Sequence[JSON]:
 
 
 def _to_text(value: JSON) -> str:
-    """A value in a line: text as it is, anything else as JSON."""
+    """Return a value in a line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else wire.dumps(value).decode()
 
 
 def format_value(value: JSON) -> str:
-    """A value in a line, cut if it is long; of a digest its beginning."""
+    """Return a value in a line, cut if it is long; of a digest its beginning."""
     if value is None:
         return "unset"
     text = printable(_to_text(value))

@@ -121,7 +121,8 @@ class Pair:
         }
 
     def _outcomes(self) -> list[NDArray[np.float64]]:
-        """The outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above one half is won.
+        """Return the outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above
+        one half is won.
 
         Scores are their own outcomes.
         """
@@ -135,7 +136,7 @@ class Pair:
         return [np.round(values, _DECIMALS) for values in (self._before, self._after)]
 
     def _transitions(self) -> list[dict[str, Any]]:
-        """All pairs of outcomes, also those that no row has; none for scores."""
+        """Return all pairs of outcomes, also those that no row has; none for scores."""
         names = OUTCOMES[self._kind]
         first, second = self._outcomes()
         return [

@@ -166,7 +166,7 @@ _Labels: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
 
 
 def _kappa_difference(kappa: tuple[float, Interval | None] | str) -> dict[str, Any]:
-    """The kappa of a run less that of the reference, as JSON has it."""
+    """Return the kappa of a run less that of the reference, as JSON has it."""
     if isinstance(kappa, str):
         return {"value": None, "interval": None, "reason": kappa}
     return {

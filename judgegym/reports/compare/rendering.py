@@ -62,7 +62,7 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def format_value(value: float | None, reason: str = "") -> str:
-    """A value of the metric, or why there is none."""
+    """Return a value of the metric, or why there is none."""
     return f"undefined ({reason})" if value is None else f"{value:.4f}"
 
 
@@ -71,7 +71,7 @@ def _format_signed(value: float) -> str:
 
 
 def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
-    """A difference, and its interval or why there is none; empty for the reference."""
+    """Return a difference, and its interval or why there is none; empty for the reference."""
     if estimate is None:
         return "", ""
     interval: Interval | None = estimate["interval"]
@@ -113,7 +113,9 @@ def _render_run(
 
 
 def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) -> dict[str, Any]:
-    """The difference in a line, what is said below it, and a line of cells for all rows and for each category."""
+    """Return the difference in a line, what is said below it, and a line of cells for all rows and
+    for each category.
+    """
     item, letter, estimate = comparison["item"], difference["letter"], difference["difference"]
     value, between = _difference_cells(estimate)
     run = next(run for run in comparison["runs"] if run["letter"] == letter)
@@ -175,7 +177,7 @@ def _flips(transitions: list[dict[str, Any]]) -> str:
 
 
 def _describe_test(comparison: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """A test with its p-value and the rows that it rests on."""
+    """Return a test with its p-value and the rows that it rests on."""
     test, corrected = result["test"], result["corrected"]
     if test.p is None:
         return f"{_TESTS[test.name]}: no p-value, since {test.reason}"
@@ -209,7 +211,7 @@ def _describe_needed(unit: str, difference: Mapping[str, Any]) -> str:
 
 
 def _corrected_words(difference: Mapping[str, Any]) -> str:
-    """The p-value of no difference over all runs; empty with one beside the reference."""
+    """Return the p-value of no difference over all runs; empty with one beside the reference."""
     p = difference["p_corrected"]
     return "" if p is None else f" (corrected p {_format_p(p)})"
 
@@ -274,7 +276,9 @@ def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[
 
 
 def _render_corrected(comparison: Comparison) -> dict[str, Any]:
-    """The corrected numbers: a line of cells for each run and each difference, and what is to be said of them."""
+    """Return the corrected numbers: a line of cells for each run and each difference, and what is
+    to be said of them.
+    """
     numbers: list[CorrectedNumber] = comparison["corrected"]["numbers"]
     return {
         "title": f"Corrected by {', '.join(comparison['corrected']['files'])}",
@@ -297,7 +301,7 @@ def _render_corrected(comparison: Comparison) -> dict[str, Any]:
 
 
 def _kappa_line(difference: Mapping[str, Any]) -> str:
-    """The difference of the kappas with its interval, or why there is none."""
+    """Return the difference of the kappas with its interval, or why there is none."""
     kappa = difference["kappa"]
     value, between = ("", kappa["reason"]) if kappa["value"] is None else _difference_cells(kappa)
     return f"{difference['letter']}: κ {value} (95\u00a0%: {between})"
@@ -368,6 +372,6 @@ def _say_lines(indent: str, *texts: str) -> None:
 
 
 def _truncate(line: str) -> str:
-    """The line as long as the terminal is wide; whole where there is none."""
+    """Return the line as long as the terminal is wide; whole where there is none."""
     out = console()
     return line if not out.is_terminal or len(line) <= out.width else f"{line[: out.width - 1]}…"

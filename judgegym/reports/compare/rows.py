@@ -101,7 +101,7 @@ class RunRows:
             )
 
     def __len__(self) -> int:
-        """The number of all rows."""
+        """Return the number of all rows."""
         return len(self.positions) + self.failed + self.uncounted
 
 
@@ -137,7 +137,7 @@ class CommonRows:
 
 
 def select_common_rows(rows: Sequence[RunRows]) -> CommonRows:
-    """The rows with a value in every run; the first run is the reference."""
+    """Return the rows with a value in every run; the first run is the reference."""
     import numpy as np
 
     reference, *others = rows
@@ -194,6 +194,6 @@ def _digest(texts: Sequence[str]) -> bytes:
 
 
 def shorten_text(text: str) -> str:
-    """The beginning of a text, in one line."""
+    """Return the beginning of a text, in one line."""
     line = printable(" ".join(text[: 4 * _LONGEST_START].split()))
     return line if len(line) <= _LONGEST_START else f"{line[: _LONGEST_START - 1]}…"

@@ -77,7 +77,7 @@ class LedgerRows:
         self._rows.append(_NO_ROW if uid_parts is None else uid_parts[0])
 
     def map_rows(self, positions: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
-        """The row of each of some responses, by uid.
+        """Return the row of each of some responses, by uid.
 
         Args:
             positions: in which order they were added, from 0.
@@ -113,7 +113,9 @@ def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequenc
 
 
 def has_images(path: Path) -> bool:
-    """Whether a call of a run showed an image; also true where nobody knows, since no call was kept with its texts."""
+    """Return whether a call of a run showed an image; also true where nobody knows, since no call
+    was kept with its texts.
+    """
     is_known = False
     for call in read_calls(path):
         for message in call.messages or ():

@@ -124,17 +124,19 @@ def _is_run(folder: Path) -> bool:
 
 
 def _has_begun(folder: Path) -> bool:
-    """Whether a folder is a run without a finished row."""
+    """Return whether a folder is a run without a finished row."""
     return (folder / CONFIG).is_file() and (folder / LOG).is_file()
 
 
 def is_training_run(path: Path) -> bool:
-    """Whether a directory is the run directory of a training, which has no samples of its own."""
+    """Return whether a directory is the run directory of a training, which has no samples of its
+    own.
+    """
     return any((path / name).is_file() for name in (MONITOR, LIVE)) and not _is_run(path)
 
 
 def _find_groups_file(folder: Path) -> Path | None:
-    """The file of groups of which a folder is the run directory."""
+    """Return the file of groups of which a folder is the run directory."""
     if folder.suffix != _RUN_OF_GROUPS or not (folder / CONFIG).is_file():
         return None
     groups = folder.with_suffix(_GROUPS)

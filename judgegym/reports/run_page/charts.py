@@ -52,7 +52,7 @@ class ChartLabels:
 
 
 def draw_charts(figures: RunFigures, words: ChartLabels, *, overall: Mean | None) -> list[Chart]:
-    """The charts of a run.
+    """Return the charts of a run.
 
     Args:
         figures: the numbers of its rows.
@@ -110,7 +110,7 @@ def _draw_orders(figures: RunFigures) -> Chart | None:
 
 
 def plot_by_position(figures: RunFigures) -> Chart | None:
-    """The mean points of the answers at each place; `None` if answers were not compared.
+    """Return the mean points of the answers at each place; `None` if answers were not compared.
 
     An answer is shown at a random place, and so, without position bias, the bars are equal but for
     chance.
@@ -160,7 +160,7 @@ def _draw_bars(
     first_is_apart: bool = False,
     note: str,
 ) -> Chart:
-    """A bar for each mean, with its interval, from top to bottom."""
+    """Return a bar for each mean, with its interval, from top to bottom."""
     means = [mean for _, mean in bars]
     positions, descriptions, ends = range(len(bars)), [], [0.0]
     with drawing(title, height=0.75 + _BAR_HEIGHT * len(bars)) as (axes, chart):
@@ -211,7 +211,9 @@ def _draw_distribution(scores: array[float], words: ChartLabels) -> Chart | None
 
 
 def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
-    """Each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger than 500."""
+    """Return each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger
+    than 500.
+    """
     import numpy as np
 
     lengths, scores = np.asarray(figures.lengths), np.asarray(figures.scores)

@@ -24,12 +24,14 @@ _ROWS_FOR_AN_INTERVAL = 5
 
 
 def orders_disagree(orders: Mapping[str, float]) -> bool | None:
-    """Whether the orders of the answers led to different verdicts; `None` with one order, or without any."""
+    """Return whether the orders of the answers led to different verdicts; `None` with one order, or
+    without any.
+    """
     return len(set(orders.values())) > 1 if len(orders) > 1 else None
 
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
-    """The sum of the costs of calls; `None` if one of them is not known."""
+    """Return the sum of the costs of calls; `None` if one of them is not known."""
     known_costs = list(costs)
     return (
         None
@@ -103,7 +105,7 @@ class RunFigures:
         self.has_values = False
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.scores)
 
     def add(
@@ -158,7 +160,7 @@ class RunFigures:
         )
 
     def _terms(self) -> Iterator[tuple[int, float, float, int]]:
-        """The number, the total, the weight and the prompt's code of each row that counts."""
+        """Yield the number, the total, the weight and the prompt's code of each row that counts."""
         for number, top in enumerate(self.totals if self.has_values else self.scores):
             if not math.isnan(top):
                 yield (
@@ -169,7 +171,7 @@ class RunFigures:
                 )
 
     def headline(self) -> Mean | None:
-        """The headline metric over all rows that count; `None` without one."""
+        """Return the headline metric over all rows that count; `None` without one."""
         if not self.has_values:
             return None
         whole = _Terms()
@@ -180,7 +182,8 @@ class RunFigures:
     def average_by_category(
         self, *, most: int, intervals: bool = True
     ) -> tuple[dict[str, Mean], int]:
-        """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
+        """Return the headline metric of the largest categories, or the mean score where rows do not
+        say what they contribute.
 
         Returns:
             The means of at most `most` categories, the largest first, and how many categories were
@@ -200,7 +203,7 @@ class RunFigures:
         return means, len(parts) - len(means)
 
     def average_by_order(self) -> dict[str, Mean]:
-        """The mean points for each order of the answers."""
+        """Return the mean points for each order of the answers."""
         return {
             order: points.mean(None, _ROWS_FOR_AN_INTERVAL)
             for order, points in sorted(self.orders.items())
@@ -208,7 +211,7 @@ class RunFigures:
 
 
 def drop_missing(column: Iterable[float]) -> list[float]:
-    """The numbers of a column, of the rows that have one."""
+    """Return the numbers of a column, of the rows that have one."""
     return [number for number in column if not math.isnan(number)]
 
 

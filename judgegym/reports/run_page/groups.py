@@ -147,7 +147,7 @@ def _add_rollouts(figures: RunFigures, group: SavedGroup) -> None:
 
 
 def _lookup_settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
-    """The settings that are known, by what they are called."""
+    """Return the settings that are known, by what they are called."""
     values = {name: wire.lookup(config, setting) for name, setting in names.items()}
     return [
         (name, str(value)) for name, value in values.items() if value is not None and str(value)
@@ -199,7 +199,9 @@ def _list_notices(
 
 
 def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Iterator[Item]:
-    """The items in their order; only if that is not the file's are all groups of the page in memory."""
+    """Yield the items in their order; only if that is not the file's are all groups of the page in
+    memory.
+    """
     chosen = set(indices)
     groups = ((index, group) for index, group in enumerate(read_groups(path)) if index in chosen)
     if list(indices) != sorted(indices):
@@ -214,7 +216,9 @@ def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Itera
 
 
 def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
-    """A group in the list, and what it opens to; it took the seconds of its slowest judge call after the policy's."""
+    """Return a group in the list, and what it opens to; it took the seconds of its slowest judge
+    call after the policy's.
+    """
     judge = [call for call in calls if _is_judge_call(call)]
     policy = [call for call in calls if not _is_judge_call(call)]
     slowest = [
@@ -263,7 +267,9 @@ def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall
 
 
 def _is_judge_call(call: RecordedCall) -> bool:
-    """Whether a call of a group was made to judge one of its rollouts, or all of them together."""
+    """Return whether a call of a group was made to judge one of its rollouts, or all of them
+    together.
+    """
     return call.component.startswith((_ROLLOUT, _GROUP))
 
 

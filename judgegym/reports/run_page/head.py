@@ -44,7 +44,7 @@ _USAGE = {
 
 
 def make_headline(run: SavedRun, so_far: Mean | None) -> str:
-    """The result in words; empty without one."""
+    """Return the result in words; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
         return f"{_chosen_higher(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
@@ -66,7 +66,7 @@ def _chosen_higher(run: SavedRun) -> str:
 
 
 def format_with_interval(value: float, interval: Interval | None) -> str:
-    """A value with its interval, if it has one."""
+    """Return a value with its interval, if it has one."""
     return f"{value:.4f}" + (
         "" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})"
     )
@@ -169,7 +169,7 @@ def _describe_dataset(dataset: JSON) -> str:
 
 
 def _describe_earlier_run(value: JSON) -> str:
-    """The run whose completions are judged again; of several candidates, that of each."""
+    """Return the run whose completions are judged again; of several candidates, that of each."""
     if not isinstance(value, Mapping):
         return ""
     if "path" not in value:

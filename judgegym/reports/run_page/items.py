@@ -38,7 +38,9 @@ START = 140
 
 
 def titled_text(title: str, text: str) -> View:
-    """A text with its title: a message with its role, or a text of the row (`baseline`, `reference`, `rubric`)."""
+    """Return a text with its title: a message with its role, or a text of the row (`baseline`,
+    `reference`, `rubric`).
+    """
     return {"title": title, "text": text}
 
 
@@ -50,7 +52,7 @@ def completion_view(
     score: float | None = None,
     **more: object,
 ) -> View:
-    """A completion of the policy with what belongs to it alone.
+    """Return a completion of the policy with what belongs to it alone.
 
     Args:
         title: `answer`, or which of several: `conversation 2`, `rollout 3`, a candidate's name.
@@ -87,7 +89,7 @@ def completion_view(
 def turn_view(
     title: str, text: str, turn_score: float | None = None, *, is_judged: bool = False
 ) -> View:
-    """A turn of a conversation; what a tool returned is folded."""
+    """Return a turn of a conversation; what a tool returned is folded."""
     is_folded = title.startswith(("tool", "system"))
     return {
         **titled_text(title, text),
@@ -98,7 +100,9 @@ def turn_view(
 
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:
-    """The calls, in the order of their answers; of several completions each is a view, with the usage at the first."""
+    """Return the calls, in the order of their answers; of several completions each is a view, with
+    the usage at the first.
+    """
     return [view for call in calls for view in _iter_call_views(call)]
 
 
@@ -130,7 +134,9 @@ def _iter_call_views(call: RecordedCall) -> Iterator[View]:
 
 
 def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
-    """The images of calls, each once: those that are files of the run with their data, and of others the address."""
+    """Return the images of calls, each once: those that are files of the run with their data, and
+    of others the address.
+    """
     messages = (message for call in calls for message in call.messages or ())
     marks = {image.url: image.mark for message in messages for image in message.get("images", ())}
     return [

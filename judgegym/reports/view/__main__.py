@@ -22,7 +22,7 @@ in the folder is changed, symbolic links in it are not followed, and no other ma
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """Return the flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/"
@@ -75,7 +75,7 @@ def main(
 
 
 def _port_number(word: str) -> int:
-    """The type of a flag that takes a port."""
+    """Return the type of a flag that takes a port."""
     try:
         port = int(word)
     except ValueError:

@@ -31,14 +31,16 @@ def make_run_id(path: Path, folder: Path) -> str:
 
 
 def make_relative_name(path: Path, folder: Path) -> str:
-    """A run's path in the folder, as text."""
+    """Return a run's path in the folder, as text."""
     inside = path.relative_to(folder)
     shown = inside if inside.parts else PurePath(path.resolve().name)
     return os.fsencode(shown).decode("utf-8", "replace")
 
 
 def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
-    """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
+    """Return the line of a run: its columns, its `id` in addresses, its `state`, and whether it can
+    be opened and compared.
+    """
     texts = dict.fromkeys(
         ("environment", "policy", "judge", "interval", "metric", "data", "state"), ""
     )
@@ -118,7 +120,7 @@ def _make_cell(text: str, number: float | None = None) -> dict[str, Any]:
 
 
 def _cost_cell(run: SavedRun) -> dict[str, Any]:
-    """The cost of all roles; where one is not known, that of the others, and no sum."""
+    """Return the cost of all roles; where one is not known, that of the others, and no sum."""
     costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
     role_costs = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     known_costs = {role: cost for role, cost in role_costs.items() if cost is not None}
@@ -136,7 +138,7 @@ def _format_dollars(cost: float) -> str:
 
 
 def _dataset_name(name: JSON) -> str:
-    """A dataset, without the folders of a file that is named from the root."""
+    """Return a dataset, without the folders of a file that is named from the root."""
     if not isinstance(name, str):
         return ""
     return PurePath(name).name if PurePath(name).is_absolute() else name
@@ -147,7 +149,7 @@ def _count_cell(number: JSON) -> dict[str, Any]:
 
 
 def _count_lines(path: Path) -> int | None:
-    """The number of lines of a file; `None` of a large one, which would take long to count."""
+    """Return the number of lines of a file; `None` of a large one, which would take long to count."""
     try:
         if path.stat().st_size > _LONGEST_COUNTED:
             return None

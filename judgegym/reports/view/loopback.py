@@ -97,7 +97,7 @@ async def serve_on_loopback(
 
 
 def loopback_app(*middlewares: Middleware) -> web.Application:
-    """An application that answers this machine's own browser alone."""
+    """Return an application that answers this machine's own browser alone."""
     app = web.Application(middlewares=[_guard, *middlewares])
     app.on_response_prepare.append(_add_headers)
     return app
@@ -122,7 +122,9 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def is_own_name(host: str) -> bool:
-    """Whether a Host header names the loopback; any port may follow, because tunnels have others."""
+    """Return whether a Host header names the loopback; any port may follow, because tunnels have
+    others.
+    """
     match = _HOST.fullmatch(host)
     if match is None:
         return False
@@ -140,7 +142,7 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
 
 
 def html_response(page: bytes, status: int = 200) -> web.Response:
-    """A document that was just made, with its own policy as a header, too."""
+    """Return a document that was just made, with its own policy as a header, too."""
     headers = {"Content-Security-Policy": f"{read_content_policy(page)}; {UNFRAMED}"}
     return web.Response(
         body=page, status=status, content_type="text/html", charset="utf-8", headers=headers

@@ -43,14 +43,18 @@ something or lead away whatever the policy says."""
 
 
 def read_content_policy(page: bytes) -> str | None:
-    """The content security policy at the beginning of a document of `judgegym.reports.document`; `None` without one."""
+    """Return the content security policy at the beginning of a document of
+    `judgegym.reports.document`; `None` without one.
+    """
     match = _META_POLICY.search(page[:_POLICY_WITHIN])
     return None if match is None else unescape(match[1].decode("ascii", "replace"))
 
 
 @lru_cache
 def report_policy() -> str:
-    """The content security policy of all reports of this version: it names the digests of their scripts."""
+    """Return the content security policy of all reports of this version: it names the digests of
+    their scripts.
+    """
     policy = read_content_policy(_empty_page())
     assert policy is not None, "documents begin with it"
     return policy
@@ -58,7 +62,7 @@ def report_policy() -> str:
 
 @lru_cache
 def _empty_page() -> bytes:
-    """The page of no rows."""
+    """Return the page of no rows."""
     nothing = dict.fromkeys(("title", "headline"), "") | dict.fromkeys(_PARTS, ())
     return b"".join(render_page({"kind": "rows", "total": 0, **nothing}, []))
 
@@ -73,7 +77,7 @@ class Reports:
         self._write_slot = asyncio.Semaphore(1)  # each holds the calls of the rows on its page
 
     async def report_path(self, key: str, path: Path) -> Path:
-        """The file of a report.
+        """Return the file of a report.
 
         Args:
             key: names the run.
@@ -97,7 +101,7 @@ class Reports:
 
 
 def _is_current(path: Path) -> bool:
-    """Whether the run has a report of this version that is not older than what it shows."""
+    """Return whether the run has a report of this version that is not older than what it shows."""
     report = locate_report(path)
     try:
         if report.is_symlink() or not report.is_file():
@@ -118,7 +122,7 @@ def _is_current(path: Path) -> bool:
 
 
 def _leads_nowhere(file: BinaryIO) -> bool:
-    """Whether a page has no element beyond those of its head that could lead away from it."""
+    """Return whether a page has no element beyond those of its head that could lead away from it."""
     file.seek(0)
     count, end = 0, b""
     while part := file.read(_PART):

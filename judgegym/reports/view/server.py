@@ -52,7 +52,7 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
 
 
 def make_app(folder: Path, reports: Reports) -> web.Application:
-    """The application over a folder."""
+    """Return the application over a folder."""
     views = _Views(folder, reports)
     app = loopback_app(_handle_errors)
     app.router.add_get("/", views.overview, allow_head=False)
@@ -119,7 +119,7 @@ class _Views:
         self.training = TrainingViews(self._paths)
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
-        """The list of all runs."""
+        """Return the list of all runs."""
         return html_response(await in_thread(self._overview_page))
 
     def _overview_page(self) -> bytes:
@@ -128,7 +128,7 @@ class _Views:
         return _make_page("Runs", body, [_STATIC / "view.js"])
 
     async def report(self, request: web.Request) -> web.StreamResponse:
-        """The report of a run."""
+        """Return the report of a run."""
         key = request.match_info["id"]
         path = (await in_thread(self._paths)).get(key)
         if path is None:
@@ -140,7 +140,7 @@ class _Views:
         return await _send_file(request, await self._reports.report_path(key, path))
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
-        """The comparison of runs; the oldest is the reference."""
+        """Return the comparison of runs; the oldest is the reference."""
         keys = [*dict.fromkeys(request.query.getall("run", []))]
         across = [
             condition for condition in CONDITIONS if condition in request.query.getall("across", [])

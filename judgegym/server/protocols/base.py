@@ -18,7 +18,9 @@ Results: TypeAlias = Sequence[Sequence[ResponseJudgment]]
 
 
 def parse_id(value: object) -> str | None:
-    """An id of a group or of one of its members, which is text or an integer; `None` for anything else."""
+    """Return an id of a group or of one of its members, which is text or an integer; `None` for
+    anything else.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return str(value) or None
@@ -48,12 +50,12 @@ class RequestBody(BaseModel):
 
     @classmethod
     def merge_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
-        """The body with what the cookies of its session say of it."""
+        """Return the body with what the cookies of its session say of it."""
         return raw
 
     @abstractmethod
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """The tasks to score; `raw` is the body as it came.
+        """Return the tasks to score; `raw` is the body as it came.
 
         Raises:
             ValueError: the body is not usable; the message says why.
@@ -63,7 +65,7 @@ class RequestBody(BaseModel):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """The response for the results.
+        """Return the response for the results.
 
         Raises:
             RequestError: the protocol tells of a failure by an HTTP status.
@@ -71,14 +73,17 @@ class RequestBody(BaseModel):
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
-        """Whether its clients take a failure for their answer, and do not ask again after HTTP 503."""
+        """Return whether its clients take a failure for their answer, and do not ask again after
+        HTTP 503.
+        """
         return False
 
     @classmethod
     def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
-        """The answer to a request that is not judged: its error, unless the caller needs another form.
+        """Return the answer to a request that is not judged: its error, unless the caller needs
+        another form.
 
         Raises:
             RequestError: the error.

@@ -113,7 +113,7 @@ class ScoreBody(RequestBody):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """The result of one response, or `results` of several."""
+        """Return the result of one response, or `results` of several."""
         if self.responses is not None:
             return json_response(
                 {"results": [result_json(result) for result in (results[0] if results else ())]}
@@ -122,7 +122,7 @@ class ScoreBody(RequestBody):
 
 
 def result_json(result: ResponseJudgment) -> dict[str, JSON]:
-    """A result as JSON."""
+    """Return a result as JSON."""
     return {
         "score": result.score,
         "status": result.status,

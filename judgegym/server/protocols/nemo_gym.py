@@ -198,7 +198,9 @@ class PolicyResponse(BaseModel):
 
 
 def _read_texts(fields: Mapping[str, object]) -> JudgeTask:
-    """The context and the baseline of a row, where they are texts; a column of that name may hold something else."""
+    """Return the context and the baseline of a row, where they are texts; a column of that name may
+    hold something else.
+    """
     texts = JudgeTask("", ())
     for name in ("context", "baseline"):
         with suppress(FieldTypeError):
@@ -226,7 +228,7 @@ class VerifyBody(RequestBody):
 
     @classmethod
     def merge_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
-        """The row with the episode that the session's cookie names, if it has one."""
+        """Return the row with the episode that the session's cookie names, if it has one."""
         with suppress(CookieError):
             morsel = SimpleCookie(cookies).get(_COOKIE)
             if morsel is not None and morsel.value.count(".") >= 2:
@@ -288,7 +290,9 @@ class VerifyBody(RequestBody):
         ]
 
     def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
-        """The criteria of a row: those of `criteria` must be readable, another column may hold something else."""
+        """Return the criteria of a row: those of `criteria` must be readable, another column may
+        hold something else.
+        """
         if self.criteria is not None:
             return parse_criteria(self.criteria) if isinstance(self.criteria, list | dict) else None
         try:
@@ -299,7 +303,7 @@ class VerifyBody(RequestBody):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """The row with the reward and its components, or with what says that there is none.
+        """Return the row with the reward and its components, or with what says that there is none.
 
         Raises:
             RequestError: the judge failed, and that is to be told by HTTP.
@@ -336,7 +340,7 @@ class VerifyBody(RequestBody):
     def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
-        """A failed row, unless failures are told by HTTP.
+        """Return a failed row, unless failures are told by HTTP.
 
         Raises:
             RequestError: the error, with `on_failure=http` and within a session.
@@ -351,7 +355,9 @@ class VerifyBody(RequestBody):
 
 
 def _find_group(raw: Mapping[str, JSON]) -> str | None:
-    """The id of a rollout's group: its session's, the caller's, or its task's number, else the id of its prompt."""
+    """Return the id of a rollout's group: its session's, the caller's, or its task's number, else
+    the id of its prompt.
+    """
     if _EPISODE in raw:
         task, attempt, _ = str(raw[_EPISODE]).split(".", 2)
         return f"session={task} attempt={attempt}"
@@ -362,7 +368,7 @@ def _find_group(raw: Mapping[str, JSON]) -> str | None:
 
 
 def _find_member(raw: Mapping[str, JSON]) -> str | None:
-    """The id of a rollout in its group."""
+    """Return the id of a rollout in its group."""
     if _EPISODE in raw:
         return str(raw[_EPISODE]).split(".", 2)[2]
     return next(
@@ -384,7 +390,9 @@ def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _drop_earlier_result(raw: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The request's fields without those of an earlier answer, which a row that is verified again still has."""
+    """Return the request's fields without those of an earlier answer, which a row that is verified
+    again still has.
+    """
     earlier = (raw.get(COMPONENTS), raw.get(_OLD_COMPONENTS))
     stale = _EARLIER_FIELDS.union(*(names for names in earlier if isinstance(names, Mapping)))
     row = {
@@ -450,7 +458,7 @@ class AggregateBody(BaseModel):
 
 
 def aggregate(body: AggregateBody) -> dict[str, JSON]:
-    """The statistics of a run's rollouts."""
+    """Return the statistics of a run's rollouts."""
     judged = [
         rollout
         for rollout in body.verify_responses
@@ -493,7 +501,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
 
 
 def _group_by(rollouts: Iterable[Rollout], name: str) -> dict[int, list[Rollout]]:
-    """The rollouts by a number that they have, in its order; 0 for those without it."""
+    """Return the rollouts by a number that they have, in its order; 0 for those without it."""
     groups: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
         number = rollout.get(name)

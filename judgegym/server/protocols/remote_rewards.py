@@ -70,7 +70,7 @@ class RewardBody(RequestBody):
         return self
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """A task for each query: the response is the query without its prompt."""
+        """Return a task for each query: the response is the query without its prompt."""
         rows = zip(self.query, self.prompts, self.labels or [None] * len(self.query), strict=True)
         tasks: list[JudgeTask] = []
         for index, (query, prompt, label) in enumerate(rows):
@@ -128,7 +128,8 @@ def _rewards_response(
 
 
 def add_label(task: JudgeTask, label: object) -> JudgeTask:
-    """The task with its label: text is a reference, unless it is a JSON object of what else the judge is shown.
+    """Return the task with its label: text is a reference, unless it is a JSON object of what else
+    the judge is shown.
 
     That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the
     row, which parts its samples from those of an equal row.
@@ -198,7 +199,7 @@ class SlimeBody(RequestBody):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """The score as a number."""
+        """Return the score as a number."""
         result = results[0][0]
         if result.score is not None:
             return json_response(result.score)

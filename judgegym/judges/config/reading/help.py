@@ -70,7 +70,8 @@ def render_help(
     most_used: Sequence[str] = (),
     words: Sequence[str] = (),
 ) -> str:
-    """The help of a command, as wide as the terminal; where its words choose a judge, the help of that judge.
+    """Return the help of a command, as wide as the terminal; where its words choose a judge, the
+    help of that judge.
 
     Args:
         settings_type: its settings.
@@ -115,7 +116,7 @@ def render_help(
 def _render_choice_page(
     settings_type: type[BaseModel], prefix: str, choice: ChoiceHelp, *, usage: str
 ) -> str:
-    """The help of a judge, as a command has it."""
+    """Return the help of a judge, as a command has it."""
     declared = {setting.name: setting for setting in declared_settings(settings_type)}
     sections = {
         title: [declared[f"{prefix}{name}"] for name in names]
@@ -174,7 +175,9 @@ def _describe_hidden_settings(
 def sort_by_use(
     settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()
 ) -> list[DeclaredSetting]:
-    """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
+    """Return the settings, the most used ones first: in the order of `most_used`, or those that are
+    declared as such.
+    """
     positions = {name: position for position, name in enumerate(most_used)}
     return sorted(
         settings,
@@ -185,14 +188,14 @@ def sort_by_use(
 
 
 def _is_most_used(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
-    """Whether `--help` lists a setting."""
+    """Return whether `--help` lists a setting."""
     return setting.name in most_used if most_used else setting.is_common
 
 
 def make_flags_parser(
     settings_type: type[BaseModel], *, verb: str | None = None
 ) -> argparse.ArgumentParser:
-    """A parser of every flag that a verb uses, for completion."""
+    """Return a parser of every flag that a verb uses, for completion."""
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--help", action="store_true", help="List the most used settings.")
     parser.add_argument("--help_all", action="store_true", help="List all settings.")
@@ -218,7 +221,7 @@ def make_flags_parser(
 
 
 def _list_choices(annotation: Any) -> Sequence[str]:
-    """The values of a type that has few of them; none of any other."""
+    """Return the values of a type that has few of them; none of any other."""
     if annotation is bool:
         return ("true", "false")
     return [*map(str, get_args(annotation))] if get_origin(annotation) is Literal else ()

@@ -25,7 +25,7 @@ READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKE
 def flatten_sections(
     model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = ""
 ) -> Values:
-    """The settings of a source, those of sections by their dotted names.
+    """Return the settings of a source, those of sections by their dotted names.
 
     Raises:
         SettingsError: a name is no text, or has a dot.
@@ -55,7 +55,7 @@ _DEFAULT_FLAG_VALUES: Mapping[str, Callable[[], str]] = {
 def read_command_line(
     settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None
 ) -> Values:
-    """The settings of a command line, those of sections nested.
+    """Return the settings of a command line, those of sections nested.
 
     Raises:
         SettingsError: an unknown flag, or a value that cannot be read.
@@ -72,7 +72,8 @@ def read_command_line(
 
 
 def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
-    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
+    """Return the command line with `--switch=true` as `--switch`, and `--switch=false` as
+    `--no-switch`.
 
     A flag of a yes or no that stands without a value is true.
     """
@@ -103,7 +104,7 @@ def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> li
 
 
 def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str]) -> Values:
-    """The settings of environment variables, those of sections nested.
+    """Return the settings of environment variables, those of sections nested.
 
     Raises:
         SettingsError: an unknown variable with the prefix, or a value that cannot be read.
@@ -155,7 +156,7 @@ def _explain_variable(error: ParsingError, variables: Sequence[str]) -> str:
 
 
 def read_settings_file(path: Path) -> Values:
-    """The settings of a YAML file, those of sections nested; a section may be empty.
+    """Return the settings of a YAML file, those of sections nested; a section may be empty.
 
     Raises:
         SettingsError: the file cannot be read, or holds no settings.
