@@ -19,7 +19,7 @@ from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.rules import expressions, match, measure, traces
 from judgegym.judges.rules.settings import READS
-from judgegym.judges.scorers.registry import JUDGES, PROMPT
+from judgegym.judges.scorers.registry import JUDGES, PROMPT_KIND
 
 Row = tuple[str, ...]
 
@@ -33,7 +33,7 @@ def kinds() -> Iterator[Row]:
     """The kinds of judges: what they do, what they read of a row, and how many responses they see."""
     yield from (("kind", "what it does", "reads beside prompt and response", "sees"), ("---",) * 4)
     for name, judge in JUDGES.items():
-        kind = "FILE.yaml" if name == PROMPT else name
+        kind = "FILE.yaml" if name == PROMPT_KIND else name
         fields = ", ".join(f"`{field}`" for field in sorted(judge.fields))
         if judge.parts is not None:
             fields = "what its judges read"

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from docs.tools.file_fields import list_lines, model_lines
 from judgegym.data.rows import DatasetRead
-from judgegym.environments.training.group_ledger import BegunGroup
+from judgegym.environments.training.group_ledger import LedgerGroup
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.types import ChatResponse
-from judgegym.monitoring.alarms import Alarm, RolloutPlace
+from judgegym.monitoring.alarms import Alarm, RolloutLocation
 from judgegym.monitoring.group import MonitorRollout
 from judgegym.reports.labels.correction import Correction
 from judgegym.statistics.gap_detector import GapCheck
@@ -24,14 +24,14 @@ _MODELS: Mapping[str, type] = {
     model.__name__: model
     for model in (
         Alarm,
-        BegunGroup,
+        LedgerGroup,
         ChatResponse,
         Correction,
         DatasetRead,
         Expense,
         GapCheck,
         MonitorRollout,
-        RolloutPlace,
+        RolloutLocation,
     )
 }
 
@@ -112,7 +112,7 @@ usage?: object of numbers or nulls
 row_failed?: text  # uid; a resumed run repeats its calls without a verdict
 resumed?: whole number  # requests in flight at the stop
 begun?:
-  <BegunGroup>
+  <LedgerGroup>
 done?: whole number  # group sent or dropped
 state?:
   step: whole number or null
@@ -158,7 +158,7 @@ cascade?:  # its judges differ on a row that the cheap one decides
   step: whole number
   rows: whole number
   evidence: number
-  <RolloutPlace>
+  <RolloutLocation>
 alarm?:
   <Alarm>
 row?:  # serve with row_weights=signal

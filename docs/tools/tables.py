@@ -8,7 +8,7 @@ from docs.tools.file_fields import read_attributes
 from docs.tools.judge_tables import JUDGE_TABLES
 from docs.tools.server_tables import SERVER_TABLES
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, SYSTEM
-from judgegym.datasets.select.layouts import LAYOUTS, read_with
+from judgegym.datasets.select.layouts import LAYOUTS, reader_settings
 from judgegym.datasets.select.selection import REASONS
 from judgegym.engine.settings.training import IGNORED
 from judgegym.environments.spec import EnvSpec
@@ -93,7 +93,7 @@ def _layouts() -> Iterator[tuple[str, ...]]:
     yield ("layout", "read by", "columns", "selected with")
     yield ("---",) * 4
     for name, layout in LAYOUTS.items():
-        flags = read_with(name, conversational=True)
+        flags = reader_settings(name, conversational=True)
         reader = f"{layout.about}: `{flags}`" if flags else layout.about
         columns = ", ".join(f"`{column}`" for column in layout.columns)
         yield (f"`{name}`", reader, columns, _FLAGS[layout.takes])

@@ -228,7 +228,7 @@ def together(
         for score, looks in members
     )
     rollouts = tuple(rollout(text=text) for text in texts or "abcdefgh"[: len(members)])
-    return replace(group(scores), rollouts=rollouts, judgments=judgments, together=how)
+    return replace(group(scores), rollouts=rollouts, judgments=judgments, comparison=how)
 
 
 def flushed(*groups: JudgedGroup, category: str | None = None) -> Metrics:
