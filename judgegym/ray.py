@@ -50,8 +50,7 @@ class score(BatchScorer):
     def arguments(
         cls, *, actors: int | tuple[int, int] = 1, batch_size: int = _BATCH_SIZE, **settings: object
     ) -> Mapping[str, Any]:
-        """Return the arguments of `map_batches`, so that the number of actors and their shares
-        cannot differ.
+        """Return the arguments of `map_batches`, so that the number of actors and their shares cannot differ.
 
         Args:
             actors: how many; or the fewest and the most, between which Ray changes their number.

@@ -242,9 +242,7 @@ TARGET = "target"
 
 
 def make_row(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
-    """Return the completion of a sample, with what its judge is told; the ids are for a judge that
-    compares epochs.
-    """
+    """Return the completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
     metadata = state.metadata or {}
     cells: dict[str, object] = {
         "reference": "\n".join(target)
@@ -278,9 +276,7 @@ def make_row(state: TaskState, target: Target, options: ScorerOptions) -> Comple
 
 
 def read_choice(state: TaskState) -> Choice:
-    """Return the completion of a sample, with how it ended and the reasoning that inspect keeps
-    apart.
-    """
+    """Return the completion of a sample, with how it ended and the reasoning that inspect keeps apart."""
     if not state.output.choices:
         return Choice(state.output.completion)
     content = state.output.message.content
@@ -432,8 +428,7 @@ def _make_score(
     *,
     invalid: str,
 ) -> Score:
-    """Return a sample's score; without one it is unscored, which inspect's metrics and reducers
-    leave out.
+    """Return a sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
 
     Args:
         state: the sample.

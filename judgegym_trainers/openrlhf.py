@@ -203,8 +203,7 @@ def __getattr__(name: str) -> Any:
 def _read_settings(
     url: str | None, group_size: int | None, settings: Mapping[str, Any]
 ) -> tuple[GroupSettings, Callable[[str, str | None, object], Awaitable[CompletionReward]]]:
-    """Return the settings, which may come from a variable, and what a response is worth; `None` was
-    not found in the query.
+    """The settings, which may come from a variable, and what a response is worth; `None` was not found in the query.
 
     Raises:
         SettingsError: a setting is unknown or wrong, or there can be no groups of this size.

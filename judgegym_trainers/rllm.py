@@ -152,8 +152,7 @@ environment_evaluator = EnvironmentEvaluator
 def environment_rows(
     environment: EnvironmentSource | Mapping[str, object] | str,
 ) -> list[dict[str, JSON]]:
-    """Return the rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`,
-    `messages`, `category`.
+    """Return the rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`, `messages`, `category`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -193,9 +192,7 @@ def _make_row(task: Task, episode: Episode) -> CompletionRow:
 
 
 def _read_answer(episode: Episode) -> str:
-    """Return the answer's text; rLLM would write out `None`, which an agent without an answer may
-    have set.
-    """
+    """Return the answer's text; rLLM would write out `None`, which an agent without an answer may have set."""
     has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
     return "" if has_none else extract_answer_text(episode)
 

@@ -127,8 +127,7 @@ class EnvironmentSource:
 
 
 def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
-    """Return a source as settings name it: itself, the name of an environment, or the arguments of
-    `EnvironmentSource.of`.
+    """A source as settings name it: itself, the name of an environment, or the arguments of `EnvironmentSource.of`.
 
     Raises:
         SettingsError: an argument is unknown or wrong.

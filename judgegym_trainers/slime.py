@@ -65,8 +65,7 @@ class SlimeSample(Protocol):
 async def reward(
     args: object, samples: SlimeSample | Sequence[SlimeSample], **further: object
 ) -> Reward | list[Reward]:
-    """Return the reward of a sample, or those of several: of a group with `--group-rm`, else of
-    samples by themselves.
+    """Return the reward of a sample, or those of several: of a group with `--group-rm`, else of samples by themselves.
 
     Args:
         args: slime's arguments.
@@ -116,9 +115,7 @@ async def reward(
 
 
 def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
-    """Return the result of a sample that is not judged: it is no whole answer, or is not trained.
-    `None` for others.
-    """
+    """Return the result of a sample that is not judged: it is no whole answer, or is not trained. `None` for others."""
     if _read_metadata(sample).get(_REMOVED):
         sample.remove_sample = False
     status = getattr(sample.status, "value", sample.status)

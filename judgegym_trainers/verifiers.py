@@ -199,9 +199,7 @@ class ScoresConfig(vf.BaseConfig):
         return {"prompt": self._prompt(task), **request_fields}
 
     def response(self, trace: vf.Trace) -> JSON:
-        """Return the last reply; with `view=full_trace`, all messages since the policy's first one,
-        calls of tools too.
-        """
+        """The last reply; with `view=full_trace`, all messages since the policy's first one, calls of tools too."""
         branches = trace.branches
         nodes = branches[-1].nodes if self.view == "full_trace" and branches else []
         first = next((index for index, node in enumerate(nodes) if node.sampled), None)

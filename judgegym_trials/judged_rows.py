@@ -127,8 +127,7 @@ def load_command_settings(
 
 
 async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
-    """Return the prompts that a judge would ask about a checked task, in their order; nobody is
-    asked.
+    """Return the prompts that a judge would ask about a checked task, in their order; nobody is asked.
 
     Raises:
         SettingsError: the judge's settings are wrong.
@@ -170,9 +169,7 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 
 
 def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
-    """Return the settings of `judgegym score` that judge as `settings` say, with some of them
-    changed.
-    """
+    """Return the settings of `judgegym score` that judge as `settings` say, with some of them changed."""
     values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
     settings_type = ScoreSettings.select_class(values)
     shared = {name: value for name, value in values.items() if name in settings_type.model_fields}

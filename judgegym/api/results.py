@@ -223,9 +223,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return iter(self.judgments)
 
     def __str__(self) -> str:
-        """Return the table as text: of more than 40 answers the first and the last 20, and how all
-        ended.
-        """
+        """Return the table as text: of more than 40 answers the first and the last 20, and how all ended."""
         return str(self._shorten_table())
 
     def _shorten_table(self) -> TextTable:

@@ -138,9 +138,7 @@ class RL4FEvaluator:
     evaluate_sync = make_sync(evaluate)
 
     def score_table(self) -> TextTable:
-        """Return the last scores, with judges as rows and candidates as columns; `–` for a missing
-        score.
-        """
+        """Return the last scores, with judges as rows and candidates as columns; `–` for a missing score."""
         scores = {
             (entry["evaluating_model"], entry["evaluated_model"]): entry
             for entry in self.evaluation_query_answers

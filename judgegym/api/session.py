@@ -108,8 +108,7 @@ def describe_kind(value: object) -> str:
 async def stand_in_settings(
     stack: AsyncExitStack, settings: SettingsT, prompts: Sequence[str | PromptFormat] = ()
 ) -> SettingsT:
-    """Return the settings with the URL of a stand-in as endpoint, which knows these prompts, too;
-    `stack` stops it.
+    """Return the settings with the URL of a stand-in as endpoint, which knows these prompts, too; `stack` stops it.
 
     Raises:
         SettingsError: no other process can load one of the prompts.
@@ -209,9 +208,7 @@ class JudgeSession(Generic[JudgeT]):
             return self._judge
 
     def _name_arguments(self, message: str) -> str:
-        """Return a message with the names of arguments in place of flags: `judge_base_url` for
-        `--judge_base_url`.
-        """
+        """Return a message with the names of arguments in place of flags: `judge_base_url` for `--judge_base_url`."""
         names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
         return re.sub(rf"--({names})\b", r"\1", message)
 

@@ -47,26 +47,20 @@ def built_in_modules() -> Mapping[str, str]:
 
 
 def read_installed_environments() -> Mapping[str, EntryPoint]:
-    """Return the environments of installed distributions, by name; `load_environment` tells why one
-    cannot be used.
-    """
+    """Return the environments of installed distributions, by name; `load_environment` tells why one cannot be used."""
     points = index_by_name(read_entry_points(ENVIRONMENTS, built_in_modules()))
     return {name.replace("-", "_"): point for name, point in points.items()}
 
 
 def find_distribution(word: str) -> str:
-    """Return the distribution whose entry point the word names; empty for a built-in name, a file
-    or a class.
-    """
+    """Return the distribution whose entry point the word names; empty for a built-in name, a file or a class."""
     name = word.replace("-", "_")
     point = None if name in built_in_modules() else read_installed_environments().get(name)
     return "" if point is None else point.distribution
 
 
 def environment_names() -> list[str]:
-    """Return the names that the verbs take: the built-in ones, and those of installed distributions
-    that are not refused.
-    """
+    """The names that the verbs take: the built-in ones, and those of installed distributions that are not refused."""
     names = built_in_modules()
     installed = read_installed_environments()
     return [*names, *(name for name, point in installed.items() if not point.refusal)]
@@ -100,8 +94,7 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
 
 
 def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
-    """Return the environment of an entry point, which names a class, or a module with one
-    environment.
+    """Return the environment of an entry point, which names a class, or a module with one environment.
 
     Raises:
         SettingsError: it cannot be imported, or is no environment.
@@ -122,9 +115,7 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Return the module of a file, run as `python file.py` runs it but under another name than
-    `__main__`.
-    """
+    """Return the module of a file, run as `python file.py` runs it but under another name than `__main__`."""
     spec = spec_from_file_location(f"__{path.stem}__", path)  # no name that another module has
     assert spec is not None and spec.loader is not None  # it ends with .py
     module = module_from_spec(spec)
@@ -155,8 +146,7 @@ def _load_user_module(word: str, location: Path | str) -> ModuleType:
 
 
 def _select_environment(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:
-    """Return the class of this name, or without a name the only environment that the module
-    defines.
+    """Return the class of this name, or without a name the only environment that the module defines.
 
     Raises:
         SettingsError: it has no such class, or not one environment alone.

@@ -73,9 +73,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _describe_installed(point: EntryPoint) -> list[str]:
-    """Return the lines of an environment that a distribution brings; the reason if it cannot be
-    used.
-    """
+    """Return the lines of an environment that a distribution brings; the reason if it cannot be used."""
     try:
         return describe_environment(point.name, load_installed(point), point.distribution)
     except UserError as error:
@@ -87,9 +85,7 @@ def _describe_installed(point: EntryPoint) -> list[str]:
 def describe_environment(
     word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution: str
 ) -> list[str]:
-    """Return the lines of one environment; `distribution` is who brings it, empty for one that is
-    not installed by itself.
-    """
+    """The lines of one environment; `distribution` is who brings it, empty for one that is not installed by itself."""
     from judgegym.engine.settings import PolicySettings
 
     config, policy = env_type.config_type(), PolicySettings()

@@ -67,8 +67,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
 
 
 def answer_text(row: Row) -> str:
-    """Return the answer of a row: `answer`, or `messages[-1].content.answer` as in
-    Arena-Hard-Auto's files.
+    """Return the answer of a row: `answer`, or `messages[-1].content.answer` as in Arena-Hard-Auto's files.
 
     Raises:
         DataError: the row has neither.
@@ -122,9 +121,7 @@ _ROWS_READ = 100
 
 
 def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
-    """Return the columns that belong to the prompt in a usual column, if the row has them; see
-    `build_prompt`.
-    """
+    """Return the columns that belong to the prompt in a usual column, if the row has them; see `build_prompt`."""
     return (
         *(INSTRUCTION_INPUTS if column == "instruction" else ()),
         *(() if _has_system(turns) else SYSTEM),
@@ -135,8 +132,7 @@ def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
 def build_prompt(
     values: Mapping[str, JSON], column: str, turns: Sequence[Turn]
 ) -> tuple[Turn, ...]:
-    """Return the prompt of a usual column with what belongs to it: the rest of an instruction,
-    images, and a system prompt.
+    """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
 
     The rest follows the instruction after a blank line; the system prompt is a turn of its own
     before the others, unless they begin with one. Images are those of `with_images`.
@@ -155,9 +151,7 @@ def build_prompt(
 
 
 def strip_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return the turns without those of the assistant at the end: what it answered is what is asked
-    for.
-    """
+    """Return the turns without those of the assistant at the end: what it answered is what is asked for."""
     while turns and turns[-1].role == "assistant":
         turns = turns[:-1]
     return turns
@@ -232,8 +226,7 @@ def prompt_tasks(
     shows_images: bool = False,
     check: Callable[[PromptTask], None] | None = None,
 ) -> TaskList[PromptTask]:
-    """Return the rows of a dataset, each with a prompt in one of the usual columns: a text, or
-    messages.
+    """Return the rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
 
     Args:
         dataset: hub name or file.
@@ -271,8 +264,7 @@ def prompt_tasks(
 def read_prompt(
     uid: str, row: Row, also: Collection[str] = (), asked_turns: AskedTurns | None = None
 ) -> PromptTask:
-    """Return the prompt of a row, from the first of the usual columns that has one; see
-    `prompt_tasks`.
+    """Return the prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
@@ -310,9 +302,7 @@ def read_prompt(
 
 
 def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
-    """Return a conversation up to its first answer, and what the user says after each answer, which
-    the policy replaces.
-    """
+    """A conversation up to its first answer, and what the user says after each answer, which the policy replaces."""
     first_user = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
     end = next(
         (n for n, turn in enumerate(turns) if n > first_user and turn.role == "assistant"),
@@ -372,9 +362,7 @@ def warn_unused_columns(
 
 
 def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
-    """Return the column of a group that is read; all of them where it is the original of the
-    others, which are made of it.
-    """
+    """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
     held = (name for name in group if row.values.get(name) not in (None, ""))
     read = next(
         (name for name in held if name != TURNS or isinstance(row.values[name], list)), None

@@ -147,9 +147,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         return rows[index - first]
 
     def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows at places that follow each other as they are stored, in batches of any
-        length.
-        """
+        """Yield the rows at places that follow each other as they are stored, in batches of any length."""
         for first in range(places.start, places.stop, _BATCH_ROWS):
             part = self.table.slice(first, min(_BATCH_ROWS, places.stop - first))
             yield from part.to_batches()
@@ -221,9 +219,7 @@ def _convert_map_pairs(value: Any) -> Any:
 
 
 def drop_foreign_arguments(value: Any) -> Any:
-    """Return a value of Arrow whose calls of tools have no argument of other calls, which a struct
-    has, too, as null.
-    """
+    """A value of Arrow whose calls of tools have no argument of other calls, which a struct has, too, as null."""
     if isinstance(value, list):
         return [drop_foreign_arguments(entry) for entry in value]
     if not isinstance(value, dict):
@@ -235,9 +231,7 @@ def drop_foreign_arguments(value: Any) -> Any:
 
 
 def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
-    """Return a schema that says of columns of text that their values are JSON. Other readers see
-    texts.
-    """
+    """Return a schema that says of columns of text that their values are JSON. Other readers see texts."""
     if not columns:
         return schema
     note = json.dumps({_JSON_TEXT: list(columns)}).encode()
@@ -245,9 +239,7 @@ def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow
 
 
 def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
-    """Return the columns whose texts are JSON: those of Arrow's type for that, and those of
-    `mark_json_columns`.
-    """
+    """Return the columns whose texts are JSON: those of Arrow's type for that, and those of `mark_json_columns`."""
     noted = json.loads((schema.metadata or {}).get(_NOTE, b"{}")).get(_JSON_TEXT, ())
     return frozenset(
         (
@@ -316,8 +308,7 @@ def _copy_mapped(
 
 
 def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
-    """Return the rows of a CSV file, of which every cell is a text, or null where a row is shorter
-    than the header.
+    """Return the rows of a CSV file, of which every cell is a text, or null where a row is shorter than the header.
 
     Raises:
         ValueError: a row has more fields than the header, or the header has a name twice; or a
@@ -376,8 +367,7 @@ def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
 
 
 def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """Return the rows of a folder that `datasets.save_to_disk` has written, and the SHA-256 of its
-    rows as JSON.
+    """Return the rows of a folder that `datasets.save_to_disk` has written, and the SHA-256 of its rows as JSON.
 
     Args:
         path: the folder.

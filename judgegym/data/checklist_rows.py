@@ -124,8 +124,7 @@ def read_gold_checklists(
 
 
 def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
-    """Return the task without a share of its criteria, which depends on the seed and the row's id
-    alone.
+    """Return the task without a share of its criteria, which depends on the seed and the row's id alone.
 
     Rounded to a whole number of criteria; those stay that the formula needs for a score.
     """

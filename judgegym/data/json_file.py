@@ -75,9 +75,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """SHA-256 of the file, as `sha256sum` gives it."""
 
     def _iter_lines(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """Yield each line with an object, and its offset. `callback` is called with all bytes of
-        the file.
-        """
+        """Yield each line with an object, and its offset. `callback` is called with all bytes of the file."""
         offset = 0
         with open(self._file, "rb", closefd=False) as lines:
             for number, line in enumerate(lines, start=1):
@@ -103,9 +101,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return True
 
     def _iter_list(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """Yield the text of each object of a list, and its offset. `callback` is called with all
-        bytes of the file.
-        """
+        """Yield the text of each object of a list, and its offset. `callback` is called with all bytes of the file."""
 
         def read(size: int) -> bytes:
             piece = file.read(size)
@@ -167,8 +163,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return copied
 
     def text(self, index: int) -> bytes:
-        """Return the bytes of an object as the file has them, unless they are edited; of a line
-        with its newline.
+        """Return the bytes of an object as the file has them, unless they are edited; of a line with its newline.
 
         Raises:
             DataError: the file has changed.
@@ -225,8 +220,7 @@ def _begins_with_bracket(file: int) -> bool:
 
 
 def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the text of each object of a JSON list, and its offset in the file; the objects
-    themselves are not checked.
+    """Yield the text of each object of a JSON list, and its offset in the file; the objects themselves are not checked.
 
     Args:
         read: returns at most so many of the next bytes of the file, and none at its end. All are

@@ -51,9 +51,7 @@ class OpenedData:
 
 
 def parse_file_kind(name: str) -> str | None:
-    """Return the ending that says how a file is read, without that of its compression; `None` for
-    another one.
-    """
+    """Return the ending that says how a file is read, without that of its compression; `None` for another one."""
     kind = Path(name.lower().removesuffix(_COMPRESSED)).suffix
     return kind if kind in FILE_KINDS else None
 

@@ -84,8 +84,7 @@ class Preference:
 
 
 def recognise(row: Row) -> Preference | Reason:
-    """Return the preference of a row of any known schema, or the reason why the row has no
-    preference.
+    """Return the preference of a row of any known schema, or the reason why the row has no preference.
 
     A null column counts as absent.
 
@@ -152,9 +151,7 @@ def _read_labelled(values: _Values) -> Preference | Reason | None:
 def _draft_two(
     prompt_value: JSON, first: JSON, second: JSON, preference: float
 ) -> Preference | Reason | None:
-    """Return the draft of two responses, of which the first is the better one if the preference is
-    positive.
-    """
+    """Return the draft of two responses, of which the first is the better one if the preference is positive."""
     prompt = parse_prompt_turns(prompt_value)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
@@ -178,9 +175,7 @@ def _read_pair(values: _Values) -> Preference | Reason | None:
 
 
 def draft_pair(values: _Values) -> Preference | Reason | None:
-    """Return the draft of `chosen` and `rejected`, whatever scores they have; the null columns are
-    left out of `values`.
-    """
+    """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
     correct, wrong, turns = (
         _parse_texts(values.get("chosen")),
         _parse_texts(values.get("rejected")),
@@ -202,8 +197,7 @@ def draft_pair(values: _Values) -> Preference | Reason | None:
 
 
 def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
-    """Return the turns of the prompt of `chosen` and `rejected`, and those of either answer; `None`
-    if there are none.
+    """Return the turns of the prompt of `chosen` and `rejected`, and those of either answer; `None` if there are none.
 
     The common beginning of two conversations is the prompt, after the explicit prompt unless they
     repeat that. Of answers that are texts, or lists of them, there are no turns.
@@ -234,9 +228,7 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
 
 
 def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
-    """Return the turns of a prompt: messages, a transcript up to the answer, or the text of one
-    turn.
-    """
+    """Return the turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
     if not isinstance(value, str):
         return parse_turns(value)
     spoken = parse_transcript(value) if value.rstrip().endswith("Assistant:") else None
@@ -345,9 +337,7 @@ def _read_draft(row: Row, *, all_rows: bool) -> Preference | Reason:
 
 
 def _drop_unusable(draft: Preference) -> Preference | Reason:
-    """Return the draft without answers that are empty or equal to a correct one; or the reason why
-    none is left.
-    """
+    """Return the draft without answers that are empty or equal to a correct one; or the reason why none is left."""
     correct = tuple(text for text in draft.correct if text.strip())
     wrong = tuple(text for text in draft.wrong if text.strip())
     if not draft.prompt.strip() or not correct or not wrong:
@@ -363,8 +353,7 @@ def _content_digest(draft: Preference) -> bytes:
 
 
 def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
-    """Return a uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for
-    each row.
+    """Return a uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for each row.
 
     It seeds random choices, so it must not depend on the order of the rows.
     """
@@ -480,9 +469,7 @@ def choice_task(
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
-    """Return a rating for each of at most `most` answers, of which at least one is correct and one
-    is wrong.
-    """
+    """Return a rating for each of at most `most` answers, of which at least one is correct and one is wrong."""
     correct = row.correct[: max(1, most - 1)]
     wrong = row.wrong[: max(1, most - len(correct))]
     answers, places = (*correct, *wrong), tuple(range(len(correct)))

@@ -174,8 +174,7 @@ class Row:
         return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
 
     def filled_values(self) -> Mapping[str, JSON]:
-        """Return the columns that are not null; in a CSV or TSV file, cells that hold a list or
-        messages in JSON are these.
+        """The columns that are not null; in a CSV or TSV file, cells that hold a list or messages in JSON are these.
 
         Raises:
             DataError: a cell that should hold a list is not JSON.
@@ -218,9 +217,7 @@ class Row:
         return value_at(self.values, path)
 
     def error(self, reason: str, column: str | None = None) -> RowError:
-        """Return the error that says why the row cannot be read, and the column that is at fault,
-        if one is.
-        """
+        """Return the error that says why the row cannot be read, and the column that is at fault, if one is."""
         return RowError(self.place, reason, column)
 
     def missing_error(self, expected: str, column: str | None = None) -> RowError:
@@ -231,9 +228,7 @@ class Row:
 
 
 def read_text_cell(value: JSON) -> JSON:
-    """Return the number, list or object that a text says in JSON, for files that have texts alone;
-    else the value.
-    """
+    """Return the number, list or object that a text says in JSON, for files that have texts alone; else the value."""
     if not isinstance(value, str):
         return value
     parsed = wire.loads_or_none(value.encode("utf-8", "replace"))
@@ -245,8 +240,7 @@ def read_text_cell(value: JSON) -> JSON:
 
 
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
-    """Return the value of a column, or within one: `meta.source`, `turns.0.text`; `None` without
-    it.
+    """Return the value of a column, or within one: `meta.source`, `turns.0.text`; `None` without it.
 
     A name after a list is that of a field of each of its objects: `completions.response` is a list
         of responses.

@@ -88,9 +88,7 @@ def _read_task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> 
 
 
 def _read_rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
-    """Return the rubric: a string, an object of `criteria` and `score1_description` …, or the
-    `orig_*` columns.
-    """
+    """Return the rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
     rubric = next(
         (row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None
     )
@@ -193,8 +191,7 @@ class AspectTask:
 
 
 def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
-    """Return a task for each row, which has a question or an answer or both, and optionally gold
-    verdicts on the answer.
+    """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
 
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another
@@ -210,8 +207,7 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
 
 
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
-    """Return a task for each gold verdict, from `verdicts` by the aspects' names or, for a single
-    aspect, from `verdict`.
+    """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
 
     Rows without an answer or without a verdict on these aspects have no task; a warning counts
     them.
@@ -265,9 +261,7 @@ def _build_aspect_task(
 
 
 def read_context(row: Row) -> str | None:
-    """Return the context: a string, or a list of strings joined with newlines; `None` if it is
-    empty.
-    """
+    """Return the context: a string, or a list of strings joined with newlines; `None` if it is empty."""
     value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
     if value is None or isinstance(value, str):
         return value

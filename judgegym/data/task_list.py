@@ -191,9 +191,7 @@ def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[
 
 
 def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[TaskT]:
-    """Return the tasks in the order of one epoch, which depends on the seed, the epoch and their
-    ids only.
-    """
+    """Return the tasks in the order of one epoch, which depends on the seed, the epoch and their ids only."""
     return pick_tasks(tasks, _shuffle_indexes(tasks, seed, f"epoch {epoch}"))
 
 

@@ -72,8 +72,7 @@ class ResponseJudge:
     policy: Policy | None = None
 
     async def __call__(self, task: ScoreTask) -> Sequence[JudgedResponse]:
-        """Return the responses of a task with their results, in their order; a failure is a result
-        and no exception.
+        """Return the responses of a task with their results, in their order; a failure is a result and no exception.
 
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
@@ -126,9 +125,7 @@ def _original_texts(task: JudgeTask) -> Sequence[str]:
 
 
 def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
-    """Return the messages of a prompt: its turns, after the system prompt of the settings and its
-    own, in one message.
-    """
+    """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
     system = [
         system_text(config, "thinking_assistant"),
         *(turn.text for turn in turns if turn.role == "system"),
@@ -149,8 +146,7 @@ def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
 
 
 def read_earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
-    """Return the responses of a row of a file that `judgegym score --responses_per_prompt` has
-    written.
+    """Return the responses of a row of a file that `judgegym score --responses_per_prompt` has written.
 
     Raises:
         DataError: the columns of policy and judge are not of the kind that scoring writes.
@@ -235,9 +231,7 @@ class SampleSettings(CompletionSettings):
 
 
 def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """Return a `config.yaml` of which the policy's section is replaced by what of it determines the
-    responses.
-    """
+    """Return a `config.yaml` of which the policy's section is replaced by what of it determines the responses."""
     section = config.get(_SECTION)
     compared = {name: value for name, value in config.items() if name != _SECTION}
     if isinstance(section, Mapping):

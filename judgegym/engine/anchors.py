@@ -372,9 +372,7 @@ async def judge_anchors(
 def _find_records(
     judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
 ) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
-    """Return the key of this judge with these anchors, what earlier runs have recorded, and this
-    one, if it is resumed.
-    """
+    """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
     anchors_digest = digest(
         [(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors]
     )
@@ -385,8 +383,7 @@ def _find_records(
 
 
 def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
-    """Return the anchors of a file, and the fewest and the most judgments of each that a run, new
-    or resumed, asks for.
+    """Return the anchors of a file, and the fewest and the most judgments of each that a run, new or resumed, asks for.
 
     Raises:
         UserError: a file cannot be read.

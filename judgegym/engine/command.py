@@ -95,9 +95,7 @@ def interruptible(*, is_profiled: bool) -> Iterator[None]:
 
 
 def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
-    """Return the exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if
-    a signal stopped it.
-    """
+    """The exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if a signal stopped it."""
     try:
         return exit_code(command)
     except NothingSucceeds as error:
@@ -110,8 +108,7 @@ def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
 def settings_to_run(
     words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]
 ) -> LoadedT | None:
-    """Return the settings of a command; `None` if its words asked for help or for the settings,
-    which are shown instead.
+    """The settings of a command; `None` if its words asked for help or for the settings, which are shown instead.
 
     Args:
         words: of the command.

@@ -275,9 +275,7 @@ class Policy:
         answer: ChatResponse,
         verdict_at: Callable[[str], Place | None] | None = None,
     ) -> tuple[Completion, CallRun]:
-        """Return the completion of an answer, or of one that is asked for because it is too short;
-        and what it has cost.
-        """
+        """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
         config, runs = self.config, list[CallRun]()
         while True:
             runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))

@@ -329,9 +329,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
 
 def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
-    """Return the judgment of a conversation whose turns were judged: without a score if one of them
-    has none.
-    """
+    """Return the judgment of a conversation whose turns were judged: without a score if one of them has none."""
     named_judgments = [
         (f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)
     ]

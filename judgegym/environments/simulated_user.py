@@ -184,8 +184,7 @@ class SimulatedUser:
 
 
 def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
-    """Return the conversation as the user sees it: its own turns are those of the assistant, and
-    the policy's are delimited.
+    """The conversation as the user sees it: its own turns are those of the assistant, and the policy's are delimited.
 
     Instructions to the policy (`system`) are not the user's to see. Images come with the first
     message.
@@ -220,9 +219,7 @@ def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -
 
 
 def read_message(choice: Choice) -> str | None:
-    """Return the message in an answer; empty if it ends the conversation, and `None` if it cannot
-    be used.
-    """
+    """Return the message in an answer; empty if it ends the conversation, and `None` if it cannot be used."""
     text = cut_thinking(choice.text).strip() if choice.state == "whole" else ""
     before, _, last = text.rpartition("\n")
     is_over = last.strip() == _CLOSING

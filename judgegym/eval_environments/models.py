@@ -379,8 +379,7 @@ class ModelSettings(Settings):
         return f"{self.model_name or self.name} {key} {settings}"
 
     def chat_settings(self, config: EnvConfig, *, timeout_s: float | None = None) -> ChatSettings:
-        """Return the settings of the model's chat client, with the sampling of a judge unless a
-        call overrides it.
+        """Return the settings of the model's chat client, with the sampling of a judge unless a call overrides it.
 
         Args:
             config: the environment's settings.
@@ -463,9 +462,7 @@ Models = Annotated[
 
 
 def select_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> list[ModelSettings]:
-    """Return the models that are compared: those of the settings; with --offline and without any,
-    three stand-ins.
-    """
+    """Return the models that are compared: those of the settings; with --offline and without any, three stand-ins."""
     if models or "policy" not in settings.stand_ins:
         return models
     names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]

@@ -32,8 +32,7 @@ class TiesRow(TypedDict):
 
 
 def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
-    """Return the score of a row by the specification's rule: 1.0 if any of the top-rated answers is
-    correct, else 0.0.
+    """Return the score of a row by the specification's rule: 1.0 if any of the top-rated answers is correct, else 0.0.
 
     Args:
         ratings: those of the correct answers first; `None` if no rating could be read, which is
@@ -59,8 +58,7 @@ class _Row:
 
 
 def ties_score(rows: Sequence[TiesRow]) -> float | None:
-    """Return the official score of the Ties subset, one number for all its rows, from −0.01 to
-    1.01.
+    """Return the official score of the Ties subset, one number for all its rows, from −0.01 to 1.01.
 
     0.30·(accuracy over tied rows) + 0.30·(accuracy over ref rows) + 0.20·(share of questions whose
     tied margin exceeds their spread) + 0.20·(the same with the smaller of both margins) +

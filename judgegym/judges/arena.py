@@ -166,8 +166,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
     def game(
         self, task: JudgeTask, order: GameOrder, name: str, shared: Mapping[str, str | None] = {}
     ) -> Question[ArenaLabel]:
-        """Return the question of one game, asked again in the same conversation after each answer
-        without a label.
+        """Return the question of one game, asked again in the same conversation after each answer without a label.
 
         Args:
             task: the prompt with one response, and with a baseline.
@@ -230,9 +229,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
 
 
 def select_baseline(task: JudgeTask) -> str | None:
-    """Return the baseline of a task, or its reference, for protocols without a field for a
-    baseline.
-    """
+    """Return the baseline of a task, or its reference, for protocols without a field for a baseline."""
     return task.reference if task.baseline is None else task.baseline
 
 
@@ -296,8 +293,7 @@ def game_prompt(
     system_prompt: str | None = None,
     shared: Mapping[str, str | None] = {},
 ) -> Prompt:
-    """Return the prompt of one game: the system prompt, then question and answers between markers
-    that no text can imitate.
+    """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
     Args:
         question: the user's prompt.

@@ -150,8 +150,7 @@ Templates = Mapping[str, tuple[str, str]]
 
 
 def read_templates(text: str) -> Templates:
-    """Return the eight prompts by name: for ratings and comparisons, one and two turns, without and
-    with reference answers.
+    """The eight prompts by name: for ratings and comparisons, one and two turns, without and with reference answers.
 
     Args:
         text: lines of JSON as in MT-Bench's `judge_prompts.jsonl`.

@@ -139,8 +139,7 @@ def choice_instructions(count: int) -> str:
 def rating_prompt(
     question: str, answer: str, *, system: str = "", instructions: str | None = None
 ) -> Prompt:
-    """Return the prompt that asks for a rating of one answer: a user message, after the system
-    message if there is one.
+    """Return the prompt that asks for a rating of one answer: a user message, after the system message if there is one.
 
     Args:
         question: the user's prompt.

@@ -117,9 +117,7 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ScoreObject]
     ) -> list[CritiqueRequest]:
-        """Return the request to critique and revise the one score: the specification's, or that of
-        all other judges.
-        """
+        """Return the request to critique and revise the one score: the specification's, or that of all other judges."""
         previous = answers.last.value
         assert previous is not None
         score, reasoning = previous.score, previous.reasoning or ""
@@ -154,8 +152,7 @@ def peer_prompt(
     previous: ScoreObject | None = None,
     system_prompt: str | None = None,
 ) -> Prompt:
-    """Return the judge's prompt, as one user message: instructions, rubric, query, and the response
-    last.
+    """Return the judge's prompt, as one user message: instructions, rubric, query, and the response last.
 
     The critique has the specification's order.
 

@@ -174,9 +174,7 @@ class ChatClient(Transport):
         extra: Mapping[str, JSON] | None = None,
         name: str = "",
     ) -> bool:
-        """Return whether the ledger of the row's run has an answer to this call of `chat`, of an
-        earlier run.
-        """
+        """Return whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
         row, parameters = current_row(), self._parameters(temperature, max_tokens, extra, seed)
         return row is not None and row.holds(
             call_key(name, vote, self._model, messages, parameters)

@@ -104,9 +104,7 @@ class EndpointError(JudgeGymError):
         )
 
     def make_shared_error(self) -> EndpointError:
-        """Return the error for a call that shares the requests of an identical one, which sent and
-        paid for them.
-        """
+        """Return the error for a call that shares the requests of an identical one, which sent and paid for them."""
         error = copy(self)  # without the frames that it went through
         error.attempts, error.usage = 0, Usage()
         return error

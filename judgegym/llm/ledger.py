@@ -58,8 +58,7 @@ class RowLedger(Protocol):
         """What tells the row apart from the others of its run."""
 
     def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
-        """Return the key of a call that begins, and the parts of its answer that the ledger holds
-        of an earlier run.
+        """Return the key of a call that begins, and the parts of its answer that the ledger holds of an earlier run.
 
         Of equal calls of a row, the k-th one is that of the k-th one in an earlier run.
         """
@@ -195,9 +194,7 @@ def record_calls(row: RowLedger | None) -> Iterator[None]:
 
 
 def current_row() -> RowLedger | None:
-    """Return the ledger in which calls are recorded that are made here; `None` if nothing is
-    recorded.
-    """
+    """Return the ledger in which calls are recorded that are made here; `None` if nothing is recorded."""
     return _ROW.get()
 
 

@@ -75,9 +75,7 @@ class Reachability:
         self._last_failure: EndpointError | None = None
 
     def pick(self) -> Replica:
-        """Return the least busy replica that is there and not paused; if all are paused, the one
-        whose pause ends first.
-        """
+        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
         if len(self.replicas) == 1:
             return self.replicas[0]
         now = time.monotonic()

@@ -84,8 +84,7 @@ _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
 
 def break_up_tokens(text: str) -> EscapedText:
-    """Return a text with every token broken up; `tokens` counts them, without those that were
-    broken up before.
+    """Return a text with every token broken up; `tokens` counts them, without those that were broken up before.
 
     A token that is broken up in the text already gets one more sign, so that the text can be had
     back.

@@ -434,9 +434,7 @@ class Transport(LimitedClient):
     def _rejects_account(
         self, replica: Replica, call: RequestRecord, outcome: AttemptFailure
     ) -> bool:
-        """Return whether a rejected call of a policy or a judge speaks of the account rather than
-        of the request.
-        """
+        """Return whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
         if not self._is_judged(call) or not (
             outcome.is_account or outcome.status in ACCOUNT_STATUSES
         ):

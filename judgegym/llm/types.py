@@ -71,8 +71,7 @@ class Endpoint:
         return urlunsplit(parts._replace(path=base + path))
 
     def server_url(self, path: str) -> str:
-        """Return the URL of something that the server has beside its API: `path` below the base URL
-        without its version.
+        """The URL of something that the server has beside its API: `path` below the base URL without its version.
 
         A base URL may be that already.
         """
@@ -153,9 +152,7 @@ class Replica:
         return redact_credentials(text)
 
     async def needs_tls(self) -> bool:
-        """Return whether an endpoint that has never answered is called without TLS, and speaks it;
-        found out once.
-        """
+        """Return whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""
         if self.habits.reasons or self.was_tried_with_tls or self.proxy is not None:
             return False
         self.was_tried_with_tls = True
@@ -194,9 +191,7 @@ class Replica:
 
 
 def environment_proxy(url: str) -> str | None:
-    """Return the proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and
-    `NO_PROXY`.
-    """
+    """Return the proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is

@@ -111,9 +111,7 @@ def _blank_value(match: re.Match[str]) -> str:
 
 
 def redact_secret_fields(value: JSON, name: str = "") -> JSON:
-    """Return a JSON value in which texts and numbers are blank whose field's name looks like that
-    of a secret.
-    """
+    """Return a JSON value in which texts and numbers are blank whose field's name looks like that of a secret."""
     if isinstance(value, Mapping):
         return {key: redact_secret_fields(item, key) for key, item in value.items()}
     if isinstance(value, str):
@@ -224,8 +222,7 @@ def _is_url(url: str) -> bool:
 
 
 def is_public(url: str) -> bool:
-    """Return whether a URL's host may be anywhere on the internet, so that an endpoint there is
-    sure to want a key.
+    """Return whether a URL's host may be anywhere on the internet, so that an endpoint there is sure to want a key.
 
     Not public are addresses that are not global (this machine, private networks, carrier-grade
     NAT), names without a
@@ -240,9 +237,7 @@ def is_public(url: str) -> bool:
 
 
 def add_version(base_url: str) -> str | None:
-    """Return the base URL with `/v1`, where its path names no version of the API; `None` where it
-    does.
-    """
+    """Return the base URL with `/v1`, where its path names no version of the API; `None` where it does."""
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
@@ -262,9 +257,7 @@ def have_same_host(first: str, second: str) -> bool:
 
 
 async def speaks_tls(url: str) -> bool:
-    """Return whether the port of a URL completes a TLS handshake, whatever its certificate says. No
-    request is sent.
-    """
+    """Return whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

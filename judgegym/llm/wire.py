@@ -143,9 +143,7 @@ def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list
 
 
 def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> JSON:
-    """Return a text with images as OpenAI's chat API has it: the text alone, or parts in their
-    order.
-    """
+    """Return a text with images as OpenAI's chat API has it: the text alone, or parts in their order."""
     if not images:
         return text
     parts, place = list[JSON](), 0
@@ -172,9 +170,7 @@ _VISIBLE = re.compile(
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible sign: nothing but white space, control characters and
-    zero-width signs.
-    """
+    """Return whether a text has no visible sign: nothing but white space, control characters and zero-width signs."""
     return _VISIBLE.search(text) is None
 
 
@@ -197,9 +193,7 @@ def scrub_all(value: JSON) -> JSON:
 
 
 def is_nested_beyond(value: object, deepest: int) -> bool:
-    """Return whether lists and mappings are nested more than `deepest` deep; a list of numbers is
-    nested 1 deep.
-    """
+    """Return whether lists and mappings are nested more than `deepest` deep; a list of numbers is nested 1 deep."""
     level: list[object] = [value]
     for _ in range(deepest + 1):
         level = [
@@ -265,9 +259,7 @@ def _as_float(value: int) -> float:
 
 
 def _integer(digits: str) -> int | float:
-    """Return an integer; one with more digits than a float can hold is infinite (and takes long to
-    convert).
-    """
+    """Return an integer; one with more digits than a float can hold is infinite (and takes long to convert)."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 

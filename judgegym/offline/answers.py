@@ -114,9 +114,7 @@ def _strip_ending(text: str, ending: str) -> str:
 
 
 def _strip_critique_request(content: str) -> tuple[str, bool]:
-    """Return the judge's first prompt, and whether this message asks for a critique of its
-    evaluation.
-    """
+    """Return the judge's first prompt, and whether this message asks for a critique of its evaluation."""
     before = content.removesuffix(_CRITIQUE_REQUEST)
     end = _EVALUATION_END.search(before) if before != content else None
     if end is None:
@@ -162,16 +160,12 @@ class Features:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the lower-case words of a text's head: runs of letters and digits; one character each
-    in Chinese or Japanese.
-    """
+    """The lower-case words of a text's head: runs of letters and digits; one character each in Chinese or Japanese."""
     return _WORD.findall(text[:MAX_CHARACTERS].lower())
 
 
 def find_salient_words(text: str) -> tuple[str, ...]:
-    """Return the content words of 3 to 24 characters in a text, without repetitions, in order of
-    appearance.
-    """
+    """Return the content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
     return tuple(
         dict.fromkeys(
             word for word in split_words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
@@ -199,9 +193,7 @@ def measure_quality(answer: str, question: str = "", reference: str = "") -> flo
 
 
 def compute_merit(quality: float) -> float:
-    """Return a quality as a merit between 0 and 1, spread so that usual answers cover the whole
-    range.
-    """
+    """Return a quality as a merit between 0 and 1, spread so that usual answers cover the whole range."""
     return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
 
 
@@ -231,8 +223,7 @@ Opinion: TypeAlias = "Callable[[Sequence[str]], Mapping[str, float]]"
 def make_judge_reply(
     parsed: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None
 ) -> str:
-    """Return the judge's reply for choice `index`, with a critique before it if the prompt asks for
-    one.
+    """Return the judge's reply for choice `index`, with a critique before it if the prompt asks for one.
 
     The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0
     all other choices change them a little, as votes differ; and so do some replies to a request for
@@ -307,8 +298,7 @@ BUILT_IN: tuple[PromptFormat, ...] = (
 
 
 def load_known_prompts(settings: object) -> tuple[PromptFormat, ...]:
-    """Return the formats of this project's judges, of the prompt files that settings hold, and of
-    judges of the user's own.
+    """The formats of this project's judges, of the prompt files that settings hold, and of judges of the user's own.
 
     Raises:
         ValueError: a prompt file cannot be read, or is wrong.
@@ -317,8 +307,7 @@ def load_known_prompts(settings: object) -> tuple[PromptFormat, ...]:
 
 
 def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
-    """Return the format that a reference names, those of a kind of judge, or that of a prompt file
-    by its path or as JSON.
+    """The format that a reference names, those of a kind of judge, or that of a prompt file by its path or as JSON.
 
     Raises:
         ValueError: it cannot be loaded; one line says why.
@@ -349,9 +338,7 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
 
 
 def make_reference(prompt: PromptFormat | str) -> str:
-    """Return the reference by which a process in another directory loads a prompt; `ValueError` if
-    nothing names it.
-    """
+    """Return the reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
     if isinstance(prompt, str):
         location, _, name = prompt.rpartition(":")
         return f"{Path(location).resolve()}:{name}" if location.endswith(".py") else prompt
@@ -383,8 +370,7 @@ _SENTENCES = (
 
 
 def write_answer(request: ChatRequest, index: int) -> str:
-    """Return an answer of 40 to 220 words (bullets count) for choice `index`, without thinking
-    tags.
+    """Return an answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
 
     The model's name determines its length, its share of the prompt's words, and whether it is a
     list. The rest depends on the messages and, above temperature 0, on temperature, seed and index.
@@ -471,8 +457,7 @@ def make_answers(
     judge_only: bool = False,
     opinion: Opinion | None = None,
 ) -> list[str]:
-    """Return the full texts of all choices: a judge's replies to a known prompt, else a policy's
-    answers.
+    """Return the full texts of all choices: a judge's replies to a known prompt, else a policy's answers.
 
     If a system message asks for `<think>` tags, each text begins with one closed block of thinking.
 

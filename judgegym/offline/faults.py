@@ -245,8 +245,7 @@ class Faults:
         return cls(rates)
 
     def draw(self, digest: str, attempt: int) -> str | None:
-        """Return the name of the fault that this attempt of this request meets, or `None` for a
-        proper answer.
+        """Return the name of the fault that this attempt of this request meets, or `None` for a proper answer.
 
         A function of the rates (not of their order), the digest and the attempt: attempts are
         independent draws.

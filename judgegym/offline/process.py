@@ -226,9 +226,7 @@ BACKLOG = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket on the first address of the host; port 0 lets the system choose.
-    Raises `OSError`.
-    """
+    """Return a listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
     family, *_, address = socket.getaddrinfo(
         host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

@@ -238,8 +238,7 @@ def make_completion_ids(text: str, *, stopped: bool) -> list[int]:
 def make_logprob_entries(
     digest: str, index: int, ids: Sequence[int], alternatives: int
 ) -> list[dict[str, Any]]:
-    """Return the protocol's entry for each token: its logprob, a function of the request and the
-    choice.
+    """Return the protocol's entry for each token: its logprob, a function of the request and the choice.
 
     With alternatives, also its text, and for a digit the likeliest tokens at its place, itself
     being the first: scores are what a judge's probabilities are wanted for.
@@ -259,9 +258,7 @@ def make_logprob_entries(
 
 
 def _digit_alternatives(token: int, mass: float) -> list[dict[str, Any]]:
-    """Return the digits at the place of a digit, likeliest first: itself with this mass, and its
-    neighbours with the rest.
-    """
+    """The digits at the place of a digit, likeliest first: itself with this mass, and its neighbours with the rest."""
     neighbours = [
         (digit, share) for digit, share in ((token + 1, 0.7), (token - 1, 0.3)) if digit in _DIGITS
     ]
@@ -342,9 +339,7 @@ def make_error(status: int, message: str) -> bytes:
 
 
 def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
-    """Return the text cut after `max_tokens` words and punctuation marks, their number, and whether
-    any were cut off.
-    """
+    """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
     count, end = 0, 0
     for piece in _PIECE.finditer(text):
         if count == max_tokens:
@@ -381,9 +376,7 @@ def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_nemo_gym_seed(metadata: Any) -> Any:
-    """Return the seed of a rollout, which NeMo Gym's `num_repeats_add_seed` writes as JSON into a
-    field of the metadata.
-    """
+    """The seed of a rollout, which NeMo Gym's `num_repeats_add_seed` writes as JSON into a field of the metadata."""
     try:
         return orjson.loads(metadata["extra_body"])["seed"]
     except (TypeError, KeyError, IndexError, orjson.JSONDecodeError):
@@ -460,9 +453,7 @@ def _format_event(chunk: Json) -> bytes:
 
 
 def _split_choice(choice: Json) -> Iterator[Json]:
-    """Yield the parts of one choice: its role, the pieces of its text, other fields of its message
-    whole, and its end.
-    """
+    """The parts of one choice: its role, the pieces of its text, other fields of its message whole, and its end."""
     message = dict(choice["message"])
     role, content = message.pop("role", "assistant"), message.pop("content", None)
     logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
@@ -512,9 +503,7 @@ def _chunk(
 
 
 def _split_text(content: object) -> list[str]:
-    """Return the words of a text, each with the white space before it; of a list of parts, those of
-    all parts.
-    """
+    """Return the words of a text, each with the white space before it; of a list of parts, those of all parts."""
     if isinstance(content, list):
         return [piece for part in content for piece in _split_text(part["text"])]
     return _WORD.findall(content) if isinstance(content, str) else []

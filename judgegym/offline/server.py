@@ -270,9 +270,7 @@ class StandInServer:
         return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))
 
     async def _stats(self, _: web.Request) -> web.Response:
-        """Return the counts since the start: `requests` is all chat requests, `answers` those that
-        met no fault.
-        """
+        """Return the counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
         return _json(
             orjson.dumps({**self._counts, "faults": self.faults, "by_model": self._by_model})
         )

@@ -48,16 +48,12 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
 
 
 def json_block(block_id: str, value: object) -> bytes:
-    """Return a block of JSON, of dataclasses and JSON values; a script reads it with
-    `JSON.parse(element.textContent)`.
-    """
+    """A block of JSON, of dataclasses and JSON values; a script reads it with `JSON.parse(element.textContent)`."""
     return _block(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
 
 
 def packed_block(block_id: str, content: bytes) -> bytes:
-    """Return a block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed
-    before it is needed.
-    """
+    """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
     return _block(
         block_id, "application/octet-stream", b64encode(gzip.compress(content, _LEVEL, mtime=0))
     )

@@ -106,8 +106,7 @@ class FailureAnswers:
         raise make_failure_error(result)
 
     def placeholder(self, others: Sequence[float | None]) -> float:
-        """Return the number for a failed judge beside a flag that masks it: the mean of the others
-        of its group, if known.
+        """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
 
         Trainers that mask a sample still count its reward in the baseline of its group: the mean
             does not move that.
@@ -120,9 +119,7 @@ class FailureAnswers:
 
 
 def make_failure_error(result: ResponseJudgment) -> RequestError:
-    """Return the error that tells of a failure by HTTP: 503 if the same request may succeed later,
-    else 422 or 402.
-    """
+    """Return the error that tells of a failure by HTTP: 503 if the same request may succeed later, else 422 or 402."""
     if result.status == BUDGET_SPENT:
         return RequestError(402, BUDGET_SPENT, result.explanation)
     if result.is_final:

@@ -44,7 +44,7 @@ class ServerBudgets:
 
         Args:
             whole: of all clients together.
-            of_clients: of each client by its name; `*` stands for those that are not named.
+            client_budgets: of each client by its name; `*` stands for those that are not named.
             clients: the names of all tokens.
 
         Raises:
@@ -72,7 +72,5 @@ class ServerBudgets:
                 )
 
     def find_budget(self, client: str | None) -> Budget | None:
-        """Return the budget of a client's requests, by the name of its token; `None` if only the
-        one in all counts.
-        """
+        """Return the budget of a client's requests, by the name of its token; `None` if only the one in all counts."""
         return self._by_client.get(client or "")

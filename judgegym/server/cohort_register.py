@@ -50,9 +50,7 @@ class Signature(NamedTuple):
 
 
 def make_signature(member: str | None, text: str, *, is_empty: bool = False) -> Signature:
-    """Return the sign of a response; it is short, whatever the id, since it is kept with the
-    results.
-    """
+    """Return the sign of a response; it is short, whatever the id, since it is kept with the results."""
     if member is not None and len(member) > _LONGEST_ID:
         member = f"sha256:{_digest(member).hex()}"
     return Signature(member, _digest(text), is_empty)
@@ -156,9 +154,7 @@ class Cohort:
         )
 
     def lacks(self, signature: Signature, since: float) -> bool:
-        """Return whether it was closed short, after `since`, and the response may be one of those
-        that it lacks.
-        """
+        """Return whether it was closed short, after `since`, and the response may be one of those that it lacks."""
         if (
             self.closed_at is None
             or self.closed_at < since
@@ -212,9 +208,7 @@ class Register:
         return None
 
     def find_missed(self, key: str, signature: Signature, now: float) -> Cohort | None:
-        """Return the cohort for which a response is late, if it is; if it came before, its sign is
-        in `late`.
-        """
+        """Return the cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
         for cohort in reversed(self._find_cohorts(key).short):
             if signature in cohort.late or cohort.lacks(signature, now - self._late_s):
                 return cohort

@@ -49,8 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 def cohort_key(mount: str, task: JudgeTask) -> str:
-    """Return a digest, the same for the members of a group: judge, client, the group's id if it has
-    one, all but the response.
+    """A digest, the same for the members of a group: judge, client, the group's id if it has one, all but the response.
 
     Two epochs of a prompt without a group id have the same key; `Cohorts` tells them apart.
     """
@@ -116,8 +115,7 @@ class Cohorts:
         self.pending = 0
 
     async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
-        """Return the result of the response of a task among those of its cohort, before the
-        caller's deadline.
+        """Return the result of the response of a task among those of its cohort, before the caller's deadline.
 
         A caller that is cancelled leaves its response in the cohort: it may ask again. A response
         that cannot be judged (an empty one) takes a place, so that nobody waits for it, and has its
@@ -356,9 +354,7 @@ class Cohorts:
     async def _wait_for_group(
         self, result: ResponseJudgment, cohort: Cohort, slot: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
-        """Return the failure of a response that is not judged, with the scores of the others, if
-        they are there in time.
-        """
+        """The failure of a response that is not judged, with the scores of the others, if they are there in time."""
         slot.is_faulty = True
         await asyncio.wait([cohort.results], timeout=timeout_s)
         if not cohort.results.done() or cohort.results.cancelled():

@@ -186,8 +186,7 @@ _IGNORED = frozenset({"config", "show_config"})
 def merge_reload(
     old: RewardServerSettings, new: RewardServerSettings
 ) -> tuple[RewardServerSettings, list[str]]:
-    """Return the settings after a reload, and the names of those that would need a restart to
-    change.
+    """Return the settings after a reload, and the names of those that would need a restart to change.
 
     Raises:
         SettingsError: judges differ that gather single responses or are watched, which keep what

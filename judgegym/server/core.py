@@ -374,9 +374,7 @@ class Core:
         parts: TaskParts,
         judgments: Sequence[PendingJudgment],
     ) -> list[ResponseJudgment]:
-        """Return the results of a task's responses; counts those that no judgment of their own has
-        counted.
-        """
+        """Return the results of a task's responses; counts those that no judgment of their own has counted."""
         results, mount = list[ResponseJudgment](), judge.name
         # Decided when a result is handed out: the first request that gets it has its calls, later
         # ones share them.

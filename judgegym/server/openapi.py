@@ -170,9 +170,7 @@ def _operation(
 
 
 def _schema(model: type[BaseModel], schemas: dict[str, JSON]) -> JSON:
-    """Return a reference to the model's schema; adds the schema, and those that it refers to, to
-    `schemas`.
-    """
+    """Return a reference to the model's schema; adds the schema, and those that it refers to, to `schemas`."""
     schema = cast("dict[str, JSON]", model.model_json_schema(ref_template=_REF))
     schemas.update(cast("dict[str, JSON]", schema.pop("$defs", {})))
     schemas[model.__name__] = schema

@@ -270,9 +270,7 @@ class Record:
     def record_overdue(
         self, mount: str, health: JudgeHealth, *, is_counted: bool
     ) -> ResponseJudgment:
-        """Return the result of a caller that has to be answered before its judgment; another may
-        have been told before.
-        """
+        """The result of a caller that has to be answered before its judgment; another may have been told before."""
         self.telemetry.count_unjudged(mount, "late")
         if not is_counted:
             self.telemetry.count_failure(mount, "late")
@@ -529,8 +527,7 @@ class Telemetry:
             self._in_flight.set(pending)
 
     def exposition(self, pending: int) -> bytes:
-        """Return the metrics in Prometheus' text format, with so many judgments in flight or
-        waiting.
+        """Return the metrics in Prometheus' text format, with so many judgments in flight or waiting.
 
         Raises:
             RequestError: there are none.

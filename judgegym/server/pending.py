@@ -91,9 +91,7 @@ class PendingJudgments:
         return [pending.task for case, pending in self.in_flight.items() if case[0] is judge]
 
     def is_late(self, case: Case) -> bool:
-        """Return whether a request was told already that a judgment that is about to end has
-        failed.
-        """
+        """Return whether a request was told already that a judgment that is about to end has failed."""
         return case in self.in_flight and self.in_flight[case].is_late
 
     def has(self, case: Case) -> bool:
@@ -187,9 +185,7 @@ class RecentScores:
     def complete_result(
         self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment
     ) -> ResponseJudgment:
-        """Return the result of the only response of a task: remembered, or if it failed with the
-        others' scores.
-        """
+        """Return the result of the only response of a task: remembered, or if it failed with the others' scores."""
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         if not result.is_failed:
             self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))

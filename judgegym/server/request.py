@@ -310,9 +310,7 @@ def validate_body(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
 
 
 def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
-    """Return the errors by place. Where a field may be of several kinds, those of the kind that
-    fits best are told.
-    """
+    """Return the errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
     reasons: dict[str, dict[str, None]] = {}
     for error in errors:
         message = error["msg"].removeprefix("Value error, ")
@@ -341,8 +339,7 @@ def redact_token(path: str) -> str:
 def identify_caller(
     tokens: Mapping[str, SecretStr], authorization: str, path_token: str | None
 ) -> str | None:
-    """Return the name of the token in an `Authorization` header or in a path; `None` if neither has
-    a known one.
+    """Return the name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
 
     All tokens are compared, so that the time taken reveals nothing about them.
     """

@@ -140,9 +140,7 @@ def _mount_judges(
 
 
 def error_response(error: RequestError, identity: str) -> ServerResponse:
-    """Return an error as JSON with a type, a message and the request id, and with the headers of
-    its status code.
-    """
+    """Return an error as JSON with a type, a message and the request id, and with the headers of its status code."""
     body: JSON = {"error": {"type": error.kind, "message": error.message, "request_id": identity}}
     response = json_response(
         body, error.code, {**_STATUS_HEADERS.get(error.code, {}), **error.headers}
@@ -265,9 +263,7 @@ class Service:
         return response
 
     def _route(self, path: str) -> tuple[Mapping[str, Handler], str, str | None]:
-        """Return the handlers of a percent-encoded path, none if it is unknown; the path as it may
-        be shown; its token.
-        """
+        """The handlers of a percent-encoded path, none if it is unknown; the path as it may be shown; its token."""
         path = path or "/"
         if path in self._routes:
             return self._routes[path], path, None
@@ -428,9 +424,7 @@ class Service:
         )
 
     async def _page(self, request: ServerRequest) -> ServerResponse:
-        """Return a page to judge a prompt and a response. It has no data, and requests them with
-        the token that is entered.
-        """
+        """A page to judge a prompt and a response. It has no data, and requests them with the token that is entered."""
         html = resources.files("judgegym.server").joinpath("templates/page.html").read_bytes()
         return ServerResponse(200, html, {**_PAGE_HEADERS})
 
@@ -492,8 +486,7 @@ def _route_error(methods: Mapping[str, Handler]) -> RequestError:
 
 
 def _select_judge(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
-    """Return the judge that a body names, for callers that cannot choose a path, or the one of the
-    path.
+    """Return the judge that a body names, for callers that cannot choose a path, or the one of the path.
 
     Raises:
         RequestError: there is no such judge.

@@ -83,15 +83,12 @@ PRESETS: Mapping[Trainer, Values] = {
 
 
 def shorten_deadline(deadline: float) -> Values:
-    """Return the deadline of a judge's calls whose results are given within another: less, so that
-    the reason arrives.
-    """
+    """The deadline of a judge's calls whose results are given within another: less, so that the reason arrives."""
     return {"judge_deadline": 0.9 * deadline}
 
 
 def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
-    """Return the sources; after them the preset that the first of them names, and what follows from
-    the deadline.
+    """Return the sources; after them the preset that the first of them names, and what follows from the deadline.
 
     A name that is not known, and a deadline that is no number, are left to the sources. A deadline
     of the user's own that is shorter than the preset's bounds the judge's calls in place of the
@@ -187,9 +184,7 @@ def _from_json(value: object) -> object:
 
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the mounts with their API keys and headers as `SecretStr`, so that no dump of the
-    settings shows one.
-    """
+    """Return the mounts with their API keys and headers as `SecretStr`, so that no dump of the settings shows one."""
     return {name: _hide_values(values) for name, values in mounts.items()}
 
 
@@ -445,9 +440,7 @@ def list_gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
 
 
 def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeMount:
-    """Return a mount, with what it leaves out from the first judge; one that sees each response
-    alone gathers none.
-    """
+    """Return a mount, with what it leaves out from the first judge; one that sees each response alone gathers none."""
     if re.match(_NAME, name) is None or name in RESERVED:
         raise SettingsError(
             f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - "

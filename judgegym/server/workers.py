@@ -232,9 +232,7 @@ def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> i
 
 
 def _is_started_by_a_server() -> bool:
-    """Return whether a parent may have started others like this: uvicorn and hypercorn spawn them,
-    gunicorn forks.
-    """
+    """Return whether a parent may have started others like this: uvicorn and hypercorn spawn them, gunicorn forks."""
     return multiprocessing.parent_process() is not None or os.environ.get(
         "SERVER_SOFTWARE", ""
     ).startswith("gunicorn")

@@ -143,8 +143,7 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 
 
 def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) -> float | str:
-    """Return a correlation from −1 to 1 over the items that have both values (not `None`, not NaN),
-    or why it is undefined.
+    """A correlation from −1 to 1 over the items that have both values (not `None`, not NaN), or why it is undefined.
 
     It is undefined for fewer than two items, and if one side is constant.
     """
@@ -260,9 +259,7 @@ class Interval:
 
 
 def exact_mean(numbers: Sequence[float]) -> float:
-    """Return the mean; of equal numbers it is exactly this number, so that rounding does not give
-    the group a signal.
-    """
+    """The mean; of equal numbers it is exactly this number, so that rounding does not give the group a signal."""
     return numbers[0] if len(set(numbers)) == 1 else math.fsum(numbers) / len(numbers)
 
 
@@ -272,8 +269,7 @@ def clipped_mean(values: Sequence[float]) -> float:
 
 
 def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
-    """Return the standard deviation of `clipped_mean` over resamples of the values with
-    replacement.
+    """Return the standard deviation of `clipped_mean` over resamples of the values with replacement.
 
     Args:
         values: at least one.
@@ -295,9 +291,7 @@ def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
 
 
 def expected_minimum(values: Sequence[float], size: int) -> float:
-    """Return the mean, over all choices of `size` of the values (1 to their number), of the least
-    of those that are chosen.
-    """
+    """The mean, over all choices of `size` of the values (1 to their number), of the least of those that are chosen."""
     lowest_first, count = sorted(values), len(values)
     ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
     return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(

@@ -93,8 +93,7 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
 def fit_resampled(
     players: int, rows: Sequence[Sequence[GameOutcome]], *, rounds: int, seed: int = 0
 ) -> Iterator[Strengths]:
-    """Return the strengths from resamples of rows, drawn with replacement, for intervals (the
-    percentile bootstrap).
+    """Return the strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
 
     Games of the same players, order and covariates are added up once, so that without covariates a
     round takes a time
@@ -202,9 +201,7 @@ class _Kinds:
 
 
 def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
-    """Return the fit of added-up games: each kind is a win of the first and a loss, with the points
-    as their weights.
-    """
+    """The fit of added-up games: each kind is a win of the first and a loss, with the points as their weights."""
     import numpy as np
     from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
@@ -264,8 +261,7 @@ def _thread_pools() -> ThreadpoolController:
 
 
 def _round_certain(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers as far as they are certain: the last digits of a fit may differ between
-    two processes, and 0 be -0.
+    """The numbers as far as they are certain: the last digits of a fit may differ between two processes, and 0 be -0.
 
     The next games of a tournament and the bytes of a file depend on them, so that they must not.
     """

@@ -188,8 +188,7 @@ def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) ->
 
 
 def sign_test(first: Numbers, second: Numbers) -> PairedTest:
-    """Return the exact sign test over the rows whose values differ; of values 0 and 1 it is
-    McNemar's exact test, so named.
+    """The exact sign test over the rows whose values differ; of values 0 and 1 it is McNemar's exact test, so named.
 
     Source:
         Conover, Practical Nonparametric Statistics (1999), sections 3.4 and 3.5.
@@ -247,8 +246,7 @@ def _paired_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values of several tests, corrected so that one false alarm among all of them is
-    as rare as p says.
+    """Return the p-values of several tests, corrected so that one false alarm among all of them is as rare as p says.
 
     Source:
         Holm, A simple sequentially rejective multiple test procedure (1979).

@@ -62,9 +62,7 @@ def copy_server_folder(folder: Path) -> Path:
 
 
 def _has_environment_servers(folder: Path) -> bool:
-    """Return whether the NeMo Gym of a checkout, or that of this environment, has environment
-    servers; true without any.
-    """
+    """Whether the NeMo Gym of a checkout, or that of this environment, has environment servers; true without any."""
     if (folder / "nemo_gym").is_dir():
         return (folder / _ENVIRONMENT_SERVERS).is_dir()
     return find_spec("nemo_gym") is None or find_spec(_ENVIRONMENT_SERVERS) is not None

@@ -58,8 +58,7 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
     config: JudgeGymServerConfig
 
     def setup_webserver(self) -> FastAPI:
-        """Return the application: all paths lead to the reward server, whose judges live as long as
-        the process.
+        """Return the application: all paths lead to the reward server, whose judges live as long as the process.
 
         Raises:
             SystemExit: a setting is wrong.

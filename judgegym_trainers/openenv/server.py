@@ -255,9 +255,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return {"id": row.uid, "index": index, "messages": messages, "category": row.category}
 
     async def _open_split(self, split: str | None) -> OpenedEnvironment:
-        """Return the environment of a split; one that is not open is opened in a thread, since that
-        reads its rows.
-        """
+        """Return the environment of a split; one that is not open is opened in a thread, since that reads its rows."""
         if split is None or split == self._default_environment.source.split:
             return self._default_environment
         if split not in _SPLITS:

@@ -77,8 +77,7 @@ class GroupedBatch:
         self._processes: Any = None
 
     async def score(self, rows: Sequence[CompletionRow], size: int) -> list[CompletionReward]:
-        """Return the results of this process's rows, which are in groups of `size` in the global
-        batch.
+        """Return the results of this process's rows, which are in groups of `size` in the global batch.
 
         Raises:
             SettingsError: the global batch is not made of groups of this size; or a process could
@@ -262,9 +261,7 @@ class SampleBatcher:
             await _settle(group.results, self._judge_rows(group.rows))
 
     async def _score_late(self, group: _Group, row: CompletionRow) -> CompletionReward:
-        """Return the result of a sample whose group is closed: that of its twin, or one from a
-        comparison with the others.
-        """
+        """The result of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
         if row in group.rows:
             return await asyncio.shield(group.results[group.rows.index(row)])
         return (await self._judge_rows([*group.rows, row]))[-1]

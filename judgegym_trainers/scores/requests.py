@@ -60,8 +60,7 @@ def make_completion_row(
     group: object = None,
     member: object = None,
 ) -> CompletionRow:
-    """Return a completion with what its judge is told; one that cannot be told is an error of this
-    row.
+    """Return a completion with what its judge is told; one that cannot be told is an error of this row.
 
     Args:
         prompt: what the policy was asked, as text or messages.
@@ -109,8 +108,7 @@ def make_request_body(group: Sequence[CompletionRow]) -> dict[str, JSON]:
 
 
 def to_json(value: object) -> JSON:
-    """Return a value as JSON: arrays as lists, objects without their null fields, NaN as null,
-    secrets and paths as text.
+    """A value as JSON: arrays as lists, objects without their null fields, NaN as null, secrets and paths as text.
 
     Raises:
         CellError: the value has no counterpart in JSON.
@@ -133,8 +131,7 @@ def to_json(value: object) -> JSON:
 
 
 def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
-    """Return the fields of a request in a row that has them under their own names; those of missing
-    cells are left out.
+    """Return the fields of a request in a row that has them under their own names; those of missing cells are left out.
 
     Raises:
         CellError: one cannot be sent.
@@ -151,8 +148,7 @@ def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
 
 
 def read_tool_fields(tools: object) -> dict[str, JSON]:
-    """Return the field of a request with definitions of tools; none of a cell that holds something
-    else.
+    """Return the field of a request with definitions of tools; none of a cell that holds something else.
 
     Raises:
         CellError: a definition cannot be sent.
@@ -175,9 +171,7 @@ def read_tool_fields(tools: object) -> dict[str, JSON]:
 
 
 def _read_cell(row: Mapping[str, object], name: str) -> JSON:
-    """Return the cell of a field, from the first of its usual columns; criteria of another column
-    only if they can be read.
-    """
+    """The cell of a field, from the first of its usual columns; criteria of another column only if they can be read."""
     if row.get(name) is not None:
         return to_json(row[name])
     cells = {
@@ -199,8 +193,7 @@ def _read_cell(row: Mapping[str, object], name: str) -> JSON:
 
 
 def read_label_fields(label: object) -> dict[str, JSON]:
-    """Return the fields of a label: the reference, or of an object (also as JSON text) what else
-    the judge is shown.
+    """Return the fields of a label: the reference, or of an object (also as JSON text) what else the judge is shown.
 
     Raises:
         CellError: the label cannot be sent.
@@ -361,9 +354,7 @@ def _convert_part(part: object) -> dict[str, JSON]:
 
 
 def _convert_call(value: object) -> JSON:
-    """Return a tool call, or a value in one, as it is, since judges read calls of all forms; `…`
-    for what JSON cannot hold.
-    """
+    """A tool call, or a value in one, as it is, since judges read calls of all forms; `…` for what JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): _convert_call(item) for name, item in value.items() if item is not None}
     try:

@@ -64,8 +64,7 @@ class Source(Protocol):
     """Scores requests; always used on the background loop."""
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """Return a result for each completion of a request, which has one or several that are
-        compared.
+        """Return a result for each completion of a request, which has one or several that are compared.
 
         Empty ones have no reward. A failed judge is a result, no error.
 
@@ -111,8 +110,7 @@ class RewardScorer:
     async def score(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
-        """Return the results of the completions of each group, in order; each is a request, and all
-        are judged at once.
+        """Return the results of the completions of each group, in order; each is a request, and all are judged at once.
 
         Raises:
             SettingsError: a setting cannot work.

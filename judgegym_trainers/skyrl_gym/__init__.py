@@ -62,9 +62,7 @@ class _Episode(BaseTextEnv):
         self._metrics: dict[str, float] = {}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the metrics of the episode; `reward_of_judged` and the environment's own only
-        where the judge gave one.
-        """
+        """The metrics of the episode; `reward_of_judged` and the environment's own only where the judge gave one."""
         return dict(self._metrics)
 
     def end(self, result: CompletionReward) -> BaseTextEnvStepOutput:

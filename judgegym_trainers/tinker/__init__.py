@@ -73,9 +73,7 @@ class TinkerCompletion:
 
 @cache
 def find_renderer(renderer_name: str, model_name: str) -> Renderer:
-    """Return the renderer of that name with the tokenizer of a model, which may be a folder; one
-    for each process.
-    """
+    """Return the renderer of that name with the tokenizer of a model, which may be a folder; one for each process."""
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
 

@@ -217,9 +217,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
     ) -> tuple[Sequence[str], GroupFactory] | None:
-        """Return the ids of the rows of a set, and what makes the group of a row; `None` if there
-        is no such test set.
-        """
+        """The ids of the rows of a set, and what makes the group of a row; `None` if there is no such test set."""
 
 
 @chz.chz

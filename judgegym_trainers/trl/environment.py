@@ -99,8 +99,7 @@ def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRo
 def read_choice(
     completion: Conversation, ids: object = None, ends: Collection[int] | None = None
 ) -> Choice:
-    """Return the answer in a completion as a choice; without text if the completion ends before an
-    answer.
+    """Return the answer in a completion as a choice; without text if the completion ends before an answer.
 
     Args:
         completion: text, or the messages of the policy and its tools.

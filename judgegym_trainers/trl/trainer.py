@@ -173,17 +173,14 @@ def check_episodes(trainer: Any) -> None:
 
 
 def _is_environment_reward(function: object) -> bool:
-    """Return whether it is TRL's own function that asks the environments of one type for
-    `get_reward`.
-    """
+    """Return whether it is TRL's own function that asks the environments of one type for `get_reward`."""
     return any(
         isinstance(default, type) for default in getattr(function, "__defaults__", None) or ()
     )
 
 
 def find_calling_trainer() -> Any:
-    """Return the trainer whose function asks environments for their rewards, from the frames of the
-    callers.
+    """Return the trainer whose function asks environments for their rewards, from the frames of the callers.
 
     TRL passes an environment nothing; its function `get_reward` has the keywords of a reward
     function in `kwargs`. No other frame's variables are read: Python would keep them alive for as
@@ -222,9 +219,7 @@ def close_after(trainer: Any, close: Close) -> None:
 
 
 def make_closing_callback(close: Close) -> object:
-    """Return a callback that calls `close` when the trainer that it is given to has nothing more to
-    ask.
-    """
+    """Return a callback that calls `close` when the trainer that it is given to has nothing more to ask."""
     closing_callback = _closing_callback_type()(is_training=False)
     closing_callback.close_with(close)
     return closing_callback

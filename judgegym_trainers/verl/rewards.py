@@ -47,8 +47,7 @@ ESTIMATORS = (
 def use_deployed_model(
     judge: Mapping[str, Any], arguments: Mapping[str, object]
 ) -> Mapping[str, Any]:
-    """Return the settings of a judge that is the model that verl has deployed, unless they name
-    another endpoint.
+    """Return the settings of a judge that is the model that verl has deployed, unless they name another endpoint.
 
     Args:
         judge: the settings of the judge.
@@ -262,9 +261,7 @@ class Actor:
 
 
 def make_actor_score(settings: ManagerSettings, size: int) -> Score:
-    """Return the scores of the actor of these settings, which all reward workers share; starts it
-    if it is not there.
-    """
+    """The scores of the actor of these settings, which all reward workers share; starts it if it is not there."""
     import ray  # late: verl brings it along
 
     digest = hashlib.sha256(repr((asdict(settings), size)).encode()).hexdigest()[:16]

@@ -110,9 +110,7 @@ def mean_above(values: Sequence[float], limit: float) -> MeanTest:
 
 
 def false_discovery(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted by Benjamini and Hochberg: those below α have at most a share α
-    of false ones.
-    """
+    """Return the p-values adjusted by Benjamini and Hochberg: those below α have at most a share α of false ones."""
     from scipy.stats import false_discovery_control
 
     return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []

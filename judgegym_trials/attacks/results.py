@@ -124,9 +124,7 @@ def measure_attacks(
 
 
 def rows_needed(tests: int, level: float) -> int:
-    """Return the fewest rows with room above their twin that can show a success among so many
-    tests.
-    """
+    """Return the fewest rows with room above their twin that can show a success among so many tests."""
     return math.ceil(math.log2(max(1, tests) / level))
 
 

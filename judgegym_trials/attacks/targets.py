@@ -51,15 +51,12 @@ class Target:
 
 
 def make_target_uid(kind: str, target: Target) -> str:
-    """Return the id of a derived row: `twin`, `repeat` or the name of an attack, and the number of
-    the row.
-    """
+    """Return the id of a derived row: `twin`, `repeat` or the name of an attack, and the number of the row."""
     return f"{kind}/{target.number}"
 
 
 def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
-    """Return the rows to attack; one whose response is empty has nothing to attack, and is left
-    out.
+    """Return the rows to attack; one whose response is empty has nothing to attack, and is left out.
 
     Of several responses that are judged by themselves one is drawn, of those that are not
     preferred.

@@ -240,9 +240,7 @@ def _read_second_gold(
 async def list_parts(
     targets: AuditTargets, settings: CalledAuditSettings
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
-    """Return the parts of an audit, the judge itself first; and why checks are not measured, by
-    their names.
-    """
+    """Return the parts of an audit, the judge itself first; and why checks are not measured, by their names."""
     judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
     rows = [_task_for(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.sample_rows}
@@ -283,9 +281,7 @@ def _derive_rows(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
 
 
 def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
-    """Return the settings of a judge in which it is asked in both orders: a choice of two is a game
-    without a tie.
-    """
+    """Return the settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
     changed: dict[str, Any] = {"judge": kind}
     if compares_responses(kind):
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
@@ -302,9 +298,7 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
 
 
 def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
-    """Return the task without an answer to compare with; for judges that are shown no more, prompt
-    and responses alone.
-    """
+    """The task without an answer to compare with; for judges that are shown no more, prompt and responses alone."""
     if not compares_responses(kind):
         return task
     judge = find_definition(kind)
@@ -383,9 +377,7 @@ def collect_judgments(
 
 
 def _find_winner(points: Sequence[float | None]) -> float | None:
-    """Return the number of the response with the most points; a tie if several have them; `None` if
-    some are not known.
-    """
+    """The number of the response with the most points; a tie if several have them; `None` if some are not known."""
     values = [point for point in points if point is not None]
     if len(values) < len(points):
         return None

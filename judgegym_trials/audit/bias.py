@@ -77,8 +77,7 @@ class _Records:
 
 
 def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
-    """Return the effect of each property on the judge's verdicts, with gold, place and the other
-    properties held fixed.
+    """Return the effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
 
     Returns:
         By check; or why it is not measured: with fewer than ten clusters in which the property
@@ -163,9 +162,7 @@ def _collect_pairs(judgments: Judgments) -> _Records:
 
 
 def _collect_single(judgments: Judgments) -> _Records:
-    """Return the responses that were judged by themselves: a label as 1 or 0, a score as a share of
-    its scale.
-    """
+    """Return the responses that were judged by themselves: a label as 1 or 0, a score as a share of its scale."""
     rows = np.flatnonzero(judgments.is_read[:, 0, 0])
     verdicts, gold = judgments.first[rows, 0], judgments.gold[rows]
     if judgments.kind == "score":
@@ -193,8 +190,7 @@ def _fit_logistic(
     *,
     is_pair: bool,
 ) -> list[tuple[float, float, float]]:
-    """Return the effect of a step in each property as a difference of probabilities, with its
-    standard error.
+    """Return the effect of a step in each property as a difference of probabilities, with its standard error.
 
     The third number is the share of the squared error that comes from the prior. It is negative,
     because a prior
@@ -264,9 +260,7 @@ def _fit_logistic(
 def _fit_linear(
     records: _Records, design: Floats, steps: Sequence[float]
 ) -> list[tuple[float, float, float]]:
-    """Return the effect of a step in each property on the score, as a share of the scale, with its
-    standard error.
-    """
+    """Return the effect of a step in each property on the score, as a share of the scale, with its standard error."""
     with report_missing_extra("audit"):
         from statsmodels.regression.linear_model import OLS  # late: `statsmodels.api` takes seconds
     fitted = OLS(records.outcome, design).fit(

@@ -89,8 +89,7 @@ def accuracy(judgments: Judgments) -> Estimates:
 
 
 def position(judgments: Judgments) -> Estimates:
-    """Return whether both orders have the same winner, and how much more often the first response
-    wins than the last.
+    """Return whether both orders have the same winner, and how much more often the first response wins than the last.
 
     The advantage is that beside gold, so that it is fair also where one order was asked or gold is
     more often first.
@@ -126,9 +125,7 @@ def position(judgments: Judgments) -> Estimates:
 
 
 def repetition(judgments: Judgments) -> Estimates:
-    """Return whether repeats of one question, and other wordings of it, have the same verdict; of
-    those that were read.
-    """
+    """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [
         (repeats[:, :, earlier], repeats[:, :, later])
@@ -257,9 +254,7 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
 
 
 def _bin_rows(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
-    """Return the rows with a probability; for each its bin, the probability, and 1 if gold is the
-    predicted one, else 0.
-    """
+    """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
     probabilities = judgments.probabilities
     if probabilities is None or judgments.kind == "score" or not np.isfinite(probabilities).any():
         return None

@@ -214,8 +214,7 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
 def jackknife(
     sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None
 ) -> ClusteredEstimate | str:
-    """Return a smooth function of sums over clusters, with the standard error of the delete-one
-    jackknife.
+    """Return a smooth function of sums over clusters, with the standard error of the delete-one jackknife.
 
     Args:
         sums: of each cluster one row.

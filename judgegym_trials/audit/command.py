@@ -118,9 +118,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
 
 
 def _calls_judge(words: Sequence[str]) -> bool:
-    """Return whether the words are of an audit that calls the judge, or ask for the help of a
-    judge, which it would call.
-    """
+    """Whether the words are of an audit that calls the judge, or ask for the help of a judge, which it would call."""
     flags = {word.partition("=")[0] for word in words}
     asks_for_help = flags & {"-h", "--help", "--help_all", "--help-all"}
     return bool(flags & _CALLS) or bool(

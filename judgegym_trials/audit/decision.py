@@ -253,9 +253,7 @@ def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
 
 
 def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
-    """Return the p-value of "there is no effect"; 1 if the value is on the good side, or has not
-    the sign of `like`.
-    """
+    """Return the p-value of "there is no effect"; 1 if the value is on the good side, or has not the sign of `like`."""
     value = effect.estimate.value
     return (
         1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else effect.p
@@ -271,9 +269,7 @@ def _noise_levels(settings: AuditSettings) -> Iterator[float]:
 def _tipping_noise(
     estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, *, passes: bool
 ) -> float | None:
-    """Return the smallest share of wrong labels with which a check that passes would not pass, or
-    an effect be none.
-    """
+    """Return the smallest share of wrong labels with which a check that passes would not pass, or an effect be none."""
     for noise in _noise_levels(settings):
         effect = estimate.at(noise)
         if passes:

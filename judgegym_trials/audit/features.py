@@ -30,8 +30,7 @@ _TOKENS = re.compile(r"[a-z]+\d*")
 
 
 def find_family(model: str) -> str:
-    """Return the family of a model by its name: its maker where that is known, else the name's
-    first word.
+    """Return the family of a model by its name: its maker where that is known, else the name's first word.
 
     >>> (
     ...     find_family("gpt-6-luna"),
@@ -64,8 +63,7 @@ def measure_properties(text: str) -> Mapping[str, float]:
 def measure_features(
     rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str
 ) -> Mapping[str, Floats]:
-    """Return the properties of all responses: by name, rows × the most responses, NaN where a row
-    has fewer.
+    """Return the properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
 
     Args:
         rows: the texts of the responses of each row; without any text there are no properties.
@@ -90,9 +88,7 @@ def measure_features(
 
 
 def pad_rows(rows: Sequence[Sequence[float]], width: int) -> Floats:
-    """Return the numbers as an array of this width, NaN where a row has fewer; further ones are cut
-    off.
-    """
+    """Return the numbers as an array of this width, NaN where a row has fewer; further ones are cut off."""
     import numpy as np
 
     return np.array([[*row[:width], *[math.nan] * (width - len(row))] for row in rows], dtype=float)

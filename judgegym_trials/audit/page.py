@@ -24,9 +24,7 @@ _RARE = ("suspect", "cannot tell")
 
 
 def format_cells(check: CheckResult) -> tuple[str, ...]:
-    """Return a measured check as a line of the table; the last cell is the number of rows that it
-    takes.
-    """
+    """Return a measured check as a line of the table; the last cell is the number of rows that it takes."""
     assert check.value is not None and check.interval is not None
     value = format_value(check.value, check.unit).replace(" points", "")
     between = format_interval(check.interval, check.unit).replace(" points", "")

@@ -33,9 +33,7 @@ _TIES = ("0", "TIE")
 
 
 def _parse_response_number(value: object) -> float:
-    """Return the number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for
-    none.
-    """
+    """Return the number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for none."""
     word = "" if value is None else str(value).upper()
     if word in _TIES:
         return TIE
@@ -353,8 +351,7 @@ def _parse_json_text(value: object) -> object:
 
 
 def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
-    """Return the judgments of a row: of a choice the numbers of winners, else the judge's score or
-    label.
+    """Return the judgments of a row: of a choice the numbers of winners, else the judge's score or label.
 
     Raises:
         RowError: a number is of no response of the row.

@@ -32,9 +32,7 @@ _RESPONSES = ("response", "answer")
 
 
 def find_named_run(word: str) -> SavedRun | None:
-    """Return the run that a word names: a run directory, or a file that `score` has written; `None`
-    for any other file.
-    """
+    """The run that a word names: a run directory, or a file that `score` has written; `None` for any other file."""
     path = Path(word).expanduser()
     run_path = (
         path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
@@ -160,9 +158,7 @@ def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
 
 
 def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
-    """Return the comparison of a response with a baseline, without a gold label; the response is
-    number 0.
-    """
+    """Return the comparison of a response with a baseline, without a gold label; the response is number 0."""
     points = [*sample.orders.values()] or [
         sample.headline.value if sample.headline is not None else math.nan
     ]
@@ -177,9 +173,7 @@ def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
 
 
 def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
-    """Return the value of a response in the result, without a gold label: yes or no, or a score
-    from 0 to 1.
-    """
+    """Return the value of a response in the result, without a gold label: yes or no, or a score from 0 to 1."""
     value = sample.headline.value if sample.headline is not None else math.nan
     return RowJudgments(
         sample.uid,

@@ -188,9 +188,7 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
 
 
 def _level_options(scale: Scale) -> tuple[Option, ...]:
-    """Return an option for each level of a scale, or for five of them where there are more than
-    keys.
-    """
+    """Return an option for each level of a scale, or for five of them where there are more than keys."""
     levels: Sequence[float] = scale.levels
     if len(levels) > _MOST_KEYS:
         levels = [scale.low + scale.span * step / (_LEVELS - 1) for step in range(_LEVELS)]

@@ -137,9 +137,7 @@ class CascadeTrial:
         return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
-        """Return the settings of the cascade with a threshold; a cheap judge without a score never
-        decides in use.
-        """
+        """Return the settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
         rules = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
         chosen = {
             "cascade_threshold": max(0.0, threshold),

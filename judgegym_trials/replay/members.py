@@ -173,8 +173,7 @@ def judge_settings(
 def replay_settings(
     members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None
 ) -> ScoreSettings:
-    """Return the settings of `judgegym score` for a jury or a cascade of these members, on their
-    data.
+    """Return the settings of `judgegym score` for a jury or a cascade of these members, on their data.
 
     Args:
         members: the runs.

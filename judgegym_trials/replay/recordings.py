@@ -162,9 +162,7 @@ class ReplayClient(ChatClient):
     def holds(
         self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any
     ) -> bool:
-        """Return whether the call is recorded: what was asked in words, after a refused format, is
-        asked in words again.
-        """
+        """Whether the call is recorded: what was asked in words, after a refused format, is asked in words again."""
         parameters = self._parameters("default", "default", how.get("extra"), how.get("seed"))
         recorded, member_call = self._find_recording(
             call_key(name, vote, self._model, messages, parameters)

@@ -210,9 +210,7 @@ def open_table(
 
 
 def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
-    """Return whether all judges were asked about the same texts; an empty response costs nothing in
-    any jury.
-    """
+    """Return whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
     empty = Status.INVALID_COMPLETION.value
     judged = [
         sample

@@ -204,8 +204,7 @@ async def open_scorer(
 
 
 def _was_restarted() -> bool:
-    """Return whether this process is an actor that Ray has started again, so that this minute's
-    requests may be sent already.
+    """Whether this process is an actor that Ray has started again, so that this minute's requests may be sent already.
 
     That is what Ray says of actors; any other process is none.
     """

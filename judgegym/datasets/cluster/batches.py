@@ -197,9 +197,7 @@ class BatchScorer:
             self._loop.run(self._close())
 
     def __getstate__(self) -> str:
-        """Return the settings alone, as text: equal for equal settings, and without what this
-        process has opened.
-        """
+        """Return the settings alone, as text: equal for equal settings, and without what this process has opened."""
         return orjson.dumps([self.settings.to_values(), self.parts, self._parts_setting]).decode()
 
     def __setstate__(self, state: str) -> None:
@@ -302,9 +300,7 @@ def _transpose_columns(columns: Mapping[str, Any]) -> list[dict[str, JSON]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value without arrays and scalars of numpy; a pandas column or an Arrow array is a
-    list.
-    """
+    """Return the value without arrays and scalars of numpy; a pandas column or an Arrow array is a list."""
     if isinstance(value, str | bytes | int | float | None):
         return value
     if isinstance(value, Mapping):

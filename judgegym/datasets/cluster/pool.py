@@ -93,8 +93,7 @@ class ActorPool:
         ]
 
     async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """Return the results of a task's responses; the calls are recorded in the ledger of the
-        row, if there is one.
+        """Return the results of a task's responses; the calls are recorded in the ledger of the row, if there is one.
 
         Raises:
             UserError: an actor cannot open the judge, or none can be started.

@@ -64,9 +64,7 @@ class ResultLedger:
         self._lines = LineWriter(path, self._raise_unwritable)
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:
-        """Return the results of the task with a key of 16 bytes, one for each response; `None` if
-        there are none.
-        """
+        """Return the results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
         if key not in self._locations:
             return None
         path, offset = self._locations[key]

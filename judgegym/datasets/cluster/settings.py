@@ -65,8 +65,7 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
         return settings
 
     def to_values(self) -> dict[str, JSON]:
-        """Return the settings that were given, in the form that `of` reads, sorted by name: equal
-        settings give equal JSON.
+        """The settings that were given, in the form that `of` reads, sorted by name: equal settings give equal JSON.
 
         Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs
         it.
@@ -95,8 +94,7 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
 
 
 def divide_limits(settings: SettingsT, parts: int, setting_name: str) -> SettingsT:
-    """Return the settings with an equal share of the endpoint's limits, so that all parts together
-    keep them.
+    """Return the settings with an equal share of the endpoint's limits, so that all parts together keep them.
 
     Args:
         settings: with the limits of the whole.

@@ -132,8 +132,7 @@ class AddedColumns:
         }
 
     def make_row_values(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
-        """Return the values of a row's added columns, of those of each of its responses, which may
-        have others beside.
+        """Return the values of a row's added columns, of those of each of its responses, which may have others beside.
 
         Raises:
             KeyError: a response lacks one of the columns.
@@ -150,8 +149,7 @@ class AddedColumns:
         return self.make_row_values([{**nulls, **judged_values(None, BAD_ROW, None, reason, {})}])
 
     def order_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the values of a row's added columns, in their order; a lone surrogate in a text
-        becomes U+FFFD.
+        """Return the values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.
 
         Raises:
             ValueError: they are not exactly the columns of `names`.

@@ -55,17 +55,13 @@ def append_keys(text: bytes, added: dict[str, JSON]) -> bytes:
 
 
 def remove_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
-    """Return an object's text on one line without some of its keys; the others keep their text,
-    with the spaces around it.
-    """
+    """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
     members = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
     return b"{" + b",".join(members) + b"}"
 
 
 def read_exactly(text: bytes) -> Mapping[str, JSON]:
-    """Return the object of a text that is known to be one; other than by `wire.loads`, with
-    integers of any length.
-    """
+    """Return the object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
     try:
         return cast("Mapping[str, JSON]", _scrub_surrogates(json.loads(text)))
     except (
@@ -75,16 +71,12 @@ def read_exactly(text: bytes) -> Mapping[str, JSON]:
 
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
-    """Return the keys of an object with the texts of their values: strict JSON, in which NaN is
-    null.
-    """
+    """Return the keys of an object with the texts of their values: strict JSON, in which NaN is null."""
     return ((name, _strict_text(value.strip())) for name, _, value in _members(one_line(text)))
 
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield the keys of an object in their order: the name, its text with that of its value, and
-    that of the value alone.
-    """
+    """The keys of an object in their order: the name, its text with that of its value, and that of the value alone."""
     key, begin, value, depth = b"", 1, 0, 0
     for token in _TOKEN.finditer(text):
         mark = token[0][:1]
@@ -102,9 +94,7 @@ def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def _strict_text(text: bytes) -> str:
-    """Return a value's text; if strict readers refuse it, with null for numbers that are none and
-    without lone surrogates.
-    """
+    """A value's text; if strict readers refuse it, with null for numbers that are none and without lone surrogates."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -128,9 +118,7 @@ def _scrub_surrogates(value: Any) -> Any:
 
 
 def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
-    """Yield the rows of a table at places that follow each other, each as a JSON object on one
-    line, without its end.
-    """
+    """The rows of a table at places that follow each other, each as a JSON object on one line, without its end."""
     json_text = json_text_columns(rows.table.schema)
     for batch in rows.batches(row_range):
         columns = [_values(batch, number, json_text) for number in range(batch.num_columns)]

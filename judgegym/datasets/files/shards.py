@@ -88,8 +88,7 @@ class Shard:
 
 
 def first_rows(limit: int, total: int, starts: Sequence[int] | None = None) -> range:
-    """Return the first rows of a data set, from 0: so many, or with groups to the end of the last
-    one that has begun.
+    """Return the first rows of a data set, from 0: so many, or with groups to the end of the last one that has begun.
 
     Args:
         limit: how many, at most `total`.
@@ -273,9 +272,7 @@ def _parse_added_columns(
 def _find_line_mismatch(
     path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
-    """Return the first row of a shard in JSON lines, from 0, that is another than that of the data
-    set.
-    """
+    """Return the first row of a shard in JSON lines, from 0, that is another than that of the data set."""
     for number, (text, (line, fields)) in enumerate(
         zip(stored_rows.texts(numbers), _read_lines(path), strict=True)
     ):
@@ -291,9 +288,7 @@ def _find_line_mismatch(
 def _find_column_mismatch(
     path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
-    """Return the first row of a shard in Parquet, from 0, that may be another than that of the data
-    set.
-    """
+    """Return the first row of a shard in Parquet, from 0, that may be another than that of the data set."""
     names, first = stored_rows.columns.schema.names, 0
     shard = _open_parquet(path)
     if shard.schema_arrow.names != [*names, *columns.names]:

@@ -139,8 +139,7 @@ def write_scored(
 def scored_content(
     stored_rows: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> Callable[[], Iterator[bytes]]:
-    """Return a function that gives the parts of a scored file, for `Disk.write`, which calls it
-    again after an error.
+    """Return a function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
 
     Args: those of `write_scored`.
     """
@@ -182,8 +181,7 @@ def quarantine_lines(
 
 
 def read_quarantine(out: Path) -> dict[int, RowError]:
-    """Return the rows that could not be judged, by their numbers from 0; none if there is no such
-    file.
+    """Return the rows that could not be judged, by their numbers from 0; none if there is no such file.
 
     Raises:
         DataError: the file cannot be read.
@@ -230,8 +228,7 @@ class ScoredRow:
     detail: tuple[str | Mapping[str, JSON] | None, ...]
 
     def components(self, response: int) -> JSON:
-        """Return the components of a response's score (from 0), parsed; `None` where judging
-        failed.
+        """Return the components of a response's score (from 0), parsed; `None` where judging failed.
 
         Raises:
             DataError: `judge/detail` is no JSON.
@@ -299,7 +296,7 @@ def parse_scored_row(row: Row) -> ScoredRow:
             response_score, bool
         ):
             raise DataError(
-                f"{row.place}: the status is {response_status!r} and the score {response_score!r}; only `ok` has a score"
+                f"{row.place}: the status is {response_status!r}, the score {response_score!r}; only `ok` has a score"
             )
     return ScoredRow(
         row,

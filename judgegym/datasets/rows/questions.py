@@ -88,8 +88,7 @@ class Questions:
         )
 
     def batch_columns(self, columns_read: Collection[str]) -> tuple[str, ...]:
-        """Return the columns of a batch, which those of its rows do not decide, but what is read of
-        them.
+        """Return the columns of a batch, which those of its rows do not decide, but what is read of them.
 
         Args:
             columns_read: what is read of the rows, such as `criteria`.
@@ -115,9 +114,7 @@ def has_one_value(name: str) -> bool:
 def named_values(
     verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
 ) -> Mapping[str, float | None]:
-    """Return the value of each verdict by name; of a line of an older version those among the
-    components of the score.
-    """
+    """The value of each verdict by name; of a line of an older version those among the components of the score."""
     if verdicts:
         return {verdict.name: verdict.value for verdict in verdicts}
     return {name: value for name, value in components.items() if name not in _NOT_VERDICTS}

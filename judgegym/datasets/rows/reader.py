@@ -312,9 +312,7 @@ def check_same_columns(
 
 
 def _has_column(rows: Sequence[Row], column: str) -> bool:
-    """Return whether any row has a column, or a path; all rows of a table have the columns of the
-    first one.
-    """
+    """Return whether any row has a column, or a path; all rows of a table have the columns of the first one."""
     is_table = (
         isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column
     )

@@ -178,8 +178,7 @@ def _split_names(setting: str) -> tuple[str, ...]:
 def _find_prompt(
     row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]
 ) -> Responses | None:
-    """Return the prompt in the columns that are named, or in the first usual one that is not taken;
-    `None` without one.
+    """Return the prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
 
     Several columns are one turn of the user, joined by blank lines.
 
@@ -239,8 +238,7 @@ def _missing_prompt_error(row: Row) -> Exception:
 
 
 def read_turns(row: Row, settings: ColumnSettings) -> Responses:
-    """Return the prompt that a policy is asked: what precedes an answer that the row may have, as
-    turns that can be messages.
+    """The prompt that a policy is asked: what precedes an answer that the row may have, as turns that can be messages.
 
     That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual
     column.
@@ -344,9 +342,7 @@ def _describe_missing(row: Row, values: Values, settings: ColumnSettings) -> str
 
 
 def _holds_columns(values: Values) -> bool:
-    """Return whether a row has lists of texts of one length as prompts and as responses: it is a
-    file of columns.
-    """
+    """Return whether a row has lists of texts of one length as prompts and as responses: it is a file of columns."""
     lists = [
         [value for name in names if isinstance(value := values.get(name), list)]
         for names in (PROMPTS, RESPONSES)
@@ -417,9 +413,7 @@ def _describe(value: JSON) -> str:
 
 
 def _parse_response(value: JSON) -> _Response | None:
-    """Return a text, messages as one text with their turns, or the text of an object; `None` for
-    anything else.
-    """
+    """Return a text, messages as one text with their turns, or the text of an object; `None` for anything else."""
     if isinstance(value, str):
         return value, ()
     if isinstance(value, Mapping):
@@ -478,9 +472,7 @@ def _read_two_responses(values: Values) -> Responses | None:
 
 
 def _read_conversation(values: Values, column: str) -> Responses | None:
-    """Return a conversation whose last turn is the response; its trace begins with the calls of
-    tools that led to it.
-    """
+    """A conversation whose last turn is the response; its trace begins with the calls of tools that led to it."""
     trace = split_trace(parse_turns(values.get(column)) or ())
     if trace is None:
         return None

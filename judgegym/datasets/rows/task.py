@@ -141,8 +141,7 @@ class ScoreTask:
 
 
 def digest_group_value(row: Row, column: str) -> bytes:
-    """Return a digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for
-    equal values.
+    """Return a digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for equal values.
 
     Raises:
         DataError: it has none.
@@ -220,9 +219,7 @@ class ResponseIndex:
         return range(self._starts[index], self._starts[index + 1])
 
     def find(self, row: int, number: int | None) -> int | None:
-        """Return the place of a response: the row's only one (`None`), or the one with a number
-        from 0; `None` without one.
-        """
+        """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
         if row not in self._numbers or (number is None) is self._several:
             return None
         positions = self.find_row_positions(row)

@@ -165,9 +165,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
     def _read_checked_task(
         self, number: int, check: Callable[[JudgeTask], None]
     ) -> ScoreTask | None:
-        """Return a task without the rows of its group that cannot be judged; `None` if it cannot be
-        judged at all.
-        """
+        """Return a task without the rows of its group that cannot be judged; `None` if it cannot be judged at all."""
         rows = [self.numbers[number]] if self._groups is None else self._groups[number]
         if any(row in self.bad for row in rows):
             return None
@@ -201,9 +199,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     @staticmethod
     def _error(row: Row, task: JudgeTask, message: str) -> DataError:
-        """Return the error for a row; for a field that it lacks, with the columns where it could
-        be.
-        """
+        """Return the error for a row; for a field that it lacks, with the columns where it could be."""
         name = message.partition(":")[0]
         if name not in USUAL_COLUMNS or getattr(task, name) is not None:
             return row.error(message)
@@ -275,9 +271,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
 
 def _log_progress(numbers: range) -> Iterator[int]:
-    """Yield all numbers, one after the other; the log says now and then how many tasks have been
-    read.
-    """
+    """Yield all numbers, one after the other; the log says now and then how many tasks have been read."""
     logged_at = time.monotonic()
     for number in numbers:
         if time.monotonic() - logged_at > _LOG_EVERY_S:
@@ -291,8 +285,7 @@ def _log_progress(numbers: range) -> Iterator[int]:
 
 
 def _join_group(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
-    """Return the task of a group: what the judge is shown of its first row, with the response of
-    each row.
+    """Return the task of a group: what the judge is shown of its first row, with the response of each row.
 
     Raises:
         DataError: the rows have other prompts, references, rubrics, baselines or contexts.

@@ -349,9 +349,7 @@ class ScoreRun:
         )
 
     def _select_rows(self) -> range:
-        """Return the rows that are judged: those of the shard, the first ones, or all. Groups are
-        not divided.
-        """
+        """Return the rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""
         total, limit, shard = len(self.input.rows), self.settings.limit, self.settings.shard
         if shard is None and (limit is None or limit >= total):
             return range(total)

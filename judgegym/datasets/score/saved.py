@@ -187,9 +187,7 @@ def read_response(line: RawLine) -> Sample[JSON]:
 
 
 def find_position(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
-    """Return the place of a sample's response; `None` if its row is gone, or it was judged as
-    another.
-    """
+    """Return the place of a sample's response; `None` if its row is gone, or it was judged as another."""
     position = tasks.response_index.find(*split_response_uid(sample.uid))
     return position if position is not None and _is_current(tasks, position, sample) else None
 
@@ -243,8 +241,7 @@ def split_response_uid(uid: str) -> tuple[int, int | None]:
 
 
 def list_missing_tasks(tasks: ScoreTasks, positions: Iterable[int]) -> array[int]:
-    """Return the tasks to judge: the first of those that are equal, if a response of any of them
-    has no line.
+    """Return the tasks to judge: the first of those that are equal, if a response of any of them has no line.
 
     Args:
         tasks: all tasks.

@@ -116,9 +116,7 @@ class VerdictNumbers:
             ratio.record(metrics, f"tag_score_{slugs(tag)}")
 
     def tables(self, metrics: Metrics) -> Iterator[Table]:
-        """Yield the tables of the page, by aspect or criterion and by tag, each of those that have
-        a verdict.
-        """
+        """Yield the tables of the page, by aspect or criterion and by tag, each of those that have a verdict."""
         is_aspect = self._questions.kind == "aspect"
         rows = []
         for name, points in self._questions.shared.items():
@@ -151,9 +149,7 @@ def metric_names(questions: Questions, name: str) -> tuple[str, ...]:
 
 
 def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
-    """Yield the same tables for the summary of the terminal: of each line the name, the rate or
-    score, its interval.
-    """
+    """Yield the same tables for the summary of the terminal: of each line the name, the rate or score, its interval."""
     for table in tables:
         value = 1 if table.title == "Tags" else 2
         lines = []

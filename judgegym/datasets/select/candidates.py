@@ -177,8 +177,7 @@ class ScoredTexts:
         return replace(read_turns(row, self._columns), texts=tuple(texts_with_thinking))
 
     def groups(self) -> list[Group]:
-        """Return all responses, gathered by prompt: of rows with equal prompts, or with equal
-        values of a column.
+        """Return all responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
 
         Prompts with other images, tools or contexts are not equal, whatever their words.
 

@@ -164,9 +164,7 @@ def make_card(facts: CardFacts) -> str:
 
 
 def _head_lines(facts: CardFacts) -> Iterator[str]:
-    """Yield the head of YAML, in which every text that is not ours is a JSON string, which is a
-    YAML string on one line.
-    """
+    """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
     yield from ("task_categories:", "- text-generation", "tags:")
     yield from (f"- {tag}" for tag in _list_tags(facts))
     yield from (

@@ -136,9 +136,7 @@ class Origin:
         return value if isinstance(value, float | int) else None
 
     def protocol(self) -> Mapping[str, JSON]:
-        """Return the settings that determine the scores, where they differ from the defaults; a
-        long text is its digest.
-        """
+        """The settings that determine the scores, where they differ from the defaults; a long text is its digest."""
         return {
             name: prompt_digest(value) if _is_long(value) else value
             for name, value in _differing_settings(self.settings).items()
@@ -148,9 +146,7 @@ class Origin:
         }
 
     def prompt_digests(self) -> Mapping[str, str]:
-        """Return the digests of the judge's prompts, by the setting that replaces them; empty if
-        they are not known.
-        """
+        """Return the digests of the judge's prompts, by the setting that replaces them; empty if they are not known."""
         digests = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
         if isinstance(digests, Mapping) and digests:
             return {name: digest for name, digest in digests.items() if isinstance(digest, str)}
@@ -166,8 +162,7 @@ class Origin:
             return {}
 
     def command(self, scored: Path) -> Sequence[str]:
-        """Return the words after `judgegym score` that make the file again; none if it is not known
-        how it was made.
+        """Return the words after `judgegym score` that make the file again; none if it is not known how it was made.
 
         A long text has the name of a file in its place.
         """
@@ -185,9 +180,7 @@ class Origin:
 
 
 def _differing_settings(settings: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the settings that differ from the defaults, those of the policy by dotted name; and
-    the models in any case.
-    """
+    """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
     policy = settings.get(_POLICY)
     differing = {
         name: value

@@ -221,9 +221,7 @@ def _select_singles(
     left: dict[ResponseCandidate, str],
     rule: Rule,
 ) -> list[ResponseCandidate]:
-    """Return the responses that are taken, the best first; or in their order, where all good ones
-    are. `left` gets reasons.
-    """
+    """The responses that are taken, the best first; or in their order, where all good ones are. `left` gets reasons."""
     if rule.take == "labels":
         return usable
     good = [
@@ -249,9 +247,7 @@ def _select_prompt_pairs(
     rule: Rule,
     seed: int,
 ) -> tuple[list[Pair], list[Pair]]:
-    """Return the pairs that are taken, and those that would be without a look at lengths. `left`
-    gets reasons.
-    """
+    """Return the pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
     margin = round(rule.margin, DECIMALS)
     pair_differences = (
         (pair, round(require_score(pair[0]) - require_score(pair[1]), DECIMALS))
@@ -284,9 +280,7 @@ def _select_prompt_pairs(
 
 
 def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool) -> Pair:
-    """Return the best response against the worst; with `by_length` against the one of the most
-    similar length that is good.
-    """
+    """The best response against the worst; with `by_length` against the one of the most similar length that is good."""
 
     def order(pair: Pair) -> tuple[float, int, float, bytes]:
         apart = abs(pair[0].length - pair[1].length) if by_length else 0

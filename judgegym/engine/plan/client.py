@@ -64,9 +64,7 @@ def prefer_last(titles: Sequence[str]) -> Mapping[str, float]:
 
 
 def alternate(titles: Sequence[str]) -> Mapping[str, float]:
-    """Return the first text is best in every second vote and round, for every second judge, and
-    worst in the others.
-    """
+    """Return the first text is best in every second vote and round, for every second judge, and worst in the others."""
     is_odd = (_TURN.get() + sum(current_component().encode())) % 2
     return prefer_last(titles) if is_odd else prefer_first(titles)
 
@@ -263,9 +261,7 @@ def _equalize(reply: Mapping[str, Any]) -> None:
 
 
 def _expand_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
-    """Return a reward model's item with its number for each of as many classes as its judge
-    expects.
-    """
+    """Return a reward model's item with its number for each of as many classes as its judge expects."""
     item = wire.loads(choice.text)
     numbers = (
         item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]

@@ -126,9 +126,7 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
 def _bounds(
     role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float
 ) -> Bounds:
-    """Return the bounds of a role: the usual ones times what the passes differ by from the first of
-    them.
-    """
+    """Return the bounds of a role: the usual ones times what the passes differ by from the first of them."""
     whole = usual.get(role, Load()).scale(factor)
     loads = sorted((tally.get(role, Load()) for tally in passes), key=lambda load: load.calls)
     first = passes[0].get(role, Load())

@@ -35,9 +35,7 @@ class PlanSource(ABC):
 
     @abstractmethod
     def left(self, run: Path | None) -> Sequence[int]:
-        """Return the numbers of those that the run in a directory has not finished; all for a new
-        run (`None`).
-        """
+        """Return the numbers of those that the run in a directory has not finished; all for a new run (`None`)."""
 
     @abstractmethod
     def uid(self, number: int) -> str:
@@ -125,8 +123,7 @@ def planning() -> Iterator[None]:
 def assume_tokens(
     tokens: PlanTokens, earlier: EarlierRun, *, is_offline: bool
 ) -> Mapping[bool, float | None]:
-    """Return the tokens of a policy's completion (`True`) and of any other reply; `None`: as many
-    as the stand-in's have.
+    """The tokens of a policy's completion (`True`) and of any other reply; `None`: as many as the stand-in's have.
 
     Args:
         tokens: by the user.

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 
 def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
-    """Return the name of a run in the names of its batches, and these by their numbers; none
-    without the file.
+    """Return the name of a run in the names of its batches, and these by their numbers; none without the file.
 
     Raises:
         RunDirectoryError: the file cannot be read.

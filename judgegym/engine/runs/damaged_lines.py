@@ -217,9 +217,7 @@ def mend_lines(
 
 
 def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:
-    """Yield the lines that a crash has glued to a damaged one; no text holds a `{"`, since its
-    quotes are escaped.
-    """
+    """Yield the lines that a crash has glued to a damaged one; no text holds a `{"`, since its quotes are escaped."""
     text, start = line.data.decode("latin-1"), 0  # a character for each byte
     number, offset = line.number, line.offset
     while (start := text.find('{"', start)) >= 0:

@@ -411,9 +411,7 @@ def make_response_uid(row: int, number: int) -> str:
 
 
 def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
-    """Return the row of a response, and its number if the row has several; `None` for what is no
-    such id.
-    """
+    """Return the row of a response, and its number if the row has several; `None` for what is no such id."""
     match = _UID.fullmatch(uid) if isinstance(uid, str) else None
     return (
         None

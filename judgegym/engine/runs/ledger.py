@@ -269,9 +269,7 @@ class CallLedger:
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
     def row(self, uid: str, group: int | None = None) -> DiskRowLedger:
-        """Return the calls of a row; `group` tells apart the groups of a row that is run more than
-        once.
-        """
+        """Return the calls of a row; `group` tells apart the groups of a row that is run more than once."""
         return DiskRowLedger(self, (uid, group), self._places.pop((uid, group), {}))
 
     def append(self, line: Mapping[str, JSON]) -> int:
@@ -299,8 +297,7 @@ class CallLedger:
                 write_atomic(path, image.data)
 
     def read(self, place: int) -> tuple[int, ChatResponse]:
-        """Return the answer whose line begins at a place in the file, and which part of its call it
-        is.
+        """Return the answer whose line begins at a place in the file, and which part of its call it is.
 
         Raises:
             RunDirectoryError: it cannot be read.
@@ -361,9 +358,7 @@ class DiskRowLedger:
         return bool(self.places and self.places.get(self._keys.peek_key(identity)))
 
     def recorded_answers(self) -> dict[str, dict[int, ChatResponse]]:
-        """Return all that the ledger holds of the row, by the keys of its calls, for a process that
-        makes them elsewhere.
-        """
+        """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
         return {
             key: dict(self.ledger.read(place) for place, _ in places)
             for key, places in self.places.items()

@@ -187,8 +187,7 @@ def read_answer(line: Mapping[str, Any]) -> ChatResponse:
 
 
 def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[RecordedCall]:
-    """Return all calls in the ledger of a run, or those of some rows, in the order of their
-    answers; none without a ledger.
+    """All calls in the ledger of a run, or those of some rows, in the order of their answers; none without a ledger.
 
     Raises:
         RunDirectoryError: the ledger cannot be read.

@@ -83,9 +83,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return self.env.tokenizer_name or self.openai.model_name
 
     def use_stand_ins(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
-        """Return a copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its
-        sections hold the URLs.
-        """
+        """A copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its sections hold the URLs."""
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
         return settings
@@ -132,9 +130,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return {name: public[name] for name in names}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
-        """Return the settings that determine the results of a verb, by dotted name; a resumed run
-        cannot change them.
-        """
+        """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
         shaping = [
             declared
@@ -153,9 +149,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         }
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
-        """Return the defaults of the environment's settings in `matters`: what a run did before
-        there was the setting.
-        """
+        """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
         public = self.model_copy(update={"env": type(self.env).make_defaults()}).public()
         usual = {
             name: wire.lookup(public, name)
@@ -175,9 +169,7 @@ def _digest_gold_judge(public: JSON) -> dict[str, JSON]:
 
 
 def _expand_name(env: BaseModel, name: str) -> list[str]:
-    """Return the name of a setting; for a list of models, the names of those of their settings that
-    determine the results.
-    """
+    """The name of a setting; for a list of models, the names of those of their settings that determine the results."""
     models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]

@@ -170,8 +170,7 @@ class EnvConfig(
         return ()
 
     def fill_in_urls(self, url: str, urls: Mapping[str, str]) -> Self:
-        """Return a copy in which the URLs of the stand-ins, by their roles, take the place of
-        `url`, also in lists of models.
+        """A copy in which the URLs of the stand-ins, by their roles, take the place of `url`, also in lists of models.
 
         Candidates are asked as policies, or, where a trainer samples by itself, as judges alone.
         """
@@ -197,15 +196,11 @@ class EnvConfig(
         return self.model_copy(update=update)
 
     def run_name(self, policy: str) -> str:
-        """Return the part of the run directory's name for what is evaluated, given whose answers
-        are.
-        """
+        """Return the part of the run directory's name for what is evaluated, given whose answers are."""
         return policy
 
     def judge_run_name(self) -> str | None:
-        """Return the part of the run directory's name for the judge; `None` if the policy is the
-        judge.
-        """
+        """Return the part of the run directory's name for the judge; `None` if the policy is the judge."""
         return None if self.policy_is_judge else self.judge_name()
 
 
@@ -213,8 +208,7 @@ ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 
 
 def dump_public(model: BaseModel) -> dict[str, JSON]:
-    """Return the settings as JSON, without secrets: API keys, headers, what of URLs and request
-    fields is secret.
+    """Return the settings as JSON, without secrets: API keys, headers, what of URLs and request fields is secret.
 
     In lists of models the default names of keys' variables are left out, too.
     """

@@ -42,8 +42,7 @@ _OPENAI = "api.openai.com"
 def reasoning_body(
     base_url: str, *, effort: ReasoningEffort | None, max_reasoning_tokens: int | None
 ) -> Mapping[str, JSON]:
-    """Return the request fields that ask a hosted reasoning model for an effort or a budget; none
-    if neither is set.
+    """Return the request fields that ask a hosted reasoning model for an effort or a budget; none if neither is set.
 
     They are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`), and
     have nothing to do with `thinking_mode`, which asks for `<think>` tags in the text.

@@ -38,9 +38,7 @@ def warn(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text without what would move the cursor, change colours, break the line or turn
-    the direction of writing.
-    """
+    """The text without what would move the cursor, change colours, break the line or turn the direction of writing."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 

@@ -205,9 +205,7 @@ _NONE = "–"
 def headline_line(
     metrics: Metrics, name: str, words: str, *, basis: str, counted: int
 ) -> SummaryLine:
-    """Return the metric to quote, with its interval and what it is of (`counted` rows); without a
-    value the reason.
-    """
+    """Return the metric to quote, with its interval and what it is of (`counted` rows); without a value the reason."""
     value = metrics.values.get(name)
     if value is None:
         usual = "no row adds to it in record_metrics" if counted else "no row counts"
@@ -231,8 +229,7 @@ def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
 def outcome_lines(
     outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool
 ) -> list[SummaryLine]:
-    """Return the lines of those outcomes that have a value, or a reason for none; before faults one
-    of suspects of injection.
+    """The lines of those outcomes that have a value, or a reason for none; before faults one of suspects of injection.
 
     Args:
         outcomes: what the environment declares.
@@ -280,9 +277,7 @@ def format_number(value: float, unit: Unit) -> str:
 
 
 def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
-    """Return a line for each role, as far as it was asked: cost, calls, tokens, and what came from
-    caches.
-    """
+    """Return a line for each role, as far as it was asked: cost, calls, tokens, and what came from caches."""
     lines = []
     for role in ROLES:
         values = {

@@ -42,8 +42,7 @@ _STRICT_SOURCES = ("command line", "environment variable")
 def select_verb_settings(
     sources: Sequence[SettingsSource], settings_type: type[SourcedSettings], verb: Verb
 ) -> list[SettingsSource]:
-    """Return the sources with only the settings that the verb uses; unknown settings stay, to be
-    refused later.
+    """Return the sources with only the settings that the verb uses; unknown settings stay, to be refused later.
 
     Raises:
         SettingsError: a flag or an environment variable sets one that the verb does not use; the
@@ -147,8 +146,7 @@ _RETRY = "--retry_failed"
 
 
 def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
-    """Return the command that was given, with its program, the run's place and `--resume`; a larger
-    budget for one spent.
+    """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
 
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a
     second line says that they must be given again. Without them it asks for a key; it never sends a
@@ -175,8 +173,7 @@ def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | 
 
 
 def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
-    """Return the words of a command line without keys, and a line to stand below it that says which
-    flags are left out.
+    """Return the words of a command line without keys, and a line to stand below it that says which flags are left out.
 
     Args:
         settings: what the words are; their secrets may also be elsewhere than in flags of keys.
@@ -217,9 +214,7 @@ def _redact(value: JSON) -> JSON:
 
 
 def drop_retry_failed(typed: CommandLine) -> CommandLine:
-    """Return the command line that continues the whole run; the last word counts if a file says
-    --retry_failed.
-    """
+    """Return the command line that continues the whole run; the last word counts if a file says --retry_failed."""
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
     return replace(
         typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"]
@@ -227,17 +222,14 @@ def drop_retry_failed(typed: CommandLine) -> CommandLine:
 
 
 def _replace_path(flag: str, path: str, before: str, word: str) -> str:
-    """Return a word of the command line, with the run's place in the word that gives it:
-    `--flag=place` or `--flag place`.
-    """
+    """A word of the command line, with the run's place in the word that gives it: `--flag=place` or `--flag place`."""
     if before == flag:
         return path
     return f"{flag}={path}" if word.startswith(f"{flag}=") else word
 
 
 def _redact_keys(keys: Sequence[str], word: str) -> str:
-    """Return a word of the command line without secrets, which may also be elsewhere than in the
-    flags of keys.
+    """Return a word of the command line without secrets, which may also be elsewhere than in the flags of keys.
 
     A short secret is replaced only if it is the whole value.
     """

@@ -49,8 +49,7 @@ _URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.r
 def apply_offline(
     sources: Sequence[SettingsSource], settings_type: type[BaseModel], samples: Mapping[str, str]
 ) -> tuple[list[SettingsSource], list[str]]:
-    """Return the sources with `--offline` applied, and what is to be said of it; unchanged without
-    the flag.
+    """Return the sources with `--offline` applied, and what is to be said of it; unchanged without the flag.
 
     Args:
         sources: the sources, in order of priority.
@@ -109,9 +108,7 @@ def apply_offline(
 
 
 def _list_named_endpoints(typed: Values) -> dict[str, str]:
-    """Return the endpoints that the command line names, as a sentence says them, by the setting
-    that names each.
-    """
+    """Return the endpoints that the command line names, as a sentence says them, by the setting that names each."""
     descriptions = {
         "env.judge_base_url": "the judge at {}",
         "env.user_base_url": "the user at {}",
@@ -137,8 +134,7 @@ def _has_endpoint(value: Any) -> bool:
 def _override_source(
     source: SettingsSource, endpoints: set[str], places: set[str], stand_in_names: dict[str, str]
 ) -> tuple[SettingsSource, list[str]]:
-    """Return a source without its endpoints, hub names and missing files; and the names that were
-    dropped or changed.
+    """Return a source without its endpoints, hub names and missing files; and the names that were dropped or changed.
 
     A file that an offline run has written names its stand-ins, without their URLs; those names are
     kept.
@@ -166,8 +162,7 @@ def _override_source(
 
 
 def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
-    """Return a list of models with stand-ins for those that have an endpoint; any other value as it
-    is.
+    """Return a list of models with stand-ins for those that have an endpoint; any other value as it is.
 
     The stand-in for a model has the same name in all lists, which is no real model's. The parts of
     a reward lose their endpoints, so that the judge is asked for each.
@@ -199,9 +194,7 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
 
 
 def _parse_models(value: Any) -> list[Values] | None:
-    """Return the models of a setting that lists models with their endpoints (as YAML or JSON), or
-    `None`.
-    """
+    """Return the models of a setting that lists models with their endpoints (as YAML or JSON), or `None`."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = wire.loads_or_none(value)  # what is no JSON is refused later
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -215,9 +208,7 @@ def _is_answered_by_file(model: Values) -> bool:
 
 
 def _is_true(value: object) -> bool:
-    """Return whether a value that is not validated yet will be read as true; any other is false or
-    is refused later.
-    """
+    """Return whether a value that is not validated yet will be read as true; any other is false or is refused later."""
     try:
         return TypeAdapter(bool).validate_python(value)
     except ValidationError:
@@ -302,9 +293,7 @@ def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
 
 
 def _drop_overridden(replicas: list[Values], stronger: set[str]) -> list[Values]:
-    """Return the replicas without the settings that a source of higher priority sets for all
-    servers.
-    """
+    """Return the replicas without the settings that a source of higher priority sets for all servers."""
     return [
         {name: value for name, value in replica.items() if name not in stronger}
         for replica in replicas

@@ -299,8 +299,7 @@ async def write_results(
 def describe_protocol(
     settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]
 ) -> dict[str, JSON]:
-    """Return the settings that determine the results, without data and models; a long text is its
-    digest.
+    """Return the settings that determine the results, without data and models; a long text is its digest.
 
     Args:
         settings: the settings that determine the results, by name.

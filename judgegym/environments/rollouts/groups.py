@@ -360,9 +360,7 @@ class JudgedGroup:
 def _place_values(
     turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], fill: float
 ) -> list[JSON]:
-    """Return a value for each token of turns that are one sequence: of the sampled ones their own,
-    of all others `fill`.
-    """
+    """A value for each token of turns that are one sequence: of the sampled ones their own, of all others `fill`."""
     values: list[JSON] = [fill] * turns[-1].sequence.length
     for turn, turn_values in zip(turns, sampled, strict=True):
         start = len(turn.sequence.prompt)

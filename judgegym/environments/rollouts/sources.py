@@ -200,8 +200,7 @@ class ChatSource:
         return sequences if self._settled == "chat" else None  # another group may have been faster
 
     def _may_lack_tokens(self, answer: ChatResponse) -> bool:
-        """Return whether nothing yet shows that the endpoint gives tokens: this refused group may
-        then have those of its text.
+        """Whether nothing yet shows that the endpoint gives tokens: this refused group may then have those of its text.
 
         It decides nothing for the run, and does not end it where the tokenizer is missing, which
         may not be needed.
@@ -311,8 +310,6 @@ def format_assistant_turn(choice: Choice) -> str:
 
 
 def _has_only_tokenless_refusals(answer: ChatResponse) -> bool:
-    """Return whether the only completions without tokens are refused ones, which says nothing of
-    the endpoint.
-    """
+    """Return whether the only completions without tokens are refused ones, which says nothing of the endpoint."""
     tokenless = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
     return bool(tokenless) and all(choice.state == "refused" for choice in tokenless)

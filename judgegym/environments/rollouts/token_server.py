@@ -222,9 +222,7 @@ def _convert_choice(choice: Any, node: Any) -> Choice:
 
 
 def _has_logprobs(choice: Choice) -> bool:
-    """Return whether each token has its logprob; Atropos fills missing ones with 1.0, which is
-    none.
-    """
+    """Return whether each token has its logprob; Atropos fills missing ones with 1.0, which is none."""
     return find_token_fault(choice.token_ids, choice.logprobs) is None
 
 

@@ -152,9 +152,7 @@ class GroupLedger(CallLedger):
         self.append(self._state())
 
     def begin(self, row: str, *, step: int, epoch: int, position: int) -> DiskRowLedger:
-        """Return the calls of a group that begins: those of the row's group that was interrupted in
-        this step, or none yet.
-        """
+        """The calls of a group that begins: those of the row's group that was interrupted in this step, or none yet."""
         earlier = next((group for group in self._interrupted if group.row == row), None)
         if earlier is not None:
             self._interrupted.remove(earlier)

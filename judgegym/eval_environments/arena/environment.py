@@ -140,9 +140,7 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
         )
 
     def run_name(self, policy: str) -> str:
-        """Return the names of the first two candidates and the number of the others; the policy if
-        there are no candidates.
-        """
+        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
         return join_names(self.candidates) or policy
 
 

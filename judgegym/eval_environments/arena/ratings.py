@@ -124,8 +124,7 @@ def _compute_ratings(strengths: Strengths, anchor: int) -> list[float]:
 
 
 def _find_bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
-    """Return the players whose distance from the anchor has bounds in the games: each took points
-    from the other.
+    """Return the players whose distance from the anchor has bounds in the games: each took points from the other.
 
     Points of players between them count: if one of two sets of players has lost nothing to the
     other, the likelihood grows with the distance of the sets without end (Ford, 1957).

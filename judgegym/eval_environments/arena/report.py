@@ -67,9 +67,7 @@ def make_win_rates_table(standings: Standings) -> Table:
 
 
 def make_ratings_csv(standings: Standings) -> bytes:
-    """Return all that is known of each player, best first: only numbers, and an empty cell for what
-    is not known.
-    """
+    """Return all that is known of each player, best first: only numbers, and an empty cell for what is not known."""
     header = ["rank", "name", "rating", "rating_ci_low", "rating_ci_high", "win_rate", "games"]
     header += ["win_rate_vs_baseline", "missing_answers", "wrong_answers"]
     header += ["equal_style_rating", "equal_style_ci_low", "equal_style_ci_high"]
@@ -105,9 +103,7 @@ def make_ratings_csv(standings: Standings) -> bytes:
 
 
 def make_win_rates_csv(standings: Standings) -> bytes:
-    """Return the win rate of the row's player against that of the column; an empty cell where they
-    did not meet.
-    """
+    """Return the win rate of the row's player against that of the column; an empty cell where they did not meet."""
     names = [player.name for player in standings.ranking]
     rows = [
         [name, *(_format_number(standings.win_rate(name, column)) for column in names)]

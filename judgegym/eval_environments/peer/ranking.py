@@ -34,9 +34,7 @@ def compute_sums_and_counts(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def compute_means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
-    """Return the means over all queries (axis 0), or over queries and judges (0 and 1); NaN where
-    there are no scores.
-    """
+    """The means over all queries (axis 0), or over queries and judges (0 and 1); NaN where there are no scores."""
     import numpy as np
 
     sums, counts = (array.sum(axis=axis) for array in compute_sums_and_counts(scores))
@@ -86,8 +84,7 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
 
 
 def _is_connected(counts: Floats) -> bool:
-    """Return whether all candidates are reached from the first judge, over judges and candidates
-    that meet.
+    """Return whether all candidates are reached from the first judge, over judges and candidates that meet.
 
     So are all judges then: each has scored a candidate.
     """

@@ -185,8 +185,7 @@ def _add_value(metrics: MetricAggregator, name: str, value: float | str | None) 
 
 
 def iter_history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[str, JSON]]:
-    """Yield the critique's history, an entry for each round of each cell, in the specification's
-    field names.
+    """Yield the critique's history, an entry for each round of each cell, in the specification's field names.
 
     Args:
         tables: the table of each query, with the query's id.

@@ -62,9 +62,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return self
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """Return the base URLs of the candidates and the judges; in training, of the policy and its
-        judges.
-        """
+        """Return the base URLs of the candidates and the judges; in training, of the policy and its judges."""
         judges, candidates = list_urls(self.judges), list_urls(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
@@ -72,15 +70,11 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return AskedEndpoints(judge=judges or candidates or (self.judge_base_url,), policy=policy)
 
     def run_name(self, policy: str) -> str:
-        """Return the names of the first two candidates and the number of the others; the policy if
-        there are no candidates.
-        """
+        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
         return join_names(self.candidates) or policy
 
     def judge_run_name(self) -> str | None:
-        """Return the names of the first two judges and the number of the others; `None` if the
-        candidates judge each other.
-        """
+        """The names of the first two judges and the number of the others; `None` if the candidates judge each other."""
         return join_names(self.judges) or None
 
 

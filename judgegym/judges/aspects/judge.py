@@ -260,9 +260,7 @@ def _votes_to_majority(count: int, usable: Sequence[JudgeCall[AspectVerdict]]) -
 
 
 def _revised_detail(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
-    """Return the majority's verdict with its revisions; the share of yes votes of a verdict that
-    has changed is 0 or 1.
-    """
+    """The majority's verdict with its revisions; the share of yes votes of a verdict that has changed is 0 or 1."""
     aspect = answers.question.component
     votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
     detail = count_votes(aspect, votes, strictness)
@@ -299,8 +297,7 @@ def verdict_word(yes: bool | None) -> str:
 def combined_score(
     aspects: Sequence[Aspect], details: Sequence[AspectDetail], scoring: AspectScoring
 ) -> tuple[float, str | None]:
-    """Return the score of a submission, from 0 to 1, and the aspect whose veto set it to 0, if one
-    did.
+    """Return the score of a submission, from 0 to 1, and the aspect whose veto set it to 0, if one did.
 
     Args:
         aspects: the aspects, with polarity, weight and veto.

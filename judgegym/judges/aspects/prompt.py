@@ -122,8 +122,7 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
 def aspect_prompt(
     task: JudgeTask, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = ""
 ) -> Prompt:
-    """Return the judge's prompt: the task, then the given sections, under headings that no text can
-    imitate.
+    """Return the judge's prompt: the task, then the given sections, under headings that no text can imitate.
 
     In the specification's order the question about the submission comes last, so that the prompts
     of several aspects share the submission; in `shared_first` the submission does.
@@ -256,8 +255,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
 
 
 def effective_strictness(strictness: int) -> int:
-    """Return the number of votes for a strictness: the strictness itself if it is odd, else the
-    next odd number.
+    """Return the number of votes for a strictness: the strictness itself if it is odd, else the next odd number.
 
     >>> [effective_strictness(strictness) for strictness in (1, 2, 3)]
     [1, 3, 3]
@@ -266,8 +264,7 @@ def effective_strictness(strictness: int) -> int:
 
 
 def format_criteria(aspects: Sequence[Aspect]) -> str:
-    """Return the aspects as text, a line each: the question, the good verdict, weight and veto
-    where there is one.
+    """Return the aspects as text, a line each: the question, the good verdict, weight and veto where there is one.
 
     >>> print(format_criteria([Aspect(name="safe", definition="Is it safe?", veto=True)]))
     - safe: Is it safe? Good: yes. An answer that fails this is worse than any that does not.

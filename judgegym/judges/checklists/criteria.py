@@ -218,9 +218,7 @@ def _parse_tags(value: object) -> object:
 
 
 def _normalize_entry(entry: object) -> Mapping[str, object]:
-    """Return the fields of an entry that are not null; a text is that of a criterion, or the name
-    of an aspect of ours.
-    """
+    """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
     if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
         return (

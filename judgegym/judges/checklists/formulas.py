@@ -46,9 +46,7 @@ class Term(NamedTuple):
 def checklist_score(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> float | None:
-    """Return the score of a row; `None` if it has none: nothing counts, or for `healthbench` no
-    positive points.
-    """
+    """Return the score of a row; `None` if it has none: nothing counts, or for `healthbench` no positive points."""
     terms = _counted_terms(graded, cannot_assess)
     if unmet_requirements(graded, cannot_assess):
         terms = [Term(term.points, float(term.points < 0), 0.0) for term in terms]
@@ -72,9 +70,7 @@ def unmet_requirements(
 def tag_scores(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> Mapping[str, float]:
-    """Return the score of each tag by the same formula over the criteria that have it; left out
-    where there is none.
-    """
+    """Return the score of each tag by the same formula over the criteria that have it; left out where there is none."""
     tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
     scores = {
         tag: checklist_score(

@@ -194,9 +194,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
     def _judge_decided(
         self, criteria: Sequence[Criterion], details: Sequence[CriterionDetail], redrawn: int
     ) -> Judgment[ChecklistDetail]:
-        """Return the judgment of criteria that all have a verdict; without a score where nothing
-        that counts is assessed.
-        """
+        """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
         graded = [
             GradedCriterion(criterion, detail.value)
@@ -226,9 +224,7 @@ def _parse_choice(
 
 
 def clip_score(score: float) -> float:
-    """Return a score as a reward: clipped to 0…1, so that no completion is worth less than a
-    malformed one.
-    """
+    """Return a score as a reward: clipped to 0…1, so that no completion is worth less than a malformed one."""
     return min(1.0, max(0.0, score))
 
 

@@ -101,9 +101,7 @@ class ChecklistPrompt:
     words: Mapping[str, Words]
 
     def find(self, text: str) -> ParsedVerdict[OrderedVerdicts] | None:
-        """Return the verdicts at the end of a judge's text, in the order of the criteria; `None`
-        unless each has one.
-        """
+        """The verdicts at the end of a judge's text, in the order of the criteria; `None` unless each has one."""
         verdicts = criteria_verdicts.find(text, self.words)
         return (
             None

@@ -66,8 +66,7 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         return 1.0 if self.judge_batch == "folder" else BATCH_PRICE_SHARE
 
     def apply_batches(self, chat: ChatSettings) -> ChatSettings:
-        """Return the settings of a judge's client, whose requests go into batches if the user says
-        so.
+        """Return the settings of a judge's client, whose requests go into batches if the user says so.
 
         Raises:
             SettingsError: the judge's endpoint cannot be asked in this kind of batch.
@@ -127,8 +126,7 @@ async def open_client(
     make: Callable[..., ChatClient] = ChatClient,
     make_cache: Callable[[Path], JudgmentCache] = JudgmentCache,
 ) -> ChatClient:
-    """Return a chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache`
-    open client and cache.
+    """Return a chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache` open client and cache.
 
     Raises:
         SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be

@@ -50,9 +50,7 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """Return the settings that may be added, by the setting that chooses them, such as
-        `judge=aspect` or `judges`.
-        """
+        """The settings that may be added, by the setting that chooses them, such as `judge=aspect` or `judges`."""
         return {}
 
     @classmethod
@@ -96,9 +94,7 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def is_changed(cls, values: Mapping[str, Any], name: str) -> bool:
-        """Return whether values that are not validated yet, such as texts of flags, change a
-        setting from its default.
-        """
+        """Whether values that are not validated yet, such as texts of flags, change a setting from its default."""
         default = cls.model_fields[name].get_default(call_default_factory=True)
         return str(values.get(name) or default) != str(default)
 

@@ -171,8 +171,7 @@ class EndpointSettings(Settings):
     """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
 
     def add(self, host: FlatSettings, names: Mapping[str, str], **values: Any) -> EndpointSettings:
-        """Return a copy with the settings of a host; one that the user has not set there is unset
-        here.
+        """Return a copy with the settings of a host; one that the user has not set there is unset here.
 
         Args:
             host: has them under flat names.
@@ -294,8 +293,7 @@ class EndpointSettings(Settings):
         )
 
     def servers(self, prefix: str, api: ApiName | None = None) -> tuple[Endpoint, ...]:
-        """Return the model's servers, with their keys and headers; without a key if none is set and
-        no host is public.
+        """Return the model's servers, with their keys and headers; without a key if none is set and no host is public.
 
         Args:
             prefix: stands before the name of one of these settings in messages.

@@ -39,9 +39,7 @@ _PATH_ERRORS = frozenset(
 
 
 def remove_control_characters(text: str) -> str:
-    """Return the text, which may have several lines, without what a terminal would obey or what it
-    cannot be sent.
-    """
+    """Return the text, which may have several lines, without what a terminal would obey or what it cannot be sent."""
     return _CONTROL_CHARACTERS.sub("�", text)
 
 

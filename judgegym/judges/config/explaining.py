@@ -68,9 +68,7 @@ def explain_flag(
 def explain_values(
     settings_type: type[BaseModel], errors: Sequence[ErrorDetails], origins: Mapping[str, str]
 ) -> list[str]:
-    """Return the messages for validation errors, a line for each setting: what a value may be in
-    several ways is one.
-    """
+    """The messages for validation errors, a line for each setting: what a value may be in several ways is one."""
     by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_place.setdefault(locate_error(error), []).append(error)
@@ -133,9 +131,7 @@ def _begins_with_setting(section: type[BaseModel], message: str) -> bool:
 
 
 def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
-    """Return the names that an object in a list may have; none for a place that is in no list, or
-    in one of several kinds.
-    """
+    """The names that an object in a list may have; none for a place that is in no list, or in one of several kinds."""
     for part in parts:
         section, field = find_section(model, part), model.model_fields.get(part)
         if section is None:
@@ -154,9 +150,7 @@ def _rephrase(message: str) -> str:
 
 
 def suggest_settings(settings_type: type[BaseModel], name: str, verb: str | None = None) -> str:
-    """Return the settings that a name may have meant, for the end of a message; empty if none is
-    similar.
-    """
+    """Return the settings that a name may have meant, for the end of a message; empty if none is similar."""
     return suggest_flags(name, _list_names(settings_type, verb))
 
 
@@ -165,9 +159,7 @@ def _list_names(settings_type: type[BaseModel], verb: str | None) -> list[str]:
 
 
 def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
-    """Return whether a value of this setting cannot hold a secret: its type contains neither a
-    secret nor a model.
-    """
+    """Return whether a value of this setting cannot hold a secret: its type contains neither a secret nor a model."""
     field = model.model_fields.get(parts[0])
     if field is None:
         return False
@@ -180,9 +172,7 @@ def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
 
 
 def _describe_received(value: object) -> str:
-    """Return the received value: a plain value as text, of any other only its type, because it may
-    hold a secret.
-    """
+    """Return the received value: a plain value as text, of any other only its type, because it may hold a secret."""
     plain = str | int | float | None
     if isinstance(value, plain) or (
         isinstance(value, list) and all(isinstance(item, plain) for item in value)
@@ -220,9 +210,7 @@ def read_text_or_file(value: object) -> object:
 
 
 def read_any_text_or_file(value: object) -> object:
-    """Return the same, where a text may look like the name of a file, such as the value that a rule
-    expects.
-    """
+    """Return the same, where a text may look like the name of a file, such as the value that a rule expects."""
     if not isinstance(value, str):
         return value
     if not value.startswith("@"):
@@ -240,9 +228,7 @@ def read_any_text_or_file(value: object) -> object:
 
 
 def _is_file(text: str) -> bool:
-    """Return whether a text is the name of a file, with an ending: a rubric of one such word is a
-    mistake.
-    """
+    """Return whether a text is the name of a file, with an ending: a rubric of one such word is a mistake."""
     if "\n" in text or "." not in text or len(text) > _MAX_NAME_LENGTH:
         return False
     try:
@@ -259,8 +245,7 @@ def is_prompt_file(name: object) -> TypeGuard[str]:
 
 
 def split_commas(value: object) -> object:
-    """Return a list from `a,b`, or what a text that begins like JSON holds; any other value as it
-    is.
+    """Return a list from `a,b`, or what a text that begins like JSON holds; any other value as it is.
 
     Raises:
         ValueError: the text begins like JSON, and is none.
@@ -279,8 +264,7 @@ AnyTextOrFile = Annotated[str, BeforeValidator(read_any_text_or_file)]
 
 
 def prompt_digest(prompt: str) -> str:
-    """Return the SHA-256 digest of a prompt's UTF-8 bytes, the same as `sha256sum` gives for its
-    file.
+    """Return the SHA-256 digest of a prompt's UTF-8 bytes, the same as `sha256sum` gives for its file.
 
     >>> prompt_digest("Judge.")[:19]
     'sha256:581f76da77db'

@@ -41,9 +41,7 @@ def build_requirement(extra: str) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation; of a checkout, for the same
-    checkout.
-    """
+    """Return the command that adds an extra to this installation; of a checkout, for the same checkout."""
     target = build_requirement(extra)
     _, _, url = target.partition(" @ ")
     parts = urlsplit(url)
@@ -141,9 +139,7 @@ def report_missing_extra(extra: str) -> Iterator[None]:
 
 
 def find_missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """Return the error to show if the missing module belongs to an extra; `None` for any other
-    module, which is a bug.
-    """
+    """The error to show if the missing module belongs to an extra; `None` for any other module, which is a bug."""
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     return None if extra is None else MissingExtraError(extra, module)

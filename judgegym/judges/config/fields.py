@@ -141,8 +141,7 @@ class DeclaredSetting:
         return self._fact("common") is True
 
     def fallback(self, verb: str | None) -> str | None:
-        """Return the dotted name of the setting that a verb reads only without this one; `None` if
-        there is none.
+        """Return the dotted name of the setting that a verb reads only without this one; `None` if there is none.
 
         `serve` reads both names of data: it trains on the one, and evaluates on the other.
         """

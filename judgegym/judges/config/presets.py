@@ -41,8 +41,7 @@ def list_presets(prefix: str = "") -> Sequence[str]:
 
 
 def find_config_file(value: str | os.PathLike[str]) -> Path:
-    """Return the file that `--config` names: a path, or the name of a preset where no file of that
-    name is here.
+    """Return the file that `--config` names: a path, or the name of a preset where no file of that name is here.
 
     A value with a folder or an ending is always a path, so that a missing file of the user's is
     never replaced.

@@ -62,9 +62,7 @@ class RemovedSetting:
 
 
 def equals(name: str, key: str | None = None) -> IsInForce:
-    """Return whether the setting of this name, beside a removed one, or a value in the object that
-    it is, has its value.
-    """
+    """Whether the setting of this name, beside a removed one, or a value in the object that it is, has its value."""
 
     def is_in_force(section: Any, settings: Any, value: Any) -> bool:
         current = getattr(section, name)
@@ -258,9 +256,7 @@ REMOVED_FROM_JUDGES: Sequence[RemovedSetting] = ()
 
 
 def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSetting | None:
-    """Return the removed setting of this name that a class of settings, or a command, had; `None`
-    if there is none.
-    """
+    """Return the removed setting of this name that a class of settings, or a command, had; `None` if there is none."""
     if isinstance(model, str):
         classes = {model}
     elif name in model.model_fields:

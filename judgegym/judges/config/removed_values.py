@@ -109,9 +109,7 @@ def take_removed(
 
 
 def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | None:
-    """Return the class of the objects in a setting; `BaseModel` itself for objects that hold the
-    settings of a judge.
-    """
+    """The class of the objects in a setting; `BaseModel` itself for objects that hold the settings of a judge."""
     field = model.model_fields.get(str(name))
     classes = () if field is None else find_classes(field.annotation)
     models = [model for model in classes if issubclass(model, BaseModel)]
@@ -214,9 +212,7 @@ def take_removed_flags(
 
 
 def _take_flag_value(setting: RemovedSetting, following: list[str]) -> str:
-    """Return the value of a flag: the next word, which is the last of `following`, and is taken
-    from it; or `true`.
-    """
+    """Return the value of a flag: the next word, which is the last of `following`, and is taken from it; or `true`."""
     is_given = bool(following) and not following[-1].startswith("--")
     if isinstance(setting.constant, bool):
         is_given = is_given and following[-1].lower() in _SWITCHES

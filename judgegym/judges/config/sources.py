@@ -157,9 +157,7 @@ class LoadedSettings(Generic[SettingsT]):
         return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
 
     def lines(self, *, show: ShowConfig = "all") -> list[ConfigLine]:
-        """Return the settings that the command uses with their values and sources: all, or those
-        that differ from default.
-        """
+        """The settings that the command uses with their values and sources: all, or those that differ from default."""
         lines = []
         for setting in declared_settings(type(self.settings), verb=self.verb):
             value = attrgetter(setting.name)(self.settings)
@@ -172,9 +170,7 @@ class LoadedSettings(Generic[SettingsT]):
         return lines
 
     def _default(self, setting: DeclaredSetting) -> object:
-        """Return the default of a setting: its field's, unless the section is declared with other
-        values.
-        """
+        """Return the default of a setting: its field's, unless the section is declared with other values."""
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
         return (
@@ -280,9 +276,7 @@ def _merge(weaker: object, stronger: object) -> object:
 
 
 def _nest_sections(settings_type: type[BaseModel], merged: Values) -> Values:
-    """Return the values with every section: an empty one for its fields' defaults, others merged
-    with the declared values.
-    """
+    """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
     nested: Values = {}
     for name, field in settings_type.model_fields.items():
         if find_section(settings_type, name) is not None and field.is_required():

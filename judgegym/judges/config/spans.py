@@ -121,8 +121,7 @@ class QuickTracer(SpanTracer):
         return carried
 
     def encode(self, spans: Sequence[ReadableSpan]) -> EncodedSpans | ExportTraceServiceRequest:
-        """Return the message of OTLP for spans of this tracer, as the SDK's own encoder makes it;
-        that one for other spans.
+        """The message of OTLP for spans of this tracer, as the SDK's own encoder makes it; that one for other spans.
 
         It is joined from parts that are messages themselves: protobuf reads such parts as one
         message, and copies each that is put into another one.
@@ -220,9 +219,7 @@ class EncodedSpans(bytes):
 
 
 def _encode_field(number: int, data: bytes) -> bytes:
-    """Return a field of protobuf that has a length: its key, the length by seven bits each, the
-    data.
-    """
+    """Return a field of protobuf that has a length: its key, the length by seven bits each, the data."""
     head, length = bytearray([number << 3 | 2]), len(data)
     while length > 127:
         head.append(length & 127 | 128)

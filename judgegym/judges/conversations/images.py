@@ -55,8 +55,7 @@ def show_images(
 
 
 def read_image(part: Mapping[str, object], at: int = 0) -> Image:
-    """Return the image of a part; one without an address if the part only says that there is one,
-    as TRL's do.
+    """Return the image of a part; one without an address if the part only says that there is one, as TRL's do.
 
     Args:
         part: as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be of
@@ -200,9 +199,7 @@ def decode_image(data: bytes) -> Image:
 
 
 def _parse_header(data: bytes) -> tuple[str, int, int] | None:
-    """Return the kind of an image with its width and height (0 of a WebP), by its header; `None`
-    for other data.
-    """
+    """Return the kind of an image with its width and height (0 of a WebP), by its header; `None` for other data."""
     if data.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") and len(data) > 24:
         return "png", *struct.unpack(">II", data[16:24])
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) > 10:

@@ -107,8 +107,7 @@ def parse_turns(value: object) -> tuple[Turn, ...] | None:
 
 
 def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Return the turns, in which a tool's result has the name of the call that it answers, and that
-    call's id.
+    """Return the turns, in which a tool's result has the name of the call that it answers, and that call's id.
 
     A result names its call by id. One without an id answers the first call of the turns before it
     that has no result yet, or the first with its own name.
@@ -143,8 +142,7 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def parse_transcript(text: str) -> tuple[Turn, ...] | None:
-    r"""Return the turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not
-    one.
+    r"""Return the turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
 
     An empty last turn of the assistant is left out.
     """
@@ -172,8 +170,7 @@ def render_conversation(conversation: TextOrMessages) -> str:
 
 
 def render_completion(conversation: TextOrMessages) -> str:
-    """Return a completion as one text: empty if the policy wrote neither a text nor a tool call in
-    it.
+    """Return a completion as one text: empty if the policy wrote neither a text nor a tool call in it.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -203,8 +200,7 @@ def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
 
 
 def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
-    """Return the turns of a Responses API list: what one response of the model holds (reasoning,
-    text, calls) is one turn.
+    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
 
     Raises:
         UnseenPart: a message has a part that no judge is shown.
@@ -241,9 +237,7 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Return a user's message in Anthropic's form as several: one of each tool result that names
-    its call, then the rest.
-    """
+    """A user's message in Anthropic's form as several: one of each tool result that names its call, then the rest."""
     content = message.get("content")
     parts = (
         content
@@ -344,9 +338,7 @@ def _parse_turn(message: Mapping[str, object]) -> Turn | None:
 
 
 def _is_error(message: Mapping[str, object]) -> bool | None:
-    """Return whether a tool's message says that it is an error: `is_error`, `error` (inspect),
-    `status` (LangChain).
-    """
+    """Return whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
     if isinstance(message.get("is_error"), bool):
         return message["is_error"] is True
     if "error" in message:
@@ -368,9 +360,7 @@ def _reasoning_text(value: object) -> str:
 
 
 def _parse_calls_text(text: str) -> list[ToolCall]:
-    """Return the calls that a text is in ShareGPT: an object with name and arguments, or a list of
-    them; else the text.
-    """
+    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
     try:
         value = wire.loads(text)
     except ValueError:
@@ -396,9 +386,7 @@ def _heading_name(value: object) -> str:
 
 
 def _parse_call(call: Mapping[str, object]) -> ToolCall:
-    """Return a tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is
-    the name).
-    """
+    """Return a tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
     function = call.get("function")
     called = function if isinstance(function, Mapping) else call
     name = function if isinstance(function, str) else called.get("name")
@@ -412,8 +400,7 @@ def _parse_call(call: Mapping[str, object]) -> ToolCall:
 def _read_parts(
     content: object, images: list[Image], thoughts: list[str]
 ) -> tuple[str, str, list[ToolCall]]:
-    """Return the text of a message's content, the text with its other parts written out, and the
-    tool calls among them.
+    """Return the text of a message's content, the text with its other parts written out, and the tool calls among them.
 
     Images are added to `images`, with placeholders in the text that is written out, and reasoning
     to `thoughts`.

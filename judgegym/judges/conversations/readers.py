@@ -55,9 +55,7 @@ class Trace:
 
 
 def add_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
-    """Return the turns of a prompt as a judge is shown them: after one that defines the tools, a
-    line for each.
-    """
+    """Return the turns of a prompt as a judge is shown them: after one that defines the tools, a line for each."""
     lines = "\n".join(tool.shown for tool in tools)
     return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
 
@@ -91,8 +89,7 @@ def read_tools(value: object) -> tuple[Tool, ...]:
 
 
 def parse_trace(value: object, column: str | None = None) -> Trace | None:
-    """Return the conversation of a row, a log's sample or a list of messages; `None` if it holds
-    none.
+    """Return the conversation of a row, a log's sample or a list of messages; `None` if it holds none.
 
     Args:
         value: the row, or the messages.
@@ -151,9 +148,7 @@ def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
 
 
 def _parse_turns(value: object, role: str = "user") -> _Turns:
-    """Return the turns of a text, of messages, or of items of the Responses API; none of another
-    value.
-    """
+    """Return the turns of a text, of messages, or of items of the Responses API; none of another value."""
     if isinstance(value, str):
         return (text_turn(role, value),)
     items = (
@@ -168,8 +163,7 @@ def _parse_turns(value: object, role: str = "user") -> _Turns:
 
 
 def split_trace(turns: Sequence[Turn]) -> Trace | None:
-    """Return a conversation whose end, from the last turn of a user on, is the completion; `None`
-    if it does not end with one.
+    """A conversation whose end, from the last turn of a user on, is the completion; `None` if it does not end with one.
 
     With tools the completion is all that follows the last turn of a user, else the last turn alone.
     """
@@ -186,9 +180,7 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
 
 
 def _last_branch(nodes: object) -> list[Mapping[str, object]]:
-    """Return the nodes from the first message to the last one: a trace is a graph of messages,
-    whose last branch is judged.
-    """
+    """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
     graph = (
         [node for node in nodes if isinstance(node, Mapping)]
         if isinstance(nodes, list | tuple)

@@ -33,8 +33,7 @@ class Tool:
 
 
 def parse_tools(value: object) -> tuple[Tool, ...] | None:
-    """Return the definitions of tools in a list, also as JSON text, of OpenAI's or of another usual
-    form; `None` for others.
+    """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
 
     >>> parse_tools([{"type": "function", "function": {"name": "search"}}])
     (Tool(name='search', description='', parameters=None),)

@@ -172,9 +172,7 @@ def number_images(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def renumber_images(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
-    """Return a text whose marks of images have the next numbers; without images, what looks like
-    one is broken up.
-    """
+    """Return a text whose marks of images have the next numbers; without images, what looks like one is broken up."""
     if images:
         return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
     return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
@@ -186,9 +184,7 @@ def list_images(turns: Sequence[Turn]) -> tuple[Image, ...]:
 
 
 def completion_text(turns: Sequence[Turn]) -> str:
-    """Return a completion's turns as one text: empty if the policy wrote neither a text nor a tool
-    call in them.
-    """
+    """Return a completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
     return render_transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
@@ -227,8 +223,7 @@ def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]
 
 
 def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
-    """Return a prompt as one text with later turns behind it, as `transcript` writes them;
-    unchanged without any.
+    """Return a prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
 
     A prompt that has images is marked: what only looks like a mark in it is broken up already.
     """
@@ -243,8 +238,7 @@ def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False)
 
 
 def break_marks(text: str, *, only_cuts: bool = False) -> str:
-    """Return a text in which everything that looks like a mark of ours, or of a cut, is broken up;
-    as it is without any.
+    """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
 
     >>> break_marks("I did it: [tool call: search({})]")
     'I did it: [¦tool call: search({})]'
@@ -253,8 +247,7 @@ def break_marks(text: str, *, only_cuts: bool = False) -> str:
 
 
 def split_messages(text: str) -> list[Message]:
-    r"""Return a prompt as chat messages, for a model that reads conversations: the turns that
-    `transcript` has written out.
+    r"""A prompt as chat messages, for a model that reads conversations: the turns that `transcript` has written out.
 
     A text of other turns than those of system, user and assistant, or of one turn, is one message
     of the user.
@@ -272,17 +265,13 @@ def split_messages(text: str) -> list[Message]:
 
 
 def split_turns(text: str) -> list[tuple[str, str]]:
-    """Return the headings and texts of the turns that `transcript` has written out; none of a text
-    that is no conversation.
-    """
+    """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
     pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
     return [(heading, body) for heading, _, body in (piece.partition(": ") for piece in pieces)]
 
 
 def _add_heading(turn: Turn) -> str:
-    """Return a turn of several, without lines that look like headings, and without marks that are
-    not ours.
-    """
+    """Return a turn of several, without lines that look like headings, and without marks that are not ours."""
     shown = break_marks(turn.shown) if turn.shown == turn.text else turn.shown
     folded = shown.casefold()
     if any(role in folded for role in _SAID_TO_BE):
@@ -291,8 +280,7 @@ def _add_heading(turn: Turn) -> str:
 
 
 def shared_turns(texts: Sequence[str]) -> str:
-    """Return the turns with which all of several conversations begin, as `transcript` writes them;
-    empty if there are none.
+    """The turns with which all of several conversations begin, as `transcript` writes them; empty if there are none.
 
     It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts
     that are no conversations, such as answers of one turn, share none, however alike they begin.

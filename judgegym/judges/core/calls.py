@@ -155,9 +155,7 @@ async def ask(
 
 
 def _move_thinking(choice: Choice, added: AddedMarkers) -> Choice:
-    """Return a judge's choice with the thinking in its text as its reasoning; the text is empty if
-    that never ends.
-    """
+    """Return a judge's choice with the thinking in its text as its reasoning; the text is empty if that never ends."""
     parts = own_part(choice.text, added).parts
     if not parts.is_found:
         return choice
@@ -227,8 +225,7 @@ def failed_judgment(
     explanation: str | None = None,
     detail: DetailT | None = None,
 ) -> Judgment[DetailT]:
-    """Return the judgment of calls without a verdict, which has no score: failed if a call never
-    succeeded, else unparsable.
+    """The judgment of calls without a verdict, which has no score: failed if a call never succeeded, else unparsable.
 
     Args:
         calls: all calls of the judgment.

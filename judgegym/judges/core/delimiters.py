@@ -312,8 +312,7 @@ TITLES: Mapping[str, str] = {
 def section_texts(
     criteria: str = "", reference: str | None = None, context: str | None = None
 ) -> dict[str, str | None]:
-    """Return the texts for all answers, by the placeholders of their sections and in their order;
-    `None` where there is none.
+    """The texts for all answers, by the placeholders of their sections and in their order; `None` where there is none.
 
     Args:
         criteria: what makes an answer good; empty for the judge's general criteria.
@@ -324,9 +323,7 @@ def section_texts(
 
 
 def describe_sections(texts: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the paragraph `meanings` that says what each of the sections of `section_texts` means;
-    none without any.
-    """
+    """The paragraph `meanings` that says what each of the sections of `section_texts` means; none without any."""
     sentences = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
     meanings = [sentences[title] for name, title in TITLES.items() if texts.get(name) is not None]
     return {"meanings": " ".join(meanings)} if meanings else {}

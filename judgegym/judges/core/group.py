@@ -241,8 +241,7 @@ class GroupScorer:
 def convert_group_judgment(
     responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0
 ) -> list[ResponseJudgment]:
-    """Return the results of a group, whose judge was not shown `left_out` characters; all calls
-    count for the first response.
+    """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
 
     `own` among the components is the score before it was compared with the anchor, `looks` how many
     calls have a verdict on the response, `position` the mean place at which they saw it, from 1,

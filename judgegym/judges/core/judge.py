@@ -208,8 +208,7 @@ class CritiqueRequest(NamedTuple):
 
 
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
-    """Return the prompt of a critique: what the judge was shown, its evaluation, and the request to
-    critique and revise it.
+    """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
 
     It begins with the judge's prompt, unchanged, which a server with a prefix cache has computed
     already.

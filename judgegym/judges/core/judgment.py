@@ -193,8 +193,7 @@ class Judgment(Generic[DetailT_co]):
         return self.score if self.unit is None else self.unit
 
     def scale_score(self, factor: float) -> Judgment[DetailT_co]:
-        """Return the judgment with its score times `factor`, as by a rule beside a judge whose
-        lowest score is 0.
+        """Return the judgment with its score times `factor`, as by a rule beside a judge whose lowest score is 0.
 
         One without a score stays as it is.
         """
@@ -264,13 +263,9 @@ class Scale(NamedTuple):
         return (score - self.low) / self.span
 
     def includes(self, score: object) -> bool:
-        """Return whether it is a number from the lowest to the highest score, on a level or between
-        two.
-        """
+        """Return whether it is a number from the lowest to the highest score, on a level or between two."""
         return isinstance(score, int | float) and self.low <= score <= self.high
 
     def nearest(self, score: float) -> int:
-        """Return the level nearest to a score that may lie between two levels; a score halfway is
-        rounded up.
-        """
+        """Return the level nearest to a score that may lie between two levels; a score halfway is rounded up."""
         return max(self.low, min(self.high, int((score - self.low) + 0.5) + self.low))

@@ -169,8 +169,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         """What the model is asked about a task; nothing where there is nothing to ask about."""
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
-        """Return the judgment of the answers, in the order of the questions; without a score where
-        a verdict is missing.
+        """The judgment of the answers, in the order of the questions; without a score where a verdict is missing.
 
         Its calls and suspects are those of all answers, and need not be set. By default the mean of
         the last verdicts, which are numbers from 0 to 1, or yes and no as booleans; the explanation
@@ -189,18 +188,14 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ValueT]
     ) -> Sequence[CritiqueRequest]:
-        """Return the requests to critique and revise the verdicts of a question; by default of its
-        one verdict, a word.
-        """
+        """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
         call, question = answers.last, answers.question
         text = cut_thinking(call.text).strip()
         messages = critique_messages(question.prompt.messages, text)
         return [CritiqueRequest(question.component, _show_verdict(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
-        """Return the history's entry of a call that has a revised verdict; by default a word, with
-        the text's explanation.
-        """
+        """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
         critique, reasons = split_explanation(cut_thinking(call.text).strip())
         return Revision(_show_verdict(verdict), reasons, critique)
 
@@ -301,8 +296,7 @@ def agreement(values: Sequence[Any]) -> float:
 
 
 def least_agreement(shares: Sequence[float]) -> dict[str, float]:
-    """Return the confidence `votes` of several verdicts: how far votes agree on the one on which
-    they agree the least.
+    """Return the confidence `votes` of several verdicts: how far votes agree on the one on which they agree the least.
 
     Args:
         shares: of each verdict of several votes the share of votes with it; empty if there are

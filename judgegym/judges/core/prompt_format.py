@@ -148,8 +148,7 @@ class PromptSections(NamedTuple):
 def find_marker_lines(
     content: str, titles: Collection[str] = (), with_id: Collection[str] = ()
 ) -> Iterator[MarkerLine]:
-    """Yield all lines that look like a marker, in order; with titles, those of a marker with one of
-    them.
+    """Yield all lines that look like a marker, in order; with titles, those of a marker with one of them.
 
     A text may have very many lines that look like a marker, and few with a title.
 
@@ -181,8 +180,7 @@ def read_sections(
     optional: Collection[str] = (),
     with_id: Collection[str] = (),
 ) -> PromptSections | None:
-    """Return the sections with these titles; `None` if a required one is missing. `lines` are the
-    content's `find_marker_lines`.
+    """The sections with these titles; `None` if a required one is missing. `lines`: see `find_marker_lines`.
 
     If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that
     has all required
@@ -223,9 +221,7 @@ def _is_complete(
 def _split_title_and_tag(
     text: str, titles: Collection[str], with_id: Collection[str]
 ) -> tuple[str, str]:
-    """Return a marker's title, with its id, and its tag; both empty if the title is not one of
-    those that are looked for.
-    """
+    """A marker's title, with its id, and its tag; both empty if the title is not one of those that are looked for."""
     if _is_title(text, titles, with_id):
         return text, ""
     title, _, tag = text.rpartition(" ")

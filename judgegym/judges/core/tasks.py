@@ -141,9 +141,7 @@ class JudgeTask:
         return tuple(replace(image, mark=mark) for image, mark in zip(images, marks, strict=True))
 
     def number_images(self) -> JudgeTask:
-        """Return the task with its images numbered through prompt and responses, in which nothing
-        else looks like a mark.
-        """
+        """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
         numbers = count(1)
         prompt, *responses = (
             renumber_images(text, images, numbers) for text, images in self._texts
@@ -172,9 +170,7 @@ class JudgeTask:
         ).number_images()
 
     def shorten_to(self, limit: int | None) -> tuple[JudgeTask, int]:
-        """Return the task with its texts shortened to `limit` characters, and how many characters
-        are left out.
-        """
+        """Return the task with its texts shortened to `limit` characters, and how many characters are left out."""
         if limit is None:
             return self, 0
         prompt, responses, left_out = shorten(self.prompt, self.responses, limit)
@@ -289,16 +285,12 @@ def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
 
 
 def share_judgment(result: ResponseJudgment) -> ResponseJudgment:
-    """Return the result of a response that is equal to the one of `result`, whose calls count
-    there.
-    """
+    """Return the result of a response that is equal to the one of `result`, whose calls count there."""
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
 def set_other_scores(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
-    """Return the results of a group, of which so many further responses are empty: failed ones know
-    the others' scores.
-    """
+    """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
     others = (*(result.score for result in results if result.score is not None), *[None] * empty)
     return [replace(result, others=others) if result.is_failed else result for result in results]
 
@@ -356,9 +348,7 @@ class TaskError(ValueError):
 
 
 def explain_single_response(task: JudgeTask, how_to_gather: str) -> str:
-    """Return the end of a message about a response that came alone: how several come together, if
-    there is a way.
-    """
+    """Return the end of a message about a response that came alone: how several come together, if there is a way."""
     is_alone = len(task.responses) == 1 and task.places is None
     return f"; {how_to_gather}" if is_alone and how_to_gather else ""
 
@@ -378,9 +368,7 @@ class TaskJudge(Protocol):
         """
 
     def compares(self, task: JudgeTask) -> bool:
-        """Return whether the responses are judged together; otherwise `score` gets each of them in
-        a task of its own.
-        """
+        """Whether the responses are judged together; otherwise `score` gets each of them in a task of its own."""
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Return a result for each response of a checked task."""
@@ -428,8 +416,7 @@ class TaskParts(NamedTuple):
 
 
 def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
-    """Return the task with what judges, rules and reward models are shown of its texts: without
-    thinking, or all.
+    """Return the task with what judges, rules and reward models are shown of its texts: without thinking, or all.
 
     Everything that is judged of a task comes through here; a task whose responses, and earlier
     answers in whose prompt, begin with no thinking stays as it is, and so do the keys of its
@@ -455,8 +442,7 @@ def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTa
 
 
 def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
-    """Return a prompt that is a conversation with what is shown of the assistant's turns; one of
-    thinking alone is left out.
+    """A prompt that is a conversation with what is shown of the assistant's turns; one of thinking alone is left out.
 
     A turn with images stays as it is: their marks belong to its text.
     """
@@ -568,8 +554,7 @@ def index_first_duplicates(values: Sequence[Hashable]) -> list[int]:
 
 
 async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJudgment]:
-    """Return a result for each response of a checked task; what is judged by itself is judged at
-    the same time.
+    """Return a result for each response of a checked task; what is judged by itself is judged at the same time.
 
     Equal responses are judged once; an empty one has no score, and costs no call.
     """
@@ -593,8 +578,7 @@ ScoreItem: TypeAlias = Callable[[JudgeTask], Awaitable[list[ResponseJudgment]]]
 
 
 async def score_or_fail(score: ScoreItem, task: JudgeTask, name: str) -> list[ResponseJudgment]:
-    """Return the results of a task's responses; where the judge raises an error, a failure for
-    each.
+    """Return the results of a task's responses; where the judge raises an error, a failure for each.
 
     Args:
         score: judges.

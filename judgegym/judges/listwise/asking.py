@@ -125,9 +125,7 @@ def divide_texts(
 
 
 def _choose_link(costs: Mapping[str, int], room: int) -> str:
-    """Return the text of middle length, or the longest shorter one beside which all fit that fit
-    beside the shortest.
-    """
+    """The text of middle length, or the longest shorter one beside which all fit that fit beside the shortest."""
     texts = sorted(costs, key=lambda text: (costs[text], text))
     shortest = costs[texts[0]]
     longest = max((cost for cost in costs.values() if cost <= room - shortest), default=0)
@@ -136,9 +134,7 @@ def _choose_link(costs: Mapping[str, int], room: int) -> str:
 
 
 def _pack(costs: Mapping[str, int], room: int) -> list[list[str]]:
-    """Return the texts in as few chunks as possible: the longest first, each into the chunk that is
-    the shortest so far.
-    """
+    """The texts in as few chunks as possible: the longest first, each into the chunk that is the shortest so far."""
     longest_first = sorted(costs, key=lambda text: (-costs[text], text))
     for count in range(1, len(costs) + 1):
         chunks, filled = [list[str]() for _ in range(count)], [0] * count

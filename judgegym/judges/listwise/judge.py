@@ -140,16 +140,12 @@ class ListwiseGroupJudge(GroupJudge):
 
 
 def _distinct_texts(task: JudgeTask) -> list[str]:
-    """Return the distinct texts of the group, the anchor included, in an order that does not depend
-    on the caller's.
-    """
+    """Return the distinct texts of the group, the anchor included, in an order that does not depend on the caller's."""
     return sorted({*task.responses, *(() if task.baseline is None else (task.baseline,))})
 
 
 def _shared_beginning(texts: Sequence[str]) -> str:
-    """Return the turns with which all texts begin; none if texts that differ would then be equal:
-    they imitate turns.
-    """
+    """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
     beginning = shared_turns(texts)
     return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
 

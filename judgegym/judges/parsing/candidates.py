@@ -188,9 +188,7 @@ def _mention(
 def _is_judges_object(
     last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str
 ) -> bool:
-    """Return whether an object is within no malformed one, and contradicts nothing that the judge
-    has said in words.
-    """
+    """Return whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
     stated = [candidate for candidate in earlier if candidate.is_statement]
     if stated and stated[-1].value != last.value:
         return False
@@ -199,9 +197,7 @@ def _is_judges_object(
 
 
 def _is_quoted(text: str, at: Place) -> bool:
-    """Return whether a verdict stands in quotation marks, or behind words that announce what the
-    judged text says.
-    """
+    """Return whether a verdict stands in quotation marks, or behind words that announce what the judged text says."""
     start, end = at
     if (
         text[start - 1 : start] in _QUOTATION
@@ -264,9 +260,7 @@ def _object_candidates(
 
 
 def _could_be_verdict(value: JSON) -> bool:
-    """Return whether an object without the field could still be a verdict: it has one's name
-    somewhere, or a number.
-    """
+    """Return whether an object without the field could still be a verdict: it has one's name somewhere, or a number."""
     if isinstance(value, Mapping):
         return any(
             _NAME.fullmatch(name) or _could_be_verdict(inner) for name, inner in value.items()
@@ -277,9 +271,7 @@ def _could_be_verdict(value: JSON) -> bool:
 
 
 def _is_closed_once_more(gap: str, behind: str) -> bool:
-    """Return whether a brace after an object closes what nothing has opened, so that the object is
-    within a malformed one.
-    """
+    """Whether a brace after an object closes what nothing has opened, so that the object is within a malformed one."""
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
     # Doubled braces, which some models write, are of the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
@@ -321,9 +313,7 @@ _UNUSUAL = re.compile(r"[^\n\r\t\x20-\x7e]")
 
 
 def fold_characters(words: str) -> str:
-    """Return the words with a plain character in place of each that looks like one, so that all
-    keep their places.
-    """
+    """Return the words with a plain character in place of each that looks like one, so that all keep their places."""
     return words if _UNUSUAL.search(words) is None else words.translate(_FOLDING)
 
 
@@ -408,9 +398,7 @@ class NamedValues:
 
 
 def _is_whole_sentence(words: str, match: re.Match[str], form: str) -> bool:
-    """Return whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for
-    style".
-    """
+    """Return whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for style"."""
     if _ENDED.match(words, match.end()) is None:
         return False
     before = words[max(0, match.start() - _LONGEST_BEFORE) : match.start()]

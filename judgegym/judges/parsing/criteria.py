@@ -67,8 +67,7 @@ CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]
 def criteria_verdicts(
     own_text: str, words: Mapping[str, Words]
 ) -> ParsedVerdict[CriteriaVerdicts] | None:
-    """Return the verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the
-    text's last candidate.
+    """The verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the text's last candidate.
 
     Args:
         own_text: the judge's own text.

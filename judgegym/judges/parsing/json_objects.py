@@ -76,8 +76,7 @@ class TextObject:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ...]:
-    """Return the outermost JSON objects of a text, the last one first; none if they cannot be found
-    with bounded work.
+    """Return the outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work.
 
     Args:
         text: any text.
@@ -112,8 +111,7 @@ def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ..
 
 
 def _find_closed_braces(text: str) -> list[int]:
-    """Return the opening braces, in order, that a JSON decoder which begins at them would find
-    closed.
+    """Return the opening braces, in order, that a JSON decoder which begins at them would find closed.
 
     What is a string depends on where one begins to read, but from any place on there are only two
     possibilities: it is
@@ -150,9 +148,7 @@ def _join_stacks(first: list[list[int]], second: list[list[int]]) -> list[list[i
 
 
 def prose_before(text: str, name: str) -> str:
-    """Return the text before the last object with a field `name`, without its code fence; the whole
-    text if there is none.
-    """
+    """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
     match = next((match for match in find_objects(text) if name in match.fields), None)
     return (_OPENED_FENCE.sub("", text) if match is None else match.before).strip()
 
@@ -165,8 +161,7 @@ _STRICT_DECODER = json.JSONDecoder(
 
 
 def find_final_object(own_text: str, name: str) -> TextObject | None:
-    """Return the object with a field `name` that stands at the end of a judge's own text, on lines
-    of its own; else `None`.
+    """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
 
     It may stand in a code fence. A name that occurs twice has no value.
     """
@@ -185,9 +180,7 @@ def find_final_object(own_text: str, name: str) -> TextObject | None:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def find_object_at_end(own_text: str) -> Place | None:
-    """Return the place of the object that ends a text, perhaps in a code fence: all of it, of any
-    length, or the last one.
-    """
+    """The place of the object that ends a text, perhaps in a code fence: all of it, of any length, or the last one."""
     whole = find_whole_object(own_text)
     if whole is not None:
         return whole
@@ -224,8 +217,7 @@ def is_on_its_own_line(own_text: str, start: int) -> bool:
 
 
 def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
-    """Return the critique and the explanation of a verdict in a judge's text: two fields, or the
-    text as both.
+    """Return the critique and the explanation of a verdict in a judge's text: two fields, or the text as both.
 
     `name` is the field of the verdict in an object.
 
@@ -238,9 +230,7 @@ def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
 
 
 def extract_critique(own_text: str, name: str) -> str:
-    """Return the critique before a verdict under this name, which is an object in both forms: a
-    field, or the text before.
-    """
+    """The critique before a verdict under this name, which is an object in both forms: a field, or the text before."""
     written = find_final_object(own_text, name)
     return (
         prose_before(own_text, name)
@@ -251,9 +241,7 @@ def extract_critique(own_text: str, name: str) -> str:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def decode_object(text: str) -> Mapping[str, JSON] | None:
-    """Return the fields of an object, with names in lower case; `None` for a name that occurs
-    twice.
-    """
+    """Return the fields of an object, with names in lower case; `None` for a name that occurs twice."""
     try:
         fields = _STRICT_DECODER.decode(text)
     except (ValueError, RecursionError):

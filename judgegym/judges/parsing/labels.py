@@ -145,8 +145,7 @@ _ASPECT_NAMED = NamedValues(
 
 @verdict_parser
 def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
-    """Return the verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last
-    candidate of the text.
+    """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other
     values are not.
@@ -159,9 +158,7 @@ def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
 
 
 def parse_yes_no(value: JSON) -> bool | None:
-    """Return a verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or
-    "true"/"false" in any case.
-    """
+    """Return a verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower())
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
@@ -174,9 +171,7 @@ def yes_no_label(value: JSON) -> str | None:
 
 
 def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str | None:
-    """Return the reason of the object that `binary_verdict` reads (`parsed`, if it was read),
-    `None` if there is none.
-    """
+    """The reason of the object that `binary_verdict` reads (`parsed`, if it was read), `None` if there is none."""
     parsed = parsed or binary_verdict.find(text)
     fields = None if parsed is None or parsed.at is None else decode_object(text[slice(*parsed.at)])
     reason = None if fields is None else fields.get("reason")
@@ -213,8 +208,7 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 
 @verdict_parser
 def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
-    """Return the letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or
-    that of a `choice_form`.
+    """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my
     verdict is B" after it leave no verdict.
@@ -261,8 +255,7 @@ def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] |
 
 
 def choice_letter_official(text: str) -> str | None:
-    """Return the letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that
-    order, that occurs as `[[X]]`.
+    """The letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that order, that occurs as `[[X]]`.
 
     For parity with published numbers only: "not [[A]]; final: [[D]]" is A.
 

@@ -51,8 +51,7 @@ def rubric_form(scale: tuple[int, int]) -> VerdictForm:
 
 @verdict_parser
 def feedback_score(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
-    """Return the score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the
-    next line if that is empty.
+    """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with
     "/5" or "out of 5" (the highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and
@@ -165,9 +164,7 @@ def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
 
 @lru_cache
 def _score_line(high: int) -> re.Pattern[str]:
-    """Return the pattern of a score, of a scale with this highest one, as it may stand behind a
-    tag.
-    """
+    """Return the pattern of a score, of a scale with this highest one, as it may stand behind a tag."""
     of_highest = rf"(?: ?(?:/|out of) ?{high})?"
     number = rf"(-?[0-9]{{1,9}}){of_highest}"
     wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
@@ -181,8 +178,7 @@ _BOLD = "**"
 
 
 def feedback_text(text: str) -> str | None:
-    """Return the feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last
-    `[SCORE]` (or `[RESULT]`).
+    """The feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
 
     It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a
     score it extends to the end. `None` if there is neither tag, or no text. Of an object of
@@ -196,9 +192,7 @@ def feedback_text(text: str) -> str | None:
 
 
 def cut_feedback(text: str) -> str:
-    """Return the text of a rubric's judge before its last feedback, such as a critique of an
-    earlier one.
-    """
+    """Return the text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
     written = _find_score_object(text)
     if written is not None:
         return written.text(CRITIQUE) or written.before
@@ -230,9 +224,7 @@ def _feedback_span(own_text: str) -> tuple[str, str] | None:
 def is_strict_feedback(
     text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)
 ) -> bool:
-    """Return whether the text is exactly of the format: feedback and score, once each, without
-    markup or other text.
-    """
+    """Return whether the text is exactly of the format: feedback and score, once each, without markup or other text."""
     begins, tag = (
         ("[FEEDBACK]", "[SCORE]")
         if output_format == "feedback_score"
@@ -247,9 +239,7 @@ def is_strict_feedback(
 
 
 def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
-    """Return whether the text is exactly an object of `rubric_form`, or of its form with a
-    critique.
-    """
+    """Return whether the text is exactly an object of `rubric_form`, or of its form with a critique."""
     own_text = cut_thinking(text).strip()
     written = find_final_object(own_text, "score")
     if written is None or written.at != (0, len(own_text)):

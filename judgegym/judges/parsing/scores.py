@@ -157,9 +157,7 @@ _LONGEST_TAIL = 12
 
 
 def _find_in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-    """Yield the rating at the end, and before it named ratings, and the numbers that could be
-    ratings in their place.
-    """
+    """The rating at the end, and before it named ratings, and the numbers that could be ratings in their place."""
     plain = fold_characters(words)
     stated = []
     if _NAMES_A_RATING.search(plain):
@@ -296,8 +294,7 @@ _RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
 
 @verdict_parser
 def bracketed_rating(own_text: str) -> ParsedVerdict[float] | None:
-    """Return the rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`,
-    `[[7.5]]`.
+    """Return the rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`, `[[7.5]]`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]`
     or "Score: 6" after it leave no rating. An object of `RATING_FORM` at the end is read, too.
@@ -353,8 +350,7 @@ _NAMED = NamedValues(SCORE, NUMBERS, "score")
 def score_object(
     own_text: str, scale: tuple[int, int] = (0, 100)
 ) -> ParsedVerdict[ScoreObject] | None:
-    """Return the score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of
-    the text.
+    """Return the score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
 
     Returns:
         `None` also if its score is not usable (`whole_score`), or the object may be a quotation
@@ -410,8 +406,7 @@ ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
 
 @verdict_parser
 def listwise_scores(own_text: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
-    """Return the scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the
-    last candidate of the text.
+    """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
 
     Args:
         own_text: the judge's own text.

@@ -220,9 +220,7 @@ class ThinkingMarkers:
         return parts._replace(start=start, mentioned=mentioned)
 
     def _find_marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
-        """Yield the markers of a text in their order, without quoted ones; of those at its start
-        words, too.
-        """
+        """Yield the markers of a text in their order, without quoted ones; of those at its start words, too."""
         matches = [
             match
             for sign, tags in self._tags.items()
@@ -284,9 +282,7 @@ class ThinkingMarkers:
 
 
 def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
-    """Return the number of the first marker that ends thinking which the template has begun; their
-    count without one.
-    """
+    """The number of the first marker that ends thinking which the template has begun; their count without one."""
     begun, fences, counted = set[int](), 0, 0
     for number, mark in enumerate(marks):
         fences, counted = fences + text.count(_FENCE, counted, mark.at), mark.at
@@ -298,8 +294,7 @@ def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
 
 
 def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
-    """Return the number of the marker that ends the thinking begun by the marker of this number;
-    `None` without one.
+    """Return the number of the marker that ends the thinking begun by the marker of this number; `None` without one.
 
     Nested thinking of the same family ends first. Where only another family's marker ends it, that
     does.
@@ -320,9 +315,7 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
 
 
 def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
-    """Return a judge's text behind its last thinking, up to thinking that a line of it begins and
-    that never ends.
-    """
+    """Return a judge's text behind its last thinking, up to thinking that a line of it begins and that never ends."""
     begun, within, start = dict[int, int](), set[int](), 0
     for mark in marks:
         if mark.begins:
@@ -344,9 +337,7 @@ def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
 
 
 def _begins_line(text: str, at: int, start: int) -> bool:
-    """Return whether nothing but white space stands before this place in its line, or between it
-    and the end of thinking.
-    """
+    """Whether nothing but white space stands before this place in its line, or between it and the end of thinking."""
     begins = max(start, at - _NEAR)
     _, line_break, line = text[begins:at].rpartition("\n")
     return not line.strip() and bool(line_break or begins == start)
@@ -397,8 +388,7 @@ def _is_word_marker(marker: str) -> bool:
 
 
 def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
-    """Return the pattern of any of some markers, the longest first; each begins with a sign that is
-    quickly looked for.
+    """Return the pattern of any of some markers, the longest first; each begins with a sign that is quickly looked for.
 
     Args:
         markers: the markers.
@@ -421,9 +411,7 @@ def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
 
 
 def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
-    """Return the pattern of any of some texts, the longest first: sign by sign, so that most places
-    fail at the first.
-    """
+    """The pattern of any of some texts, the longest first: sign by sign, so that most places fail at the first."""
     lowered = {tail[:1].lower() + tail[1:] if tail[:1].isascii() else tail for tail in rests}
     patterns = [
         (f"[{sign}{sign.upper()}]" if sign in ascii_lowercase else re.escape(sign))

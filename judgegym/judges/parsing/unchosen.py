@@ -266,9 +266,7 @@ def _joins_verdicts(gap: str, *, is_label: bool) -> bool:
 
 
 def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
-    """Return whether the sentence names another one first, and this one behind "or", or in "between
-    … and".
-    """
+    """Return whether the sentence names another one first, and this one behind "or", or in "between … and"."""
     offset = start - len(before)
     first = next((mention.at[0] - offset for mention in others if mention.at[0] >= offset), None)
     if first is None:
@@ -303,9 +301,7 @@ def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
 
 
 def _are_items(words: str, first: Mention, second: Mention) -> bool:
-    """Return whether two verdicts stand in lines of the same list, and the later one is not
-    announced as the choice.
-    """
+    """Return whether two verdicts stand in lines of the same list, and the later one is not announced as the choice."""
     gap = words[first.at[1] : second.at[0]]
     if "\n" not in gap or len(gap) > _LONGEST_GAP or _SUMMED_UP.search(gap):
         return False
@@ -340,9 +336,7 @@ def _split_line(words: str, mention: Mention) -> tuple[str, str]:
 
 
 def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:
-    """Return the words around a verdict in its line, without numbers and letters that tell options
-    apart.
-    """
+    """Return the words around a verdict in its line, without numbers and letters that tell options apart."""
     return tuple(
         " ".join(_SHAPE.sub(" ", part).lower().split()) for part in _split_line(words, mention)
     )

@@ -109,8 +109,7 @@ verdict_parser = VerdictParser
 
 
 def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return an expression whose `match` finds the last match of `pattern`, a list of all matches
-    of which may be long.
+    """Return an expression whose `match` finds the last match of `pattern`, a list of all matches of which may be long.
 
     Give the pattern a literal first sign, which the search goes back to; and no place from which it
     reads on and on, since it is tried from each occurrence of that sign. Group 1 is the pattern's
@@ -213,16 +212,12 @@ class VerdictForm:
         return BEGINNING + _describe_fields(self.fields)
 
     def critique_form(self) -> VerdictForm:
-        """Return the form in which the judge critiques its earlier evaluation, then gives the
-        revised verdict.
-        """
+        """Return the form in which the judge critiques its earlier evaluation, then gives the revised verdict."""
         question = "what was right and what was wrong in your previous evaluation"
         return VerdictForm(f"revised_{self.name}", {CRITIQUE: text_field(question), **self.fields})
 
     def add_instructions(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the conversation with the form in words at the end of its last message, which is
-        the user's.
-        """
+        """Return the conversation with the form in words at the end of its last message, which is the user's."""
         *before, last = messages
         return [*before, {**last, "content": f"{last['content']}\n\n{self.instructions}"}]
 

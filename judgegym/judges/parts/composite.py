@@ -225,9 +225,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return judgments
 
     def _find_closed_gate(self, judgments: Mapping[str, Judgment[Any]]) -> Part[TermOptions] | None:
-        """Return the first gate whose score is below its threshold; `None` if one before it has
-        failed.
-        """
+        """Return the first gate whose score is below its threshold; `None` if one before it has failed."""
         for part in self.parts:
             if part.options.gate is None or part.name not in judgments:
                 continue
@@ -282,8 +280,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
     def _compute_value(
         self, scores: Mapping[str, float | None]
     ) -> tuple[float | None, dict[str, float], str | None]:
-        """Return the reward from the parts' scores, what each part adds to it, and the part that
-        settled it.
+        """Return the reward from the parts' scores, what each part adds to it, and the part that settled it.
 
         The reward is `None` if no term has a score.
         """

@@ -218,9 +218,7 @@ def compute_jury_score(
 
 
 def _median(counted: Sequence[tuple[float, float]], total: float) -> float:
-    """Return the weighted median of ascending scores; between two if exactly half of the weight is
-    on either side.
-    """
+    """Return the weighted median of ascending scores; between two if exactly half of the weight is on either side."""
     below = 0.0
     for index, (score, weight) in enumerate(counted):
         below += weight

@@ -94,9 +94,7 @@ def parse_members(value: object) -> object:
 
 
 def name_judge(judge: object) -> object:
-    """Return the usual name of a part by its judge: the kind, or that of a prompt file without its
-    folder and ending.
-    """
+    """The usual name of a part by its judge: the kind, or that of a prompt file without its folder and ending."""
     return Path(str(judge)).stem if is_prompt_file(judge) else judge
 
 

@@ -43,9 +43,7 @@ _COMBINATIONS = {"mean": fmean, "min": min, "last": lambda scores: scores[-1], "
 
 
 def _parse_judge(value: object) -> object:
-    """Return the settings of one judge, the name of a model, or a list of one of these, under the
-    name of the part.
-    """
+    """Return the settings of one judge, the name of a model, or a list of one of these, under the name of the part."""
     value = read_text(value)
     judge = value[0] if isinstance(value, list) and len(value) == 1 else value
     judge = {"judge_model_name": judge} if isinstance(judge, str) else judge

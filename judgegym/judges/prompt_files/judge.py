@@ -246,9 +246,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         return PromptVote(label, expected, call.text)
 
     def _show_verdict(self, verdict: PromptVerdict) -> ShownVerdict:
-        """Return the verdict as critiques compare it; rounded, because probabilities always differ
-        in the last digits.
-        """
+        """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
         if self._labels.scale is None:
             return verdict.label
         return int(verdict.label) if verdict.expected is None else round(verdict.expected, 1)

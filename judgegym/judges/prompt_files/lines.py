@@ -88,9 +88,7 @@ def find_placeholder(text: str) -> str | None:
 
 
 def separate_labels(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:
-    """Return the lines, with `Label: {name}` as a marker and a placeholder; and a note on each of
-    these.
-    """
+    """Return the lines, with `Label: {name}` as a marker and a placeholder; and a note on each of these."""
     separated, notes = list[TemplateLine](), list[str]()
     for line in lines:
         match = _LABELLED.fullmatch(line.text)

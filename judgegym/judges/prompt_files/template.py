@@ -107,9 +107,7 @@ class PromptTemplate:
         )
 
     def _join_parts(self, names: Collection[str]) -> str:
-        """Return the text with the sections of these placeholders; `{brace}` stands for a brace of
-        the file's own.
-        """
+        """Return the text with the sections of these placeholders; `{brace}` stands for a brace of the file's own."""
         lines: list[str] = []
         is_behind_gap = False
         for position, part in enumerate(self.parts):
@@ -192,9 +190,7 @@ def _find_first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
 
 
 def _find_marker_above(lines: Sequence[TemplateLine], position: int) -> int | None:
-    """Return the number of the marker line above a placeholder, which blank lines may part; not of
-    words before a colon.
-    """
+    """The number of the marker line above a placeholder, which blank lines may part; not of words before a colon."""
     above = position - 1
     while above >= 0 and lines[above].is_blank:
         above -= 1
@@ -224,9 +220,7 @@ def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | Non
 
 
 def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:
-    """Return whether the line behind a placeholder ends the section of a title: it says so, and
-    begins no section.
-    """
+    """Return whether the line behind a placeholder ends the section of a title: it says so, and begins no section."""
     marker = lines[position].marker
     if marker is None or _find_section_end(lines, position) is not None:
         return False

@@ -257,9 +257,7 @@ def _heading_pattern(titles: Sequence[str]) -> re.Pattern[str]:
 
 
 def _bare_words(word: str) -> Sequence[str]:
-    """Return a word or tag without its signs, as a sentence may name it, and the last one of
-    several words.
-    """
+    """Return a word or tag without its signs, as a sentence may name it, and the last one of several words."""
     words = re.findall(r"\w+", word)
     return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 

@@ -23,8 +23,7 @@ def load(name: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with these placeholders replaced in one pass, so that a placeholder in a
-    value stays text.
+    """Return a template with these placeholders replaced in one pass, so that a placeholder in a value stays text.
 
     >>> fill("{query} {score} {other}", {"query": "{score}", "score": "4"})
     '{score} 4 {other}'

@@ -68,8 +68,7 @@ class Protocol:
     adds_bos: bool = True
 
     def read(self, count: int, body: JSON) -> tuple[Sequence[str], JSON]:
-        """Return the items of an answer to a request for so many inputs, each as JSON, and the
-        usage.
+        """Return the items of an answer to a request for so many inputs, each as JSON, and the usage.
 
         Raises:
             NotACompletion: the answer has another shape, or another number of items.
@@ -98,9 +97,7 @@ def _entries(entries: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
 
 
 def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
-    """Return the entries of `data` in the order of their indices; of numbers by token, those of the
-    last one.
-    """
+    """Return the entries of `data` in the order of their indices; of numbers by token, those of the last one."""
     entries, by_index = _entries(_require_list(body, "data"), name), dict[JSON, JSON]()
     for entry in entries:
         value = entry[name]

@@ -64,8 +64,7 @@ def mean_score(probabilities: Mapping[int, float]) -> float:
 def score_probabilities(
     choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]
 ) -> Mapping[int, float] | NoVerdict:
-    """Return the probability of each score among the alternatives to the token that holds the
-    score.
+    """Return the probability of each score among the alternatives to the token that holds the score.
 
     White space around tokens is ignored, the probabilities of tokens with the same score are added,
     and the probabilities of the scale's scores are renormalised.
@@ -117,9 +116,7 @@ def check_scale(scale: Scale) -> None:
 
 
 def _find_score_token(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | None:
-    """Return the first token with a digit after the last tag; `None` if that token begins within
-    the tag.
-    """
+    """Return the first token with a digit after the last tag; `None` if that token begins within the tag."""
     text = "".join(token.text for token in tokens)
     pattern = re.compile(re.escape(tag), re.IGNORECASE) if isinstance(tag, str) else tag
     tags = list(pattern.finditer(text))
@@ -211,8 +208,7 @@ class Rubric:
 def rubric_prompt(
     rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings, *, system: str = ""
 ) -> Prompt:
-    """Return the judge's prompt; without a reference it has neither the section nor the sentence
-    about it.
+    """Return the judge's prompt; without a reference it has neither the section nor the sentence about it.
 
     In `shared_first` the rubric comes before the instruction, because several rows may have the
     same one, and nothing but the response's end comes after it.

@@ -35,9 +35,7 @@ _BOXED = "\\boxed{"
 
 
 def find_boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{…}` of a text with balanced braces; `None` without
-    one.
-    """
+    r"""Return the content of the last `\boxed{…}` of a text with balanced braces; `None` without one."""
     start = text.rfind(_BOXED)
     if start < 0:
         return None
@@ -177,8 +175,7 @@ _ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].
 
 
 def find_choice(text: str) -> str | None:
-    """Return the capital letter that a text chooses: boxed, after "answer", or alone on its last
-    line; `None` without one.
+    """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
 
     What is said of an option is no choice of it, and a bare letter on the last line comes after all
     that was said.

@@ -44,8 +44,7 @@ class _Tool(NamedTuple):
 
 
 def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
-    """Return the tools of an expected value: names between commas, or JSON: a name, an object, or a
-    list of these.
+    """Return the tools of an expected value: names between commas, or JSON: a name, an object, or a list of these.
 
     Args:
         expected: the value.
@@ -116,9 +115,7 @@ def _matches_call(tool: _Tool, call: ToolCall) -> bool:
 
 
 def _never_raise(compare: ToolComparison) -> ToolComparison:
-    """Return the comparison as one that never raises: an expected value that names no tools is
-    unusable.
-    """
+    """Return the comparison as one that never raises: an expected value that names no tools is unusable."""
 
     @wraps(compare)
     def compared(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
@@ -204,9 +201,7 @@ def tool_not_called() -> ToolComparison:
 
 
 def _argument_text(value: JSON) -> str:
-    """Return an argument as a regular expression sees it: a text, or JSON; nothing where there is
-    none.
-    """
+    """Return an argument as a regular expression sees it: a text, or JSON; nothing where there is none."""
     return value if isinstance(value, str) else "" if value is None else wire.dumps(value).decode()
 
 

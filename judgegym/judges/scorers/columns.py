@@ -34,8 +34,7 @@ HealthBench Professional's, the last one verl's.
 
 
 def find_column(values: Mapping[str, object], field: str) -> str | None:
-    """Return the first of a field's usual columns that holds something of its kind; `None` without
-    one.
+    """Return the first of a field's usual columns that holds something of its kind; `None` without one.
 
     A `rubric` holds criteria where it is a list of objects, also as JSON text, else a rubric.
     """

@@ -57,8 +57,7 @@ def make_judge_task(
 
 
 def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
-    """Return the criteria and levels of a rubric, from text or from an object of `criteria` and
-    `score1_description`, ….
+    """The criteria and levels of a rubric, from text or from an object of `criteria` and `score1_description`, ….
 
     Raises:
         FieldTypeError: it is neither.

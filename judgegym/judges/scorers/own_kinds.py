@@ -169,8 +169,7 @@ def load_python_file(file: str) -> ModuleType:
 def _add_code_setting(
     judge: JudgeDefinition, name: str, code: str, about: str, refusal: str
 ) -> JudgeDefinition:
-    """Return the kind, whose settings say which code it has, so that no run is resumed with another
-    judge.
+    """Return the kind, whose settings say which code it has, so that no run is resumed with another judge.
 
     Args:
         judge: the kind.

@@ -86,8 +86,7 @@ def kind_name(value: object) -> object:
 
 
 def find_definition(kind: str) -> JudgeDefinition:
-    """Return the kind of judge with this name: built in, of an installed package, or
-    `FILE.py:NAME`.
+    """Return the kind of judge with this name: built in, of an installed package, or `FILE.py:NAME`.
 
     Raises:
         ValueError: there is none, or it cannot be loaded.
@@ -166,9 +165,7 @@ def reads_setting(kind: str, name: str) -> bool:
 
 
 def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
-    """Return the scale of a judge's raw scores; `None` for judges which have no levels, or those of
-    each row.
-    """
+    """Return the scale of a judge's raw scores; `None` for judges which have no levels, or those of each row."""
     if kind == PROMPT_KIND and isinstance(settings, PromptJudgeSettings):
         return settings.prompt_file.labels.scale
     is_rubric = find_definition(kind).settings is RubricJudgeSettings

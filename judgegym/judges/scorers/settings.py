@@ -110,9 +110,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Return the kind of judge, and the kinds of those that it is made of, which have what is
-        set for the whole.
-        """
+        """Return the kind of judge, and the kinds of those that it is made of, which have what is set for the whole."""
         kind = _kind(values, cls.model_fields["judge"].default)
         if not is_kind(kind):
             return cls.choices()  # so that nothing but the kind is refused
@@ -123,9 +121,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the kinds of further judges that have what is set here, such as the mounts of a
-        server.
-        """
+        """Yield the kinds of further judges that have what is set here, such as the mounts of a server."""
         yield from ()
 
     @classmethod
@@ -136,9 +132,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def expand_short_forms(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values with a section `judge`, the path of a prompt file and other names of
-        kinds as flat settings.
-        """
+        """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
         section = values.get("judge")
         if isinstance(section, Mapping):
             check_section(section, cls)
@@ -196,9 +190,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
-        """Return the choices with which a setting is read; a part has the settings that are given
-        for the whole.
-        """
+        """Return the choices with which a setting is read; a part has the settings that are given for the whole."""
         other_choices = [
             choice for choice in super().readers(name) if not choice.startswith("judge=")
         ]
@@ -299,9 +291,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         )
 
     def built_in_prompt(self) -> str:
-        """Return the built-in prompt of a judge of this kind; of one that is made of judges, those
-        of all.
-        """
+        """Return the built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
         if self.definition.parts is not None:
             return "\n".join(part.settings.built_in_prompt() for part in self.part_settings)
         return self.definition.settings.built_in_prompt(self)
@@ -440,9 +430,7 @@ def _list_composed_settings() -> frozenset[str]:
 
 
 def _kind(values: Mapping[str, Any], default: str | None) -> Any:
-    """Return the kind of judge; who gives the judges of a jury, a cascade or steps need not name
-    it.
-    """
+    """Return the kind of judge; who gives the judges of a jury, a cascade or steps need not name it."""
     if "judge" in values:
         return values["judge"]
     kinds = [
@@ -456,9 +444,7 @@ def _kind(values: Mapping[str, Any], default: str | None) -> Any:
 
 
 def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
-    """Return the kind of judge that settings name which are not validated yet; `None` if they name
-    none that is known.
-    """
+    """The kind of judge that settings name which are not validated yet; `None` if they name none that is known."""
     try:
         kind = _kind(AnyJudgeSettings.expand_short_forms(values), DEFAULT_KIND)
     except ValueError:
@@ -467,9 +453,7 @@ def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
 
 
 def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the kinds of the judges that one is made of, to any depth, but of none that is made of
-    judges itself.
-    """
+    """Yield the kinds of the judges that one is made of, to any depth, but of none that is made of judges itself."""
     parts = find_definition(kind).parts
     if parts is None:
         return

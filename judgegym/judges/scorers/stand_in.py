@@ -14,8 +14,7 @@ from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind, k
 
 
 def list_references(settings: object) -> list[str]:
-    """Return the prompt files and the kinds of judges that settings hold, to any depth, as
-    references for the stand-in.
+    """Return the prompt files and the kinds of judges that settings hold, to any depth, as references for the stand-in.
 
     Args:
         settings: a settings model, or what a file holds: of judges, parts, mounts and gold judges.

@@ -222,9 +222,7 @@ class TournamentInProgress:
 
 
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
-    """Return whether every call has failed, refused or without an answer for its deadline, as
-    further ones would.
-    """
+    """Return whether every call has failed, refused or without an answer for its deadline, as further ones would."""
     return all(call.failed for game in games for call in game.result.calls)
 
 

@@ -58,16 +58,13 @@ def decided_games(games: Sequence[PlayedGame]) -> list[PlayedGame]:
 
 
 def connected_groups(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
-    """Return the players in groups that games with a verdict connect; first that of the anchor,
-    else the largest.
-    """
+    """Return the players in groups that games with a verdict connect; first that of the anchor, else the largest."""
     groups = components(field.names, (game.players for game in decided_games(games)))
     return sorted(groups, key=lambda group: field.anchor not in group)
 
 
 def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]:
-    """Return the players that can be compared: those connected with the anchor, or the largest
-    group, if it has two players.
+    """The players that can be compared: those connected with the anchor, or the largest group, if it has two players.
 
     A single player, whose answers are all there are, is as good as the mean.
     """
@@ -78,9 +75,7 @@ def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]
 
 
 def fit_strengths(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
-    """Return the strengths of connected players, from the games with a verdict among them; their
-    mean is 0.
-    """
+    """Return the strengths of connected players, from the games with a verdict among them; their mean is 0."""
     number = {player: index for index, player in enumerate(players)}
     rated = [
         game for game in decided_games(games) if game.first in number and game.second in number

@@ -63,9 +63,7 @@ class TournamentSettings(ArenaJudgeSettings):
     that each answer is shown first as often as second (balanced)."""
 
     def count_rounds(self, players: int) -> int:
-        """Return the rounds of swiss and balanced: as many games in either of `game_orders`, none
-        of which is played twice.
-        """
+        """The rounds of swiss and balanced: as many games in either of `game_orders`, none of which is played twice."""
         once = self.game_orders == "balanced"
         rounds = self.schedule_rounds or math.ceil(math.log2(max(players, 2))) * (2 if once else 1)
         different = players - 1 + players % 2  # with an odd number, one has a bye in each
@@ -147,9 +145,7 @@ Meeting: TypeAlias = tuple[int, int]
 
 
 def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
-    """Return the pairs of places that meet as soon as both players are there; `rounds` are those of
-    `balanced`.
-    """
+    """Return the pairs of places that meet as soon as both players are there; `rounds` are those of `balanced`."""
     everyone = list(range(places))
     if schedule == "all" or places < 3:
         return list(combinations(everyone, 2))
@@ -161,9 +157,7 @@ def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
 
 
 def count_games(settings: TournamentSettings, players: int) -> int:
-    """Return the games of so many players, each of which is a call; equal answers, and games that
-    fail, change it.
-    """
+    """Return the games of so many players, each of which is a call; equal answers, and games that fail, change it."""
     rounds = settings.count_rounds(players)
     pairs = len(plan_pairs(settings.schedule, players, rounds))
     if settings.schedule == "swiss" and players > 2:
@@ -205,8 +199,7 @@ def circle(players: Sequence[int]) -> list[Pair]:
 
 
 def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
-    """Return a round in which those that are next to each other in the standing meet, as far as
-    they have not met before.
+    """A round in which those that are next to each other in the standing meet, as far as they have not met before.
 
     Args:
         standing: the players, best first; with an odd number the one with the most meetings has a
@@ -233,8 +226,7 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
 def order_games(
     pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()
 ) -> list[Meeting]:
-    """Return the games of pairs: both orders of each, or the one that lets each player be first as
-    often as second.
+    """Return the games of pairs: both orders of each, or the one that lets each player be first as often as second.
 
     A pair that meets again in one order has the order that it has had less often.
 
@@ -263,9 +255,7 @@ def order_games(
 
 
 def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[int]]:
-    """Return the players in groups that games connect: the largest group first, of equal ones that
-    with the lowest number.
-    """
+    """The players in groups that games connect: the largest group first, of equal ones that with the lowest number."""
     group = {player: [player] for player in players}
     for first, second in connected:
         if group[first] is not group[second]:
@@ -276,8 +266,7 @@ def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[i
 
 
 def connecting_pairs(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list[Pair]:
-    """Return a pair for each group but the first, which connects it with the first: one that has
-    met the least often.
+    """Return a pair for each group but the first, which connects it with the first: one that has met the least often.
 
     Args:
         groups: the connected groups of players.
@@ -301,9 +290,7 @@ def make_pair(first: int, second: int) -> Pair:
 
 
 def _round_robin(places: int, rounds: int) -> list[Pair]:
-    """Return the first rounds of the circle method; two rounds that follow each other make one
-    circle through all players.
-    """
+    """The first rounds of the circle method; two rounds that follow each other make one circle through all players."""
     seats = places + places % 2
     pairs: list[Pair] = []
     for number in range(rounds):

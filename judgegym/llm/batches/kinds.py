@@ -328,9 +328,7 @@ def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
 
 
 def openai_results(text: str) -> BatchResults:
-    """Return the lines of a file of results in OpenAI's form; one that is no such line counts as
-    missing.
-    """
+    """Return the lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
     return [_openai_result(line) for line in _parse_lines(text)]
 
 

@@ -98,9 +98,7 @@ class CheckedConnector(aiohttp.TCPConnector):
 
 
 def _is_readable(connection: Connection) -> bool:
-    """Return whether there is something to read that the event loop has not read yet: unasked
-    bytes, or the end.
-    """
+    """Return whether there is something to read that the event loop has not read yet: unasked bytes, or the end."""
     transport = connection.transport
     socket = None if transport is None else transport.get_extra_info("socket")
     if socket is None or not hasattr(select, "poll"):  # no poll on Windows

@@ -200,7 +200,7 @@ class LimitedClient:
         self.breaker = CircuitBreaker(settings)
 
     async def _admit(self, call: RequestRecord) -> float:
-        """Wait for the budget and then for a slot; returns and raises as `_acquire_slot`, whose wait is free of the budget."""
+        """Wait for the budget and then for a slot, which does not count for the budget; see `_acquire_slot`."""
         if (budget := self._find_budget(call)) is None:
             return await self._acquire_slot(call)
         call.worst = budget.worst_cost(call.body or {}, self._worst_settings)

@@ -270,9 +270,7 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
 
 
 def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> Iterator[tuple[str, list[Block]]]:
-    """Yield each message as blocks, without empty ones; a block of text at whose end the cache
-    begins is marked.
-    """
+    """Yield each message as blocks, without empty ones; a block of text at whose end the cache begins is marked."""
     offset = len(_shape(body))
     for role, parts in _messages(body):
         offset += len(role) + 2
@@ -344,9 +342,7 @@ def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
 
 
 def map_stop_reason(stop_reason: JSON) -> str:
-    """Return a stop reason as a finish reason; none is whole but those of the table, also if
-    another provider's is.
-    """
+    """Return a stop reason as a finish reason; none is whole but those of the table, also if another provider's is."""
     if not isinstance(stop_reason, str) or not stop_reason:
         return "no_stop_reason"
     reason = _STOP_REASONS.get(stop_reason)

@@ -58,8 +58,7 @@ class Api:
         return body
 
     def response(self, body: JSON) -> JSON:
-        """Return the body that was received, in OpenAI's form; one that is no completion stays as
-        it is.
+        """Return the body that was received, in OpenAI's form; one that is no completion stays as it is.
 
         Raises:
             NotACompletion: it has the form of another API.
@@ -67,21 +66,15 @@ class Api:
         return body
 
     def prices(self, prices: Prices) -> Prices:
-        """Return the prices, with those of the prefix cache that follow from the price of prompt
-        tokens.
-        """
+        """Return the prices, with those of the prefix cache that follow from the price of prompt tokens."""
         return prices
 
     def shortest_prefix(self, model: str) -> int | None:
-        """Return the fewest tokens that a marked beginning must have to be kept; `None` if none is
-        to be marked.
-        """
+        """Return the fewest tokens that a marked beginning must have to be kept; `None` if none is to be marked."""
         return None
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
-        """Return all that the prefix cache compares, in its order. Requests whose prompts begin
-        alike have texts that do.
-        """
+        """All that the prefix cache compares, in its order. Requests whose prompts begin alike have texts that do."""
         return ""
 
     def check(self, fields: Mapping[str, JSON], where: str) -> None:

@@ -163,9 +163,7 @@ class LiteLLMApi(Api):
 
 
 def _restore_reasons(body: dict[str, JSON]) -> JSON:
-    """Return a response with the finish reasons and the errors of choices that the provider gave,
-    where litellm kept them.
-    """
+    """A response with the finish reasons and the errors of choices that the provider gave, where litellm kept them."""
     choices = body.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         native = wire.lookup(choice, "provider_specific_fields.native_finish_reason")

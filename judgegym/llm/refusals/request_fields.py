@@ -241,9 +241,7 @@ def find_refused_fields(
 
 
 def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
-    """Return an error's message without what it quotes of the request's messages, and without a
-    list of what is allowed.
-    """
+    """An error's message without what it quotes of the request's messages, and without a list of what is allowed."""
     message = _LISTED.split(message)[0]
     request_words = [
         word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())

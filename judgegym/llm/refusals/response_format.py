@@ -44,9 +44,7 @@ def names_format(status: int | None, message: str) -> bool:
 
 
 def finalize_refusal(failure: AttemptFailure) -> AttemptFailure:
-    """Return the failure of a request with a format; after 501, by which the format is refused, no
-    retry would succeed.
-    """
+    """The failure of a request with a format; after 501, by which the format is refused, no retry would succeed."""
     is_refused = failure.status == 501 and names_format(failure.status, failure.answer)
     return replace(failure, kind=FailureKind.REJECTED) if is_refused else failure
 
@@ -71,9 +69,7 @@ class FormatHabits:
     refusal: EndpointError | None = None
 
     def may_be_refused_by(self, error: EndpointError) -> bool:
-        """Return whether the format may be why a request failed; noted at once if the failure says
-        so and none was taken.
-        """
+        """Whether the format may be why a request failed; noted at once if the failure says so and none was taken."""
         if error.kind is not FailureKind.REJECTED:
             return False
         if names_format(error.status, error.answer):

@@ -31,9 +31,7 @@ class NotACompletion(ValueError):
 
 
 def choice_to_json(choice: Choice) -> JSON:
-    """Return a choice in the shape in which an endpoint sends it, so that `choice_from_json` reads
-    it back.
-    """
+    """Return a choice in the shape in which an endpoint sends it, so that `choice_from_json` reads it back."""
     message: JSON = {
         "content": choice.text,
         "reasoning": choice.reasoning,
@@ -147,9 +145,7 @@ def _parse_sampled(
 
 
 def _parse_logprobs(value: JSON) -> tuple[float, ...] | None:
-    """Return the sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number
-    for each.
-    """
+    """Return the sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
     try:  # one check for all entries: there are as many as tokens
         numbers = [
             entry["logprob"]

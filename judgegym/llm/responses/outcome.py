@@ -341,9 +341,7 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
 
 
 def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outcome:
-    """Return the outcome of an HTTP answer to a request beside the API: its text, or as choices
-    what `read` finds.
-    """
+    """Return the outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
     status, data, retry_after, _ = response
     if not 200 <= status < 300:
         return _http_failure(status, data, retry_after)
@@ -413,9 +411,7 @@ def find_exception_kind(error: BaseException) -> FailureKind:
 
 
 def _http_failure(status: int, data: bytes, retry_after: str | None) -> AttemptFailure:
-    """Return the failure of an HTTP error. An account without credit is refused, whatever the
-    status.
-    """
+    """Return the failure of an HTTP error. An account without credit is refused, whatever the status."""
     wait_s = retry_after_seconds(retry_after)
     if wait_s is None and status == 429:
         wait_s = parse_wait(data)
@@ -435,9 +431,7 @@ def _sort_choices(sent: Sequence[JSON]) -> Sequence[JSON]:
 
 
 def _body_failure(error: JSON, status: int, retry_after: str | None = None) -> AttemptFailure:
-    """Return an error in a body with HTTP 200. Its code, if it is an HTTP status, says of which
-    kind it is.
-    """
+    """Return an error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
     number = (
@@ -510,9 +504,7 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
 
 
 def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
-    """Return the choice with its finish reason in the words of `Choice.state`, or why it may not be
-    used.
-    """
+    """Return the choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
     state = "whole" if choice.finish_reason is None else rules.state(choice.finish_reason)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"

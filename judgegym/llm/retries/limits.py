@@ -94,8 +94,7 @@ _LIMIT_OF_A_MINUTE = re.compile(
 
 
 def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
-    """Return whether an error says that the account has no credit, or has reached its limit of
-    spending.
+    """Return whether an error says that the account has no credit, or has reached its limit of spending.
 
     Args:
         status: of the response.
@@ -119,8 +118,7 @@ def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
 
 
 def parse_wait(data: bytes) -> float | None:
-    """Return the seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a
-    day or a month.
+    """Return the seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a day or a month.
 
     `None` where it says nothing of time.
     """

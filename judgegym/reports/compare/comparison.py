@@ -270,9 +270,7 @@ def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -
 
 
 def _find_scale_ends(runs: Sequence[SavedRun], common: CommonRows) -> Ends | None:
-    """Return the ends of the scale of all values, of which each run may know some; `None` if they
-    are not known.
-    """
+    """Return the ends of the scale of all values, of which each run may know some; `None` if they are not known."""
     import numpy as np
 
     known_ends = [ends for run in runs if (ends := run.headline_ends) is not None]

@@ -106,9 +106,7 @@ def find_condition_differences(
 
 
 def _are_equal(first: Mapping[str, JSON], second: Mapping[str, JSON], name: str) -> bool:
-    """Return whether a setting is the same; a run has none that its judge does not read, or has its
-    default.
-    """
+    """Return whether a setting is the same; a run has none that its judge does not read, or has its default."""
     default = _judge_defaults().get(name.removeprefix("env."))
     return first.get(name, default) == second.get(name, default)
 
@@ -185,9 +183,7 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
 
 
 def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mapping[str, str]:
-    """Return the datasets that were read, by digest, without files of existing answers: what to
-    call each in a message.
-    """
+    """The datasets that were read, by digest, without files of existing answers: what to call each in a message."""
     answers = {value for value in policy_settings.values() if isinstance(value, str)}
     descriptions: dict[str, str] = {}
     for dataset in _list_datasets(run):

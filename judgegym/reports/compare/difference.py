@@ -121,8 +121,7 @@ class Pair:
         }
 
     def _outcomes(self) -> list[NDArray[np.float64]]:
-        """Return the outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above
-        one half is won.
+        """Return the outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above one half is won.
 
         Scores are their own outcomes.
         """

@@ -45,9 +45,7 @@ def write_page(comparison: Comparison, link: Link = lambda path, uid: None) -> I
 
 
 def report_link(path: str, uid: str | None, *, seen_from: Path) -> str | None:
-    """Return the address of a run's report, or of a row in it, relative to a folder; `None` if it
-    has no report.
-    """
+    """Return the address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
     report = Path(path).expanduser().resolve() / REPORT
     if not report.is_file():
         return None

@@ -113,9 +113,7 @@ def _render_run(
 
 
 def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the difference in a line, what is said below it, and a line of cells for all rows and
-    for each category.
-    """
+    """The difference in a line, what is said below it, and a line of cells for all rows and for each category."""
     item, letter, estimate = comparison["item"], difference["letter"], difference["difference"]
     value, between = _difference_cells(estimate)
     run = next(run for run in comparison["runs"] if run["letter"] == letter)
@@ -129,8 +127,8 @@ def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) ->
     return {
         "headline": f"{letter} − A: {comparison['words']} {value} "
         f"({'no interval' if estimate['interval'] is None else '95 %'}: {between})",
-        "counts": f"higher in {format_count(difference['higher'], item)}, lower in {difference['lower']:,}, the same in "
-        f"{difference['same']:,}",
+        "counts": f"higher in {format_count(difference['higher'], item)}, "
+        f"lower in {difference['lower']:,}, the same in {difference['same']:,}",
         "flips": _flips(difference["transitions"]),
         "tests": [_describe_test(comparison, result) for result in difference["tests"]],
         "agreement": _describe_agreement(comparison, difference["agreement"])
@@ -276,9 +274,7 @@ def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[
 
 
 def _render_corrected(comparison: Comparison) -> dict[str, Any]:
-    """Return the corrected numbers: a line of cells for each run and each difference, and what is
-    to be said of them.
-    """
+    """The corrected numbers: a line of cells for each run and each difference, and what is to be said of them."""
     numbers: list[CorrectedNumber] = comparison["corrected"]["numbers"]
     return {
         "title": f"Corrected by {', '.join(comparison['corrected']['files'])}",

@@ -263,9 +263,7 @@ class EarlierAnswers:
         )
 
     def _read_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
-        """Return the completions of the rows among `uids` that the policy has answered, compressed,
-        by conversation.
-        """
+        """Return the completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
         for call in read_calls(self.run.path, uids):
             number = self._reader.parse_conversation_number(call.component)
@@ -339,9 +337,7 @@ class EarlierAnswers:
 
 
 def _is_stand_in(answers_run: JSON) -> bool:
-    """Return whether a run says that its completions, or those of one of its candidates, are a
-    stand-in's.
-    """
+    """Return whether a run says that its completions, or those of one of its candidates, are a stand-in's."""
     if not isinstance(answers_run, Mapping):
         return False
     return answers_run.get("policy_is_stand_in") is True or any(
@@ -350,8 +346,7 @@ def _is_stand_in(answers_run: JSON) -> bool:
 
 
 def are_verdicts(run: SavedRun, row: RowAnswers, environment: str) -> bool:
-    """Return whether the completions of a row are verdicts of a policy that is the judge, and no
-    answers.
+    """Return whether the completions of a row are verdicts of a policy that is the judge, and no answers.
 
     So it is with `role=judge`, and where another environment asked no judge about a row that has a
     score.

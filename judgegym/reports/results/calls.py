@@ -113,9 +113,7 @@ def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequenc
 
 
 def has_images(path: Path) -> bool:
-    """Return whether a call of a run showed an image; also true where nobody knows, since no call
-    was kept with its texts.
-    """
+    """Whether a call of a run showed an image; also true where nobody knows, since no call was kept with its texts."""
     is_known = False
     for call in read_calls(path):
         for message in call.messages or ():

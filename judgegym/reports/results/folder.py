@@ -129,9 +129,7 @@ def _has_begun(folder: Path) -> bool:
 
 
 def is_training_run(path: Path) -> bool:
-    """Return whether a directory is the run directory of a training, which has no samples of its
-    own.
-    """
+    """Return whether a directory is the run directory of a training, which has no samples of its own."""
     return any((path / name).is_file() for name in (MONITOR, LIVE)) and not _is_run(path)
 
 

@@ -401,9 +401,7 @@ def is_run_directory(path: Path) -> bool:
 
 
 def find_scoring_run(path: Path) -> Path | None:
-    """Return the run that made a scored file, or was to make it: beside it; `None` if there is
-    none, or for any other file.
-    """
+    """The run that made a scored file, or was to make it: beside it; `None` if there is none, or for any other file."""
     run_path = locate_run_directory(path)
     is_one = path.suffix in FILE_KINDS and any(
         (run_path / name).is_file() for name in (METRICS, *_FILES)
@@ -426,9 +424,7 @@ def _read_uid(line: RawLine) -> str:
 
 
 def list_objects(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
-    """Return the objects of the list that is a field of an object; none where there is no such
-    list.
-    """
+    """Return the objects of the list that is a field of an object; none where there is no such list."""
     listed = mapping_or_empty(value).get(name)
     return (
         [entry for entry in listed if isinstance(entry, Mapping)]
@@ -451,9 +447,7 @@ def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
 
 
 def _finite_number(value: JSON) -> float | int | None:
-    """Return a number; `None` for one that is not finite, or greater than a floating-point number
-    can be.
-    """
+    """Return a number; `None` for one that is not finite, or greater than a floating-point number can be."""
     try:
         return value if isinstance(value, int | float) and math.isfinite(value) else None
     except OverflowError:

@@ -211,9 +211,7 @@ def _draw_distribution(scores: array[float], words: ChartLabels) -> Chart | None
 
 
 def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
-    """Return each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger
-    than 500.
-    """
+    """Return each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger than 500."""
     import numpy as np
 
     lengths, scores = np.asarray(figures.lengths), np.asarray(figures.scores)

@@ -98,8 +98,6 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
 
 
 def clean_label(text: str) -> str:
-    """Return a text as a label: in one line, without characters that are no part of an image, and
-    not too long.
-    """
+    """Return a text as a label: in one line, without characters that are no part of an image, and not too long."""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"

@@ -24,9 +24,7 @@ _ROWS_FOR_AN_INTERVAL = 5
 
 
 def orders_disagree(orders: Mapping[str, float]) -> bool | None:
-    """Return whether the orders of the answers led to different verdicts; `None` with one order, or
-    without any.
-    """
+    """Return whether the orders of the answers led to different verdicts; `None` with one order, or without any."""
     return len(set(orders.values())) > 1 if len(orders) > 1 else None
 
 
@@ -182,8 +180,7 @@ class RunFigures:
     def average_by_category(
         self, *, most: int, intervals: bool = True
     ) -> tuple[dict[str, Mean], int]:
-        """Return the headline metric of the largest categories, or the mean score where rows do not
-        say what they contribute.
+        """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
 
         Returns:
             The means of at most `most` categories, the largest first, and how many categories were

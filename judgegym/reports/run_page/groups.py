@@ -199,9 +199,7 @@ def _list_notices(
 
 
 def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Iterator[Item]:
-    """Yield the items in their order; only if that is not the file's are all groups of the page in
-    memory.
-    """
+    """Yield the items in their order; only if that is not the file's are all groups of the page in memory."""
     chosen = set(indices)
     groups = ((index, group) for index, group in enumerate(read_groups(path)) if index in chosen)
     if list(indices) != sorted(indices):
@@ -216,9 +214,7 @@ def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Itera
 
 
 def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
-    """Return a group in the list, and what it opens to; it took the seconds of its slowest judge
-    call after the policy's.
-    """
+    """A group in the list, and what it opens to; it took the seconds of its slowest judge call after the policy's."""
     judge = [call for call in calls if _is_judge_call(call)]
     policy = [call for call in calls if not _is_judge_call(call)]
     slowest = [
@@ -267,9 +263,7 @@ def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall
 
 
 def _is_judge_call(call: RecordedCall) -> bool:
-    """Return whether a call of a group was made to judge one of its rollouts, or all of them
-    together.
-    """
+    """Return whether a call of a group was made to judge one of its rollouts, or all of them together."""
     return call.component.startswith((_ROLLOUT, _GROUP))
 
 

@@ -38,9 +38,7 @@ START = 140
 
 
 def titled_text(title: str, text: str) -> View:
-    """Return a text with its title: a message with its role, or a text of the row (`baseline`,
-    `reference`, `rubric`).
-    """
+    """A text with its title: a message with its role, or a text of the row (`baseline`, `reference`, `rubric`)."""
     return {"title": title, "text": text}
 
 
@@ -100,9 +98,7 @@ def turn_view(
 
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:
-    """Return the calls, in the order of their answers; of several completions each is a view, with
-    the usage at the first.
-    """
+    """The calls, in the order of their answers; of several completions each is a view, with the usage at the first."""
     return [view for call in calls for view in _iter_call_views(call)]
 
 
@@ -134,9 +130,7 @@ def _iter_call_views(call: RecordedCall) -> Iterator[View]:
 
 
 def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
-    """Return the images of calls, each once: those that are files of the run with their data, and
-    of others the address.
-    """
+    """The images of calls, each once: those that are files of the run with their data, and of others the address."""
     messages = (message for call in calls for message in call.messages or ())
     marks = {image.url: image.mark for message in messages for image in message.get("images", ())}
     return [

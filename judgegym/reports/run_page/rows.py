@@ -200,8 +200,7 @@ def make_row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
 
 
 def render_completions(sample: Sample[JSON]) -> list[View]:
-    """Return the completions of a row: of each conversation, of each turn of one, or of each
-    candidate with its score.
+    """Return the completions of a row: of each conversation, of each turn of one, or of each candidate with its score.
 
     Of a conversation those turns are marked as judged that have a score of their own (`turn_1`, …),
     or else all.
@@ -232,9 +231,7 @@ def render_completions(sample: Sample[JSON]) -> list[View]:
 
 
 def _turn_views(completion: Completion, scores: Mapping[int, float]) -> list[View]:
-    """Return the turns of a trace, those of the policy marked as judged; none of a text, however it
-    looks.
-    """
+    """Return the turns of a trace, those of the policy marked as judged; none of a text, however it looks."""
     turns = split_turns(completion.answer) if completion.turns else []
     if len(turns) != completion.turns:
         return []
@@ -250,9 +247,7 @@ def _turn_views(completion: Completion, scores: Mapping[int, float]) -> list[Vie
 
 
 def turn_scores(detail: JSON, name: str) -> dict[int, float]:
-    """Return the scores of the turns of a conversation by their numbers, from parts such as
-    `turn_1` or `step_3`.
-    """
+    """Return the scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
     parts = {
         **mapping_or_empty(wire.lookup(detail, "parts")),
         **mapping_or_empty(wire.lookup(detail, "components")),
@@ -360,9 +355,7 @@ def _call_seconds(runs: Iterable[CallRun]) -> Iterator[float]:
 
 
 def differs_from_gold(sample: Sample[JSON]) -> bool | None:
-    """Return whether the judge said anything else than a gold label of the row; `None` without a
-    gold label and a verdict.
-    """
+    """Whether the judge said anything else than a gold label of the row; `None` without a gold label and a verdict."""
     agreements = [label.agrees for label in sample.gold if label.agrees is not None]
     return not all(agreements) if agreements else None
 
@@ -389,9 +382,7 @@ def describe_verdict(sample: Sample[JSON]) -> list[str]:
 
 
 def render_judge_texts(sample: Sample[JSON]) -> list[View]:
-    """Return the texts in which the judge gave the verdict; where the policy is the judge, its
-    answers.
-    """
+    """Return the texts in which the judge gave the verdict; where the policy is the judge, its answers."""
     texts = [
         titled_text(title, text_or_empty(text))
         for title, text in _judge_texts(sample.detail)

@@ -81,9 +81,7 @@ def _blocks(run: TrainingRun) -> Iterator[bytes]:
 def group_calls_by_rollout(
     calls: CallsOfRows, group: Mapping[str, JSON]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the calls of a group as views, by the number of the rollout; those for all rollouts
-    are those of ``""``.
-    """
+    """The calls of a group as views, by the number of the rollout; those for all rollouts are those of ``""``."""
     ledger, views_by_rollout = group.get("ledger"), dict[str, list[dict[str, Any]]]()
     if not isinstance(ledger, int):
         return views_by_rollout

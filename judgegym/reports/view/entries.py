@@ -38,9 +38,7 @@ def make_relative_name(path: Path, folder: Path) -> str:
 
 
 def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
-    """Return the line of a run: its columns, its `id` in addresses, its `state`, and whether it can
-    be opened and compared.
-    """
+    """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
     texts = dict.fromkeys(
         ("environment", "policy", "judge", "interval", "metric", "data", "state"), ""
     )

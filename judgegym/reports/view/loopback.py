@@ -122,9 +122,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def is_own_name(host: str) -> bool:
-    """Return whether a Host header names the loopback; any port may follow, because tunnels have
-    others.
-    """
+    """Return whether a Host header names the loopback; any port may follow, because tunnels have others."""
     match = _HOST.fullmatch(host)
     if match is None:
         return False

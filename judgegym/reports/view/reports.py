@@ -43,18 +43,14 @@ something or lead away whatever the policy says."""
 
 
 def read_content_policy(page: bytes) -> str | None:
-    """Return the content security policy at the beginning of a document of
-    `judgegym.reports.document`; `None` without one.
-    """
+    """The content security policy at the beginning of a document of `judgegym.reports.document`; `None` without one."""
     match = _META_POLICY.search(page[:_POLICY_WITHIN])
     return None if match is None else unescape(match[1].decode("ascii", "replace"))
 
 
 @lru_cache
 def report_policy() -> str:
-    """Return the content security policy of all reports of this version: it names the digests of
-    their scripts.
-    """
+    """Return the content security policy of all reports of this version: it names the digests of their scripts."""
     policy = read_content_policy(_empty_page())
     assert policy is not None, "documents begin with it"
     return policy

@@ -18,9 +18,7 @@ Results: TypeAlias = Sequence[Sequence[ResponseJudgment]]
 
 
 def parse_id(value: object) -> str | None:
-    """Return an id of a group or of one of its members, which is text or an integer; `None` for
-    anything else.
-    """
+    """Return an id of a group or of one of its members, which is text or an integer; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return str(value) or None
@@ -73,17 +71,14 @@ class RequestBody(BaseModel):
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
-        """Return whether its clients take a failure for their answer, and do not ask again after
-        HTTP 503.
-        """
+        """Return whether its clients take a failure for their answer, and do not ask again after HTTP 503."""
         return False
 
     @classmethod
     def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
-        """Return the answer to a request that is not judged: its error, unless the caller needs
-        another form.
+        """Return the answer to a request that is not judged: its error, unless the caller needs another form.
 
         Raises:
             RequestError: the error.

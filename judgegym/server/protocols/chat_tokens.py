@@ -27,9 +27,7 @@ _TURNS = (
 
 
 def plain_prompt(text: str) -> str:
-    """Return the text of the user's turn; of several turns, all with their roles; without turns,
-    the text without tokens.
-    """
+    """The text of the user's turn; of several turns, all with their roles; without turns, the text without tokens."""
     for pattern in _TURNS if "<" in text else ():  # all of them begin with this sign
         turns = [(match["role"], match["text"].strip()) for match in pattern.finditer(text)]
         filled = [(role, words) for role, words in turns if words]
@@ -42,9 +40,7 @@ def plain_prompt(text: str) -> str:
 
 
 def plain_response(text: str) -> str:
-    """Return a response without the tokens at its end; tokens within it may be part of the answer,
-    and stay.
-    """
+    """Return a response without the tokens at its end; tokens within it may be part of the answer, and stay."""
     return strip_trailing_tokens(text).strip()
 
 
@@ -133,9 +129,7 @@ def _skip_prompt(query: str, length: int, *, ending: list[str]) -> str:
 
 
 def _index_after(text: str, length: int) -> int:
-    """Return the place behind the first `length` characters, white space and special tokens not
-    counted.
-    """
+    """Return the place behind the first `length` characters, white space and special tokens not counted."""
     start, left = 0, length
     for token in TEMPLATE_TOKEN.finditer(text):
         count = _count(text, start, token.start())
@@ -146,9 +140,7 @@ def _index_after(text: str, length: int) -> int:
 
 
 def _index_within(text: str, start: int, end: int, length: int) -> int:
-    """Return the place behind the first `length` characters of a part of the text without tokens,
-    by halving the part.
-    """
+    """The place behind the first `length` characters of a part of the text without tokens, by halving the part."""
     while length > 0 and end - start > 1:
         middle = (start + end) // 2
         count = _count(text, start, middle)

@@ -198,9 +198,7 @@ class PolicyResponse(BaseModel):
 
 
 def _read_texts(fields: Mapping[str, object]) -> JudgeTask:
-    """Return the context and the baseline of a row, where they are texts; a column of that name may
-    hold something else.
-    """
+    """The context and the baseline of a row, where they are texts; a column of that name may hold something else."""
     texts = JudgeTask("", ())
     for name in ("context", "baseline"):
         with suppress(FieldTypeError):
@@ -290,9 +288,7 @@ class VerifyBody(RequestBody):
         ]
 
     def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
-        """Return the criteria of a row: those of `criteria` must be readable, another column may
-        hold something else.
-        """
+        """The criteria of a row: those of `criteria` must be readable, another column may hold something else."""
         if self.criteria is not None:
             return parse_criteria(self.criteria) if isinstance(self.criteria, list | dict) else None
         try:
@@ -355,9 +351,7 @@ class VerifyBody(RequestBody):
 
 
 def _find_group(raw: Mapping[str, JSON]) -> str | None:
-    """Return the id of a rollout's group: its session's, the caller's, or its task's number, else
-    the id of its prompt.
-    """
+    """The id of a rollout's group: its session's, the caller's, or its task's number, else the id of its prompt."""
     if _EPISODE in raw:
         task, attempt, _ = str(raw[_EPISODE]).split(".", 2)
         return f"session={task} attempt={attempt}"
@@ -390,9 +384,7 @@ def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _drop_earlier_result(raw: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the request's fields without those of an earlier answer, which a row that is verified
-    again still has.
-    """
+    """Return the request's fields without those of an earlier answer, which a row that is verified again still has."""
     earlier = (raw.get(COMPONENTS), raw.get(_OLD_COMPONENTS))
     stale = _EARLIER_FIELDS.union(*(names for names in earlier if isinstance(names, Mapping)))
     row = {

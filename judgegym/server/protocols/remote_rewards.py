@@ -128,8 +128,7 @@ def _rewards_response(
 
 
 def add_label(task: JudgeTask, label: object) -> JudgeTask:
-    """Return the task with its label: text is a reference, unless it is a JSON object of what else
-    the judge is shown.
+    """Return the task with its label: text is a reference, unless it is a JSON object of what else the judge is shown.
 
     That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the
     row, which parts its samples from those of an equal row.

@@ -35,8 +35,7 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 def expand_sources(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource]
 ) -> list[SettingsSource]:
-    """Return the sources with what short forms stand for; not where a source of higher priority
-    chooses something else.
+    """Return the sources with what short forms stand for; not where a source of higher priority chooses something else.
 
     Raises:
         SettingsError: a short form and what it stands for are given.
@@ -68,8 +67,7 @@ def expand_sources(
 def drop_replaced(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
 ) -> tuple[list[SettingsSource], list[str]]:
-    """Return the sources without settings that would beat another name of a higher source, and a
-    line for each replaced one.
+    """The sources without settings that would beat another name of a higher source, and a line for each replaced one.
 
     Raises:
         SettingsError: the command line gives both names, so that one of them would not be read.
@@ -108,8 +106,7 @@ def drop_replaced(
 def drop_unchosen(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
 ) -> tuple[list[SettingsSource], list[str]]:
-    """Return the sources without settings of what is not chosen, and a line for each that a file or
-    a preset has.
+    """Return the sources without settings of what is not chosen, and a line for each that a file or a preset has.
 
     Raises:
         SettingsError: the command line or an environment variable has one.
@@ -200,9 +197,7 @@ def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[s
 
 
 def select_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type[SettingsT]:
-    """Return the settings with those of what the command line, a variable or a file chooses, for
-    help.
-    """
+    """Return the settings with those of what the command line, a variable or a file chooses, for help."""
     return compose(settings_type, learn_choices(settings_type, argv))
 
 
@@ -240,9 +235,7 @@ def _find_typed_value(name: str, argv: Sequence[str]) -> str | None:
 
 
 def _find_first_value(name: str, argv: Sequence[str]) -> object:
-    """Return the value of a setting in the source of highest priority, not validated; `None` if
-    none is there.
-    """
+    """Return the value of a setting in the source of highest priority, not validated; `None` if none is there."""
     word = _find_typed_value(name, argv)
     if word is not None:
         return word

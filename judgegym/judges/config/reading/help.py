@@ -70,8 +70,7 @@ def render_help(
     most_used: Sequence[str] = (),
     words: Sequence[str] = (),
 ) -> str:
-    """Return the help of a command, as wide as the terminal; where its words choose a judge, the
-    help of that judge.
+    """Return the help of a command, as wide as the terminal; where its words choose a judge, the help of that judge.
 
     Args:
         settings_type: its settings.
@@ -175,9 +174,7 @@ def _describe_hidden_settings(
 def sort_by_use(
     settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()
 ) -> list[DeclaredSetting]:
-    """Return the settings, the most used ones first: in the order of `most_used`, or those that are
-    declared as such.
-    """
+    """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
     positions = {name: position for position, name in enumerate(most_used)}
     return sorted(
         settings,

@@ -72,8 +72,7 @@ def read_command_line(
 
 
 def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
-    """Return the command line with `--switch=true` as `--switch`, and `--switch=false` as
-    `--no-switch`.
+    """Return the command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
 
     A flag of a yes or no that stands without a value is true.
     """

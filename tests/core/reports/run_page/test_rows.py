@@ -82,9 +82,9 @@ def test_gold_stands_beside_what_the_judge_says() -> None:
         "the judge says 3.5, and gold says 5.",
         "no verdict; gold is B.",
     ]
-    assert [differs_from_gold(sample(None, *labels)) for labels in ([same], [same, other], [none], [same, none], [])] == [
-        False, True, None, False, None,
-    ]  # fmt: skip
+    cases = ([same], [same, other], [none], [same, none], [])
+    differing = [differs_from_gold(sample(None, *labels)) for labels in cases]
+    assert differing == [False, True, None, False, None]
 
 
 def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
