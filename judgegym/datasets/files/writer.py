@@ -296,7 +296,8 @@ def parse_scored_row(row: Row) -> ScoredRow:
             response_score, bool
         ):
             raise DataError(
-                f"{row.place}: the status is {response_status!r}, the score {response_score!r}; only `ok` has a score"
+                f"{row.place}: the status is {response_status!r} and the score {response_score!r}; "
+                "only `ok` has a score"
             )
     return ScoredRow(
         row,
