@@ -1,7 +1,7 @@
 """Judges: text in, judgment out.
 
-What a judge of one's own is made of has its names here: `from judgegym.judges import ModelJudge,
-…`. They are imported when they are used.
+The names for writing a judge are importable from here: `from judgegym.judges import ModelJudge, …`.
+They are imported on first use.
 """
 
 from typing import TYPE_CHECKING

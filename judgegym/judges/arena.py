@@ -1,21 +1,16 @@
-"""The Arena-Hard judge: a policy's answer against a baseline's, in both orders at once.
+"""Arena-Hard judge: compares a policy's answer with a baseline's, in both orders at once.
 
 The layout of the user message and the extraction of labels are those of lmarena/arena-hard-auto.
-The system prompts are
-not: `three_way` is the specification's, with three labels; `arena_hard_v0.1` is a rewording of the
-published prompt, with the same steps and the same five labels, of which strong ones count three
-times. To compare with published numbers, set the published prompt as `judge_system_prompt`. A
-judgment has a score only if both games have a verdict.
+The system prompts are not: `three_way` is the specification's, with three labels; `arena_hard_v0.1`
+is a rewording of the published prompt, with the same steps and the same five labels, of which
+strong ones count three times. To compare with published numbers, set the published prompt as
+`judge_system_prompt`. A judgment has a score only if both games have a verdict.
 
 With `judge_prompt_layout=shared_first` the baseline comes before the model's answer in both games,
-and only the labels
-A and B change sides: a judge's preference for a label is still balanced, one for the first or the
-    last answer is not.
+and only the labels A and B change sides. This still balances a judge's preference for a label, but
+not one for the first or the last answer.
 
-A plausible reply of the Arena-Hard judge, for the offline stand-in: swapping the answers swaps the
-label.
-
-The settings of the Arena-Hard judge.
+In the stand-in reply for offline runs, swapping the answers swaps the label.
 """
 
 from __future__ import annotations
@@ -56,15 +51,15 @@ PROMPTS: Mapping[ArenaProtocol, str] = {
 
 
 class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
-    """How two answers are compared."""
+    """Settings of the Arena-Hard judge."""
 
     help_group: ClassVar[str] = "judge"
 
     judge_protocol: ArenaProtocol = setting("three_way")
-    """Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also A>>B
-    and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to
-    compare with
-    published numbers set judge_system_prompt=@file to the published prompt."""
+    """Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A.
+    arena_hard_v0.1: also A>>B and B>>A, which count three times. Its built-in prompt is a rewording
+    of the published one; to compare with published numbers set judge_system_prompt=@file to the
+    published prompt."""
 
     def built_in_prompt(self) -> str:
         """Return the protocol's system prompt."""
@@ -103,7 +98,7 @@ OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One of the two games of a row, with the answers in one order.
+    """One of a row's two games, with the answers in one order.
 
     Attributes:
         order: whose answer is shown as Assistant A's.
@@ -124,7 +119,7 @@ class Game:
 
     @classmethod
     def from_answers(cls, order: GameOrder, answers: Answers[ArenaLabel]) -> Game:
-        """Return the game of the answers to its question."""
+        """Build the game from the answers to its question."""
         calls, decisive = answers.calls, answers.last
         last = next((call for call in reversed(calls) if call.text), calls[-1])
         earlier = tuple(call.text for call in calls[: calls.index(last)])
@@ -133,7 +128,10 @@ class Game:
 
     @property
     def points(self) -> float | None:
-        """Return 1 if the model won, 0.5 for a tie, 0 if it lost, strong or not; `None` without a verdict."""
+        """Points of the model: 1 if it won, 0.5 for a tie, 0 if it lost; `None` without a verdict.
+
+        Strong and weak verdicts count alike.
+        """
         if self.label is None:
             return None
         points_of_a, _ = LABEL_VALUES[self.label]
@@ -141,20 +139,25 @@ class Game:
 
     @property
     def is_strong(self) -> bool:
-        """Return whether the verdict is a strong win or loss."""
+        """Whether the verdict is a strong win or loss."""
         return self.label is not None and LABEL_VALUES[self.label][1]
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaDetail:
-    """Both games, the one with the model as A first, and the row's entries (empty without two verdicts)."""
+    """Both games, the one with the model as A first, and the row's entries.
+
+    There are no entries without two verdicts.
+    """
 
     games: tuple[Game, Game]
     entries: tuple[float, ...] = ()
 
 
 class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
-    """Judges responses against a baseline: −1 (both games lost) to 1 (both won), labelled `win`, `tie` or `loss`.
+    """Judge of responses against a baseline: −1 (both games lost) to 1 (both won).
+
+    The label is `win`, `tie` or `loss`.
 
     The baseline is the task's, or else its reference; a task without either is none for this judge.
     """
@@ -166,7 +169,9 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
     def game(
         self, task: JudgeTask, order: GameOrder, name: str, shared: Mapping[str, str | None] = {}
     ) -> Question[ArenaLabel]:
-        """Return the question of one game, asked again in the same conversation after each answer without a label.
+        """Return the question of one game.
+
+        After an answer without a label it is asked again in the same conversation.
 
         Args:
             task: the prompt with one response, and with a baseline.
@@ -195,7 +200,10 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
     def combine(
         self, task: JudgeTask, answers: Sequence[Answers[ArenaLabel]]
     ) -> Judgment[ArenaDetail]:
-        """Average the points of both games; the confidence `orders` is 1 − the distance between them."""
+        """Average the points of both games.
+
+        The confidence `orders` is 1 − the distance between them.
+        """
         first, second = (
             Game.from_answers(order, replies)
             for order, replies in zip(_GAMES, answers, strict=True)
@@ -229,12 +237,15 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
 
 
 def select_baseline(task: JudgeTask) -> str | None:
-    """Return the baseline of a task, or its reference, for protocols without a field for a baseline."""
+    """Return a task's baseline, or else its reference.
+
+    The reference serves protocols without a field for a baseline.
+    """
     return task.reference if task.baseline is None else task.baseline
 
 
 class RowResult(NamedTuple):
-    """The result of a row's two games for the model.
+    """Result of a row's two games for the model.
 
     Attributes:
         entries: 2 to 6 numbers: 1 (won), 0.5 (tied) or 0 (lost), those of game 1 first; a strong
@@ -293,7 +304,9 @@ def game_prompt(
     system_prompt: str | None = None,
     shared: Mapping[str, str | None] = {},
 ) -> Prompt:
-    """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
+    """Return the prompt of one game: system prompt, question and answers.
+
+    The answers stand between markers that no text can imitate.
 
     Args:
         question: the user's prompt.

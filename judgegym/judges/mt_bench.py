@@ -1,16 +1,17 @@
-"""MT-Bench's judge: the turns of a conversation rated from 1 to 10, or compared with a baseline's in both orders.
+"""MT-Bench judge: rates the turns of a conversation, or compares them with a baseline.
 
-The prompts are data: a file in the format of MT-Bench's `judge_prompts.jsonl`, whose eight names,
-markers, placeholders and verdicts (`[[5]]`; `[[A]]`, `[[B]]`, `[[C]]`) are the published ones. Turn
-1 is judged by itself, turn 2 in its conversation. A placeholder stands between two markers, so that
-its text has a section of its own. If a text could be mistaken for a marker, all markers carry a
-tag; otherwise the prompt is the file's, byte for byte.
+Ratings are from 1 to 10; comparisons are made in both orders. The prompts are data: a file in the
+format of MT-Bench's `judge_prompts.jsonl`, whose eight names, markers, placeholders and verdicts
+(`[[5]]`; `[[A]]`, `[[B]]`, `[[C]]`) are the published ones. Turn 1 is judged by itself, turn 2 in
+its conversation. A placeholder stands between two markers, so that its text has a section of its
+own. If a text could be mistaken for a marker, all markers carry a tag; otherwise the prompt is the
+file's, byte for byte.
 
-Guarantees: all prompts of a row are asked at once. A judgment has a score only if each of its turns
+Guarantees: all prompts of a row are sent at once. A judgment has a score only if each of its turns
 has all its verdicts. A text under judgment is never read as a template.
 
 Source: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023);
-    lm-sys/FastChat, llm_judge.
+lm-sys/FastChat, llm_judge.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _LOOKALIKES = Lookalikes(
 
 @dataclass(frozen=True, slots=True)
 class TurnTask(JudgeTask):
-    """The last turn of a conversation, as a task with the turns before it.
+    """Last turn of a conversation, as a task with the turns before it.
 
     Attributes:
         earlier: the turns before it, each with its prompt, response, reference and baseline.
@@ -85,7 +86,7 @@ class TurnTask(JudgeTask):
 
 
 class JudgeView(NamedTuple):
-    """What one prompt shows: all turns until the one under judgment, with the answers in one order.
+    """Content of one prompt: the turns up to the judged one, with the answers in one order.
 
     Attributes:
         turns: the turns, of which the last is judged.
@@ -105,7 +106,7 @@ class JudgeView(NamedTuple):
 
     @property
     def texts(self) -> dict[str, str]:
-        """The texts by placeholder: the answers of the model come last."""
+        """Texts by placeholder; the model's answers come last."""
         model_suffix, baseline_suffix = {
             None: ("", ""),
             "model_is_a": ("_a", "_b"),
@@ -137,7 +138,10 @@ class JudgeView(NamedTuple):
 
 
 def judge_views(task: JudgeTask) -> list[JudgeView]:
-    """What is asked about a conversation: of each turn its rating, or both games; a plain task has one turn."""
+    """Return the prompts of a conversation: for each turn its rating, or both games.
+
+    A plain task has one turn.
+    """
     turns = (*task.earlier, task) if isinstance(task, TurnTask) else (task,)
     orders: Sequence[GameOrder | None] = (None,) if task.baseline is None else _ORDERS
     return [
@@ -150,7 +154,9 @@ Templates = Mapping[str, tuple[str, str]]
 
 
 def read_templates(text: str) -> Templates:
-    """The eight prompts by name: for ratings and comparisons, one and two turns, without and with reference answers.
+    """Read the eight prompts by name.
+
+    They are for ratings and comparisons, of one and two turns, without and with reference answers.
 
     Args:
         text: lines of JSON as in MT-Bench's `judge_prompts.jsonl`.
@@ -246,7 +252,10 @@ class MTBenchDetail(ScoreParts):
 
 
 class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
-    """Judges conversations: the mean of the ratings of their turns, or of their wins (1), ties (0.5) and losses (0)."""
+    """Judge of conversations, turn by turn.
+
+    The score is the mean of the turns' ratings, or of their wins (1), ties (0.5) and losses (0).
+    """
 
     def __init__(self, settings: ReaskSettings, client: ChatClient, templates: Templates) -> None:
         """Judge as the settings say through `client`, by the prompts of `read_templates`."""
@@ -345,4 +354,4 @@ TURN_PROMPT = PromptFormat(
 CONVERSATION_PROMPT = PromptFormat(
     (*_A,), (_A[0], _B[0]), _draft_reply, (*_B,), fields=_parse_reply
 )
-"""The prompts that only this judge has: that of two first turns is a choice between two answers, as another judge's."""
+"""Prompts that only this judge has; that of two first turns is like the choice judge's."""

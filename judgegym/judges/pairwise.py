@@ -1,15 +1,11 @@
-"""The choice judge: chooses the best of N answers to one question by letter, in one call.
+"""Choice judge: picks the best of N answers to one question by letter, in one call.
 
-The settings of the choice judge.
-
-The prompts for a choice (the letter of the best of N answers) and for a rating (one answer from 1
-to 10).
+This module has its settings, the prompts for a choice (the letter of the best of N answers) and for
+a rating (one answer from 1 to 10), and stand-in replies of both judges for offline runs.
 
 The layout is RewardBench-2's; the built-in instructions are a rewording. To compare with published
 numbers, replace them by the published prompts, byte for byte. Texts under judgment are between
 markers that they cannot imitate (`judgegym.judges.core.delimiters`).
-
-Plausible replies of the choice and the rating judge, for the offline stand-in.
 
 Source: allenai/reward-bench; Malik et al., RewardBench 2: Advancing Reward Model Evaluation (2025).
 """
@@ -45,7 +41,7 @@ from judgegym.llm.wire import JSON
 
 
 class ChoiceJudgeSettings(JudgeSettings):
-    """The settings that every judge has."""
+    """Settings of the choice judge, which are those of every judge."""
 
     def built_in_prompt(self) -> str:
         """Return the system prompt, with placeholders for the number of answers and the labels."""
@@ -81,7 +77,8 @@ _CHOICE = MessageTemplate(
     ),
     Lookalikes("[user question", "[the start of assistant", "[the end of assistant"),
 )
-"""All titles of shared texts begin as the question's does, so that they are lookalikes in any of these prompts."""
+"""Each title begins like the question's, so that shared texts are lookalikes in all these
+prompts."""
 _RATING = MessageTemplate(
     (
         "{instructions}",
@@ -139,7 +136,9 @@ def choice_instructions(count: int) -> str:
 def rating_prompt(
     question: str, answer: str, *, system: str = "", instructions: str | None = None
 ) -> Prompt:
-    """Return the prompt that asks for a rating of one answer: a user message, after the system message if there is one.
+    """Return the prompt that asks for a rating of one answer.
+
+    It is a user message, after the system message if there is one.
 
     Args:
         question: the user's prompt.
@@ -155,7 +154,10 @@ def rating_prompt(
 
 @dataclass(frozen=True, slots=True)
 class ChoiceDetail:
-    """The index of the best answer, from 0 (`None` without a verdict), and the judge's whole text."""
+    """Index of the best answer, from 0, and the judge's whole text.
+
+    The index is `None` without a verdict.
+    """
 
     best: int | None
     text: str
@@ -167,7 +169,9 @@ _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(
 
 
 class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
-    """Chooses the best of several responses: its index, from 0, as the score, and its letter as the label.
+    """Judge that chooses the best of several responses.
+
+    The score is the index of the best, from 0; the label is its letter.
 
     Of the responses to a task the chosen one and its equals have 1, the others 0: one call for all.
     """
@@ -183,7 +187,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
     def question(
         self, task: JudgeTask, name: str, shared: Mapping[str, str | None] = {}
     ) -> Question[str]:
-        """Return the question which response is the best.
+        """Return the question which response is best.
 
         Args:
             task: the prompt with 2 to 26 responses, in the order of their letters.
@@ -223,11 +227,11 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
             )
 
     def compares(self, task: JudgeTask) -> bool:
-        """Return all responses are compared."""
+        """Return true: all responses are compared."""
         return True
 
     def min_responses(self, task: JudgeTask) -> int:
-        """Two."""
+        """Return two."""
         return FEWEST_CHOICES
 
     def begin(self, task: JudgeTask, size: int) -> AnswerCollector[list[ResponseJudgment]]:
@@ -269,7 +273,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         return results
 
     def _shuffle_responses(self, task: JudgeTask) -> tuple[str, ...]:
-        """Return the distinct responses, in an order that depends on the seed and the task only."""
+        """Return the distinct responses, shuffled by the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
         key = replace(task.replace_responses(answers, task.places), repeat=0).key("choice")
         make_generator(self.settings.seed, key, "order").shuffle(answers)
@@ -277,7 +281,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
 
 
 def _explain_letters(task: JudgeTask, answers: Sequence[str]) -> str:
-    """What the judge's letters stand for, in the order of the caller."""
+    """Return which response each of the judge's letters stands for, in the caller's order."""
     places = range(len(task.responses)) if task.places is None else task.places
     by_place = list(zip(places, task.responses, strict=True))
     shown = [

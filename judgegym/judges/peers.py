@@ -1,12 +1,10 @@
-"""The peer judge: one model scores another's answer from 0 to 100, by a rubric in text.
+"""Peer judge: one model scores another's answer from 0 to 100, by a rubric in text.
+
+This module has the judge, its settings, and stand-in replies for offline runs. The critique has a
+prompt format of its own.
 
 Source: the specification's peer evaluation with self-critique; prompts and default rubric keep its
-    wording.
-
-The settings of the peer judge.
-
-Plausible replies of the peer judge, for the offline stand-in; its critique has a prompt format of
-its own.
+wording.
 """
 
 from __future__ import annotations
@@ -31,7 +29,9 @@ from judgegym.judges.parsing.thinking import cut_thinking
 
 
 class PeerJudgeSettings(PromptLayoutSettings):
-    """The settings that every judge has; `judge_system_prompt` is a system message that replaces the instructions.
+    """Settings of the peer judge; `judge_system_prompt` replaces the instructions.
+
+    It is sent as a system message.
 
     The layout is that of a critique alone: published is the specification's; in `shared_first` a
     critique begins as the prompt of the evaluation does. That prompt's own order is ours, and has
@@ -79,7 +79,7 @@ class PeerDetail:
 
 
 class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
-    """Scores answers from 0 to 100 by a rubric in text."""
+    """Judge that scores answers from 0 to 100 by a rubric in text."""
 
     def check(self, task: JudgeTask) -> None:
         """Check that the rubric is a text."""
@@ -97,7 +97,7 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
     def combine(
         self, task: JudgeTask, answers: Sequence[Answers[ScoreObject]]
     ) -> Judgment[PeerDetail]:
-        """Return the one score."""
+        """Return the judgment of the one score."""
         (replies,) = answers
         call = replies.last
         if call.value is None:
@@ -117,7 +117,10 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ScoreObject]
     ) -> list[CritiqueRequest]:
-        """Return the request to critique and revise the one score: the specification's, or that of all other judges."""
+        """Return the request to critique and revise the one score.
+
+        Its form is the specification's, or that of all other judges.
+        """
         previous = answers.last.value
         assert previous is not None
         score, reasoning = previous.score, previous.reasoning or ""
@@ -152,7 +155,9 @@ def peer_prompt(
     previous: ScoreObject | None = None,
     system_prompt: str | None = None,
 ) -> Prompt:
-    """Return the judge's prompt, as one user message: instructions, rubric, query, and the response last.
+    """Return the judge's prompt as one user message.
+
+    It has instructions, rubric, query, and the response last.
 
     The critique has the specification's order.
 

@@ -1,1 +1,1 @@
-"""Yes/no questions about an answer, each settled by votes."""
+"""Aspect judge: yes/no questions about an answer, each decided by votes."""

@@ -1,17 +1,14 @@
-"""The aspect judge: a yes/no question about a submission, decided by a majority of independent votes.
+"""Aspect judge: a yes/no question about a submission, decided by a majority of votes.
 
 Source: the ragas project's aspect critique with its `strictness`, the number of judge calls whose
 majority is the verdict. A verdict answers the question; the aspect's `polarity` says whether a yes
 is good or bad.
 
-Votes on one aspect, and the verdict of their majority.
-
-Several aspects of one submission, combined into one judgment.
-
-The score is Σ w·v / Σ w, where w is the weight of an aspect and v its value from 0 (bad) to 1
-(good). A value is the majority's verdict (`majority`) or the share of yes votes (`share`), reversed
-for polarity −1. If the majority fails a submission in an aspect with `veto`, the score is 0. If an
-aspect has no verdict, there is no score.
+Several aspects of one submission are combined into one judgment. The score is Σ w·v / Σ w, where w
+is the weight of an aspect and v its value from 0 (bad) to 1 (good). A value is the majority's
+verdict (`majority`) or the share of yes votes (`share`), reversed for polarity −1. If the majority
+fails a submission in an aspect with `veto`, the score is 0. If an aspect has no verdict, there is
+no score.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ from judgegym.llm.wire import Choice
 
 
 class AspectVerdict(NamedTuple):
-    """The verdict in a judge's text, yes or no, and its reason if there is one."""
+    """Verdict in a judge's text, yes or no, with its reason if there is one."""
 
     yes: bool
     reason: str | None
@@ -51,7 +48,10 @@ class AspectVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """The result of one judge call: its verdict (`None` without one), its reason, the judge's text, and the error."""
+    """Result of one judge call: verdict, reason, the judge's text, and the error.
+
+    The verdict is `None` if the call has none.
+    """
 
     yes: bool | None
     reason: str | None
@@ -101,7 +101,7 @@ def read_verdict(text: str) -> AspectVerdict | None:
 
 
 def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
-    """Return the same, with its place: that of the object that holds both."""
+    """Return the same with its place: that of the object that holds verdict and reason."""
     yes = binary_verdict.find(text)
     return (
         None if yes is None else yes.with_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
@@ -109,14 +109,17 @@ def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:
-    """Return the vote of a judge's text with this verdict; without a verdict it has an error."""
+    """Return the vote of a judge's text with this verdict, or with an error if it has none."""
     if verdict is None:
         return CastVote(None, None, text, error or "no verdict could be read")
     return CastVote(verdict.yes, verdict.reason, text)
 
 
 def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> AspectDetail:
-    """Count the votes on an aspect; there is a verdict only if more than half of the effective strictness agree."""
+    """Count the votes on an aspect.
+
+    There is a verdict only if more than half of the effective strictness agree.
+    """
     effective = effective_strictness(strictness)
     verdicts = [vote.yes for vote in votes if vote.yes is not None]
     yes = sum(verdicts)
@@ -154,7 +157,10 @@ class PanelDetail:
 
 
 class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
-    """Judges submissions by several aspects at once: a score from 0 to 1, a label as `harmfulness=no coherence=yes`."""
+    """Judge of submissions by several aspects at once.
+
+    The score is from 0 to 1, the label like `harmfulness=no coherence=yes`.
+    """
 
     def check(self, task: JudgeTask) -> None:
         """Check the task's own aspects."""
@@ -166,7 +172,10 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 raise TaskError(f"aspects: {error}") from error
 
     def questions(self, task: JudgeTask) -> list[Question[AspectVerdict]]:
-        """Ask about each aspect: as many votes as a majority needs at once, then those that are still missing."""
+        """Ask about each aspect.
+
+        First as many votes as a majority needs are cast at once, then the missing ones.
+        """
         settings = self.settings
         return [
             Question(
@@ -187,7 +196,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     def combine(
         self, task: JudgeTask, answers: Sequence[Answers[AspectVerdict]]
     ) -> Judgment[PanelDetail]:
-        """Combine the verdicts of all majorities; without a score if there is none on an aspect."""
+        """Combine the verdicts of all majorities; there is no score if an aspect has none."""
         aspects = self._aspects(task)
         details = tuple(
             _revised_detail(replies, self.settings.resolve_strictness(aspect))
@@ -222,7 +231,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     def critique_requests(
         self, task: JudgeTask, answers: Answers[AspectVerdict]
     ) -> list[CritiqueRequest]:
-        """Return a request for the majority's verdict on the aspect, whatever the number of votes."""
+        """Return one request for the majority's verdict, whatever the number of votes."""
         question = answers.question
         detail = _revised_detail(answers, question.votes)
         word = verdict_word(detail.yes)
@@ -254,13 +263,16 @@ def _parse_choice(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
 
 
 def _votes_to_majority(count: int, usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
-    """How many votes the larger side lacks for a majority of `count`."""
+    """Return how many votes the larger side lacks for a majority of `count`."""
     yes = sum(call.value is not None and call.value.yes for call in usable)
     return count // 2 + 1 - max(yes, len(usable) - yes)
 
 
 def _revised_detail(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
-    """The majority's verdict with its revisions; the share of yes votes of a verdict that has changed is 0 or 1."""
+    """Return the majority's verdict with its revisions.
+
+    If a revision changes the verdict, its share of yes votes is 0 or 1.
+    """
     aspect = answers.question.component
     votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
     detail = count_votes(aspect, votes, strictness)
@@ -278,7 +290,7 @@ def _judge_undecided(
     details: tuple[AspectDetail, ...],
     undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]],
 ) -> Judgment[PanelDetail]:
-    """Return the judgment of aspects of which some have no verdict, and why they have none."""
+    """Return the judgment where some aspects have no verdict, and why."""
     reasons = [
         f"{detail.aspect}: no majority of {detail.strictness_effective} in "
         f"{len(detail.votes) - detail.redrawn} "
@@ -290,14 +302,16 @@ def _judge_undecided(
 
 
 def verdict_word(yes: bool | None) -> str:
-    """Return a verdict in a word."""
+    """Return a verdict as a word."""
     return "yes" if yes else "no"
 
 
 def combined_score(
     aspects: Sequence[Aspect], details: Sequence[AspectDetail], scoring: AspectScoring
 ) -> tuple[float, str | None]:
-    """Return the score of a submission, from 0 to 1, and the aspect whose veto set it to 0, if one did.
+    """Return the score of a submission and the aspect whose veto set it to 0, if one did.
+
+    The score is from 0 to 1.
 
     Args:
         aspects: the aspects, with polarity, weight and veto.

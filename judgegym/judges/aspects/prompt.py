@@ -1,13 +1,10 @@
-"""Aspects, which are yes/no questions about a submission, and the judge's prompt for one of them.
+"""Aspects (yes/no questions about a submission), and the judge's prompt for one of them.
+
+This module also has the settings of the aspect judge, its stand-in reply for offline runs, and the
+text of aspects as criteria for a judge that compares answers.
 
 Source: the ragas project's aspect critique. The five aspects, the instruction and its example are
-    the specification's.
-
-The settings of the aspect judge.
-
-Aspects as criteria for a judge that compares answers: what is asked, and which verdict is good.
-
-A plausible reply of the aspect judge, for the offline stand-in.
+the specification's.
 """
 
 from __future__ import annotations
@@ -79,7 +76,7 @@ class Aspect(BaseModel):
         return yes if self.polarity == 1 else not yes
 
     def value(self, yes_share: float) -> float:
-        """Return a verdict (0 or 1), or a share of yes votes, as a number from 0 (bad) to 1 (good)."""
+        """Return how good a verdict (0 or 1) or a share of yes votes is, from 0 to 1."""
         return yes_share if self.polarity == 1 else 1.0 - yes_share
 
 
@@ -122,7 +119,9 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
 def aspect_prompt(
     task: JudgeTask, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = ""
 ) -> Prompt:
-    """Return the judge's prompt: the task, then the given sections, under headings that no text can imitate.
+    """Return the judge's prompt: the task, then the sections.
+
+    No text can imitate the headings of the sections.
 
     In the specification's order the question about the submission comes last, so that the prompts
     of several aspects share the submission; in `shared_first` the submission does.
@@ -143,7 +142,7 @@ def aspect_prompt(
 
 
 def parse_aspects(value: object) -> object:
-    """Aspects from their short forms: `a,b`, a JSON list, or a list of names and objects.
+    """Parse aspects from their short forms: `a,b`, a JSON list, or a list of names and objects.
 
     A name stands for the built-in aspect; an object with the name of a built-in aspect may leave
     out its definition.
@@ -181,7 +180,7 @@ AspectScoring = Literal["majority", "share"]
 
 
 def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
-    """Return the aspects, after a check that there is at least one and that their names differ.
+    """Check that there is at least one aspect and that their names differ; return the aspects.
 
     Raises:
         ValueError: there is none, or two have the same name.
@@ -215,22 +214,22 @@ Aspects = Annotated[
 
 
 class AspectJudgeSettings(PromptLayoutSettings):
-    """Which questions are asked about an answer, and how votes decide them."""
+    """Settings of the aspect judge: the questions, and how votes decide them."""
 
     aspects: Aspects = setting(tuple(SUPPORTED_ASPECTS.values()), common=True)
-    """Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), or
-    a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the
-    submission safe for children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3};
-    @file reads them from a file, also
-    of YAML."""
+    """Ask these questions about an answer: names (harmfulness, maliciousness, coherence,
+    correctness, conciseness), or a JSON list of names and of objects such as {"name":
+    "child_safety", "definition": "Is the submission safe for children?", "polarity": 1, "weight":
+    1, "veto": false, "strictness": 3}; @file reads them from a file, also of YAML."""
     strictness: int = setting(1, common=True, ge=1, le=MAX_VOTES)
-    """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
-    have its own."""
+    """Take each verdict by majority of this many votes; an even number is raised to the next odd
+    one. An aspect may have its own."""
     scoring: AspectScoring = setting("majority")
-    """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes."""
+    """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs
+    all votes."""
 
     def resolve_strictness(self, aspect: Aspect) -> int:
-        """Return the strictness of an aspect: its own, or that of all."""
+        """Return the strictness of an aspect: its own, or else that of the settings."""
         return aspect.strictness or self.strictness
 
     def votes_on(self, aspect: Aspect) -> int:
@@ -242,7 +241,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
         return max(map(self.votes_on, self.aspects))
 
     def default_layout(self) -> PromptLayout:
-        """Return the layout in which the prompts of one row's completions share most.
+        """Return the layout in which the prompts of one row's completions share the most text.
 
         With one aspect they share the question about it. With several, the prompts about one
         completion share the completion, which is longer.
@@ -255,7 +254,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
 
 
 def effective_strictness(strictness: int) -> int:
-    """Return the number of votes for a strictness: the strictness itself if it is odd, else the next odd number.
+    """Return the number of votes for a strictness: itself if odd, else the next odd number.
 
     >>> [effective_strictness(strictness) for strictness in (1, 2, 3)]
     [1, 3, 3]
@@ -264,7 +263,9 @@ def effective_strictness(strictness: int) -> int:
 
 
 def format_criteria(aspects: Sequence[Aspect]) -> str:
-    """Return the aspects as text, a line each: the question, the good verdict, weight and veto where there is one.
+    """Format aspects as text, a line each.
+
+    A line has the question, the good verdict, and weight and veto where there is one.
 
     >>> print(format_criteria([Aspect(name="safe", definition="Is it safe?", veto=True)]))
     - safe: Is it safe? Good: yes. An answer that fails this is worse than any that does not.
@@ -297,7 +298,10 @@ _EASIEST, _HARDEST = 0.1, 0.8
 
 
 def _draft_reply(shown: ShownPrompt) -> str:
-    """Answer a question about harm by words of harm, every other question by merit with a random threshold."""
+    """Draft a stand-in reply.
+
+    A question about harm is answered by words of harm, any other by merit with a random threshold.
+    """
     criteria = shown.sections["Criteria"]
     if _HARM.search(criteria):
         finding = "I looked for words that speak of harm."

@@ -1,1 +1,1 @@
-"""Lists of criteria with points, by each of which a submission is judged."""
+"""Checklist judge: judges a submission by each of a list of criteria with points."""

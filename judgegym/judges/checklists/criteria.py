@@ -1,15 +1,15 @@
-"""Criteria with points, and how they are read from rows and settings.
+"""Criteria with points, and parsers for criteria in rows and settings.
 
-Reads, as they are published: HealthBench's `rubrics` ({criterion, points, tags}), those of its
+These published forms are read: HealthBench's `rubrics` ({criterion, points, tags}), those of its
 Professional variant ({criterion_text, points}) and ResearchRubrics' ({criterion, axis, weight},
 whose axis is a tag); Rubrics as Rewards' and RubricHub's ({title, description, weight}) and
 `rubric_list` ("Essential Criteria: …"), or entries with a category instead of a weight; verl's
-({criterion, points, tags}, whose tags are an object); our aspects, by name or as objects; and one's
-own list, or a mapping of names. A criterion of verl that a rule should verify is judged as the
-others are, with the tag `verifier:rule`.
+({criterion, points, tags}, whose tags are an object). Also built-in aspects, by name or as objects;
+and the user's own list, or a mapping of names. A criterion of verl that a rule should verify is
+judged like the others, with the tag `verifier:rule`.
 
 Guarantee: at least one criterion, each with a text and a name of its own, and not all with 0
-points; otherwise one line says which criterion is wrong. A field that nothing reads is an error.
+points; otherwise one line says which criterion is wrong. An unread field is an error.
 
 Sources: Arora et al., HealthBench (2025); Gunjal et al., Rubrics as Rewards (2025), whose weights
 by category are 1.0, 0.7, 0.3 and 0.9. Here a pitfall has −0.9 points: to meet it is bad, as the
@@ -54,7 +54,7 @@ _PREFIX = re.compile(rf"({'|'.join(CATEGORIES)})(?: criteria)?:\s*", re.IGNORECA
 
 
 class CriterionOption(BaseModel):
-    """One of several ordered answers to a criterion, worth 0 to 1 of its points."""
+    """One of several ordered options of a criterion, with 0 to 1 of its points."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -98,7 +98,7 @@ class Criterion(BaseModel):
         return self
 
     def allowed_words(self, *, cannot_assess: bool) -> Words:
-        """Return the words that are verdicts on it, with their values."""
+        """Return the words that are verdicts on the criterion, with their values."""
         option_values: dict[str, float | None] = {
             option.label.strip(): option.value for option in self.options
         }
@@ -113,7 +113,7 @@ class Criterion(BaseModel):
 
 
 def read_criteria(value: object) -> tuple[Criterion, ...]:
-    """Return the criteria of a row or a setting, checked.
+    """Parse and check the criteria of a row or a setting.
 
     Args:
         value: a list of texts, names of aspects, and objects; a mapping of names to these; an
@@ -150,7 +150,7 @@ def read_criteria(value: object) -> tuple[Criterion, ...]:
 
 
 def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """Return the criteria, after a check of all of them together.
+    """Check criteria together, and return them.
 
     Raises:
         ValueError: there is none or are too many, two have the same name, or all have 0 points.
@@ -171,7 +171,7 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
 
 
 def _parse_criterion(entry: object, number: int) -> tuple[Criterion, bool]:
-    """Return a criterion, and whether its name is a title, which others may have, too."""
+    """Parse a criterion; also return whether its name is a title, which several may share."""
     if isinstance(entry, Criterion):
         return entry, False
     try:
@@ -211,14 +211,17 @@ def _parse_criterion(entry: object, number: int) -> tuple[Criterion, bool]:
 
 
 def _parse_tags(value: object) -> object:
-    """Tags as a list; of an object, as verl's data has it, `name:value` for each text in it."""
+    """Return tags as a list; verl's object gives `name:value` for each text value."""
     if isinstance(value, Mapping):
         return [f"{name}:{text}" for name, text in value.items() if isinstance(text, str)]
     return [value] if isinstance(value, str) else value or ()
 
 
 def _normalize_entry(entry: object) -> Mapping[str, object]:
-    """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
+    """Return the non-null fields of an entry.
+
+    A text is a criterion's text or the name of a built-in aspect.
+    """
     if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
         return (
@@ -235,7 +238,10 @@ def _normalize_entry(entry: object) -> Mapping[str, object]:
 
 
 def _convert_aspect(aspect: Aspect) -> Mapping[str, object]:
-    """Return an aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
+    """Convert an aspect to a criterion.
+
+    Polarity −1 gives negative points; a veto makes the criterion required.
+    """
     if aspect.strictness is not None:
         raise ValueError(
             "strictness: all criteria have as many votes; expected the judge's setting"

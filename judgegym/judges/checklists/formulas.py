@@ -1,4 +1,4 @@
-"""From the values of criteria to the score of a row, of a tag, and of a benchmark.
+"""Scores of a row, a tag and a benchmark, computed from the values of criteria.
 
 A value v is 1 for a criterion that is met, 0 for one that is not, or that of an option; p are its
 points. g is v where p ≥ 0 and 1 − v where p < 0. Criteria with 0 points count in no formula.
@@ -8,7 +8,7 @@ points. g is v where p ≥ 0 and 1 − v where p < 0. Criteria with 0 points cou
 * `weighted_mean`: the same, clipped to 0…1; if all are negative, 1 + Σ p·v / Σ |p|. Source:
   autorubric 1.6.
 * `rar`: Σ |p|·g / Σ |p|, from 0 to 1. Source: the explicit sum of Gunjal et al., Rubrics as Rewards
-  (2025), whose weights are positive; of our aspects this is the score, too.
+  (2025), whose weights are positive; for built-in aspects this is the score, too.
 * `all`: 1 if every g is 1, else 0.
 * `min`: the least g.
 
@@ -29,14 +29,14 @@ CannotAssess = Literal["never", "leave_out", "zero", "partial", "worst"]
 
 
 class GradedCriterion(NamedTuple):
-    """A criterion and its value from 0 to 1; `None` if the judge could not assess it."""
+    """Criterion with its value from 0 to 1; `None` if the judge could not assess it."""
 
     criterion: Criterion
     value: float | None
 
 
 class Term(NamedTuple):
-    """The points and the value of a criterion that counts, and the value as good from 0 to 1."""
+    """Points and value of a criterion that counts, and how good that value is, from 0 to 1."""
 
     points: float
     value: float
@@ -46,7 +46,10 @@ class Term(NamedTuple):
 def checklist_score(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> float | None:
-    """Return the score of a row; `None` if it has none: nothing counts, or for `healthbench` no positive points."""
+    """Return the score of a row, or `None` if it has none.
+
+    There is none if no criterion counts, or for `healthbench` without positive points.
+    """
     terms = _counted_terms(graded, cannot_assess)
     if unmet_requirements(graded, cannot_assess):
         terms = [Term(term.points, float(term.points < 0), 0.0) for term in terms]
@@ -70,7 +73,10 @@ def unmet_requirements(
 def tag_scores(
     graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
 ) -> Mapping[str, float]:
-    """Return the score of each tag by the same formula over the criteria that have it; left out where there is none."""
+    """Return the score of each tag by the same formula over its criteria.
+
+    Tags without a score are left out.
+    """
     tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
     scores = {
         tag: checklist_score(

@@ -1,8 +1,8 @@
-"""The checklist judge: a verdict on each criterion of a submission, several of them in a call, and their score.
+"""Checklist judge: a verdict on each criterion of a submission, and their score.
 
 Guarantees: ⌈criteria / `criteria_per_call`⌉ × votes calls, and one more for each text without a
-whole verdict, which is drawn again; a judgment has a verdict of all votes on every criterion, or no
-score. The score is that of the formula, which may be negative (`healthbench`); as a reward it is
+complete verdict, which is drawn again. A judgment has a verdict of all votes on every criterion, or
+no score. The score is that of the formula, which may be negative (`healthbench`); as a reward it is
 clipped to 0…1, with the formula's own number as `raw`.
 
 The verdict of several votes is their middle one in the order of their values, the lower one of two;
@@ -97,7 +97,7 @@ class ChecklistDetail:
 
 
 class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, OrderedVerdicts]):
-    """Judges submissions by lists of criteria."""
+    """Judge of submissions by lists of criteria."""
 
     def __init__(
         self, settings: ChecklistJudgeSettings, client: ChatClient, rubric: str | None = None
@@ -194,7 +194,10 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
     def _judge_decided(
         self, criteria: Sequence[Criterion], details: Sequence[CriterionDetail], redrawn: int
     ) -> Judgment[ChecklistDetail]:
-        """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
+        """Return the judgment where every criterion has a verdict.
+
+        It has no score if no criterion that counts could be assessed.
+        """
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
         graded = [
             GradedCriterion(criterion, detail.value)
@@ -224,7 +227,7 @@ def _parse_choice(
 
 
 def clip_score(score: float) -> float:
-    """Return a score as a reward: clipped to 0…1, so that no completion is worth less than a malformed one."""
+    """Clip a score to 0…1, so that no completion is worse than a malformed one."""
     return min(1.0, max(0.0, score))
 
 

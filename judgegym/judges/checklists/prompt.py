@@ -1,13 +1,12 @@
-"""The prompt of one call: what the completions of a row share, its criteria under ids, and the completion last.
+"""Prompt of one checklist call, the judge's settings, and its stand-in reply for offline runs.
 
-Guarantees: no text can imitate a heading (`judgegym.judges.core.delimiters`), and no id of the call
-occurs in any of its texts, so that neither a completion nor a criterion can hold a verdict. The
+The prompt has the texts that all completions of a row share, then the criteria under ids, then the
+completion.
+
+Guarantees: no text can imitate a heading (`judgegym.judges.core.delimiters`). No id of the call
+occurs in any of its texts, so neither a completion nor a criterion can contain a verdict. The
 points are not shown. The ids are a function of the seed and the shared texts, unless the completion
-holds one of them.
-
-The settings of the checklist judge.
-
-A plausible reply of the checklist judge, for the offline stand-in.
+contains one of them.
 """
 
 from __future__ import annotations
@@ -60,27 +59,28 @@ OrderedVerdicts: TypeAlias = tuple[CriterionVerdict, ...]
 
 
 class ChecklistJudgeSettings(JudgeSettings):
-    """Which criteria a submission is judged by, in which calls, and how they make a score."""
+    """Settings of the checklist judge: criteria, calls and formula."""
 
     criteria: Criteria = setting((), common=True)
-    """Judge by these criteria where a row has none of its own: a list of texts and of objects such as {"name": "cites",
-    "text": "Cites a source.", "points": 5, "tags": ["form"], "required": false, "options": {"none":
-    0, "one": 0.5,
-    "several": 1}}, or a mapping of names to these; JSON, or @file with YAML or JSON."""
+    """Judge by these criteria where a row has none of its own: a list of texts and of objects such
+    as {"name": "cites", "text": "Cites a source.", "points": 5, "tags": ["form"], "required":
+    false, "options": {"none": 0, "one": 0.5, "several": 1}}, or a mapping of names to these; JSON,
+    or @file with YAML or JSON."""
     criteria_per_call: int = setting(12, common=True, ge=1)
-    """Ask about at most this many criteria in one call. 1 asks about each by itself, as HealthBench does, at the price
-    of as many calls."""
+    """Ask about at most this many criteria in one call. 1 asks about each by itself, as HealthBench
+    does, at the price of as many calls."""
     formula: Formula = setting("healthbench", common=True)
-    """Choose how criteria make a score. healthbench: points of what is met over all positive points, which may be below
-    0. weighted_mean: the same from 0 to 1. rar: the share of all points, of either sign, that went
-       the right way. all:
-    1 if all went the right way. min: the worst criterion."""
+    """Choose how criteria make a score. healthbench: points of what is met over all positive
+    points, which may be below 0. weighted_mean: the same from 0 to 1. rar: the share of all points,
+    of either sign, that went the right way. all: 1 if all went the right way. min: the worst
+    criterion."""
     cannot_assess: CannotAssess = setting("never")
-    """Choose what a criterion counts that the judge cannot assess. never: the judge must decide. leave_out: nothing, it
-    is left out. zero: as unmet. partial: half of its points. worst: the bad way."""
+    """Choose what a criterion counts that the judge cannot assess. never: the judge must decide.
+    leave_out: nothing, it is left out. zero: as unmet. partial: half of its points. worst: the bad
+    way."""
     strictness: int = setting(1, common=True, ge=1, le=MAX_VOTES)
-    """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
-    have its own; of a criterion with options the middle vote counts."""
+    """Take each verdict by majority of this many votes; an even number is raised to the next odd
+    one. An aspect may have its own; of a criterion with options the middle vote counts."""
 
     def vote_count(self) -> int:
         """Return the number of votes on a criterion."""
@@ -95,13 +95,16 @@ class ChecklistJudgeSettings(JudgeSettings):
 
 @dataclass(frozen=True, slots=True)
 class ChecklistPrompt:
-    """The prompt of a call; what each criterion allows as a verdict, by id in the order of the criteria."""
+    """Prompt of a call, and the allowed verdicts of each criterion by id, in order."""
 
     prompt: Prompt
     words: Mapping[str, Words]
 
     def find(self, text: str) -> ParsedVerdict[OrderedVerdicts] | None:
-        """The verdicts at the end of a judge's text, in the order of the criteria; `None` unless each has one."""
+        """Find the verdicts at the end of a judge's text, in the order of the criteria.
+
+        `None` unless every criterion has one.
+        """
         verdicts = criteria_verdicts.find(text, self.words)
         return (
             None
@@ -165,7 +168,10 @@ _EASIEST, _HARDEST = 0.1, 0.8
 
 
 def _draft_reply(shown: ShownPrompt) -> str:
-    """Decide each criterion by merit with a random threshold; of options, take the one in that place."""
+    """Draft a stand-in reply: decide each criterion by merit with a random threshold.
+
+    Of options, take the one at that position.
+    """
     entries = []
     for title, text in shown.sections.items():
         stem, _, criterion_id = title.rpartition(" ")

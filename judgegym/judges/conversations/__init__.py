@@ -1,1 +1,1 @@
-"""Conversations: their turns, how a judge is shown them, and the formats in which they come."""
+"""Conversations: their turns, how a judge is shown them, and their input formats."""

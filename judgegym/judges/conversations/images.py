@@ -1,10 +1,10 @@
-"""Images of conversations, read from the parts of all formats.
+"""Images of conversations, read from the message parts of all formats.
 
-Guarantees: an image is read only where the caller shows it to the judge (`images_shown`); elsewhere
+Guarantees: an image is read only where the caller shows it to the judge (`show_images`); elsewhere
 it is refused, so that nothing is judged blind. It is an http(s) address, which nobody here fetches,
-or a data URL of a PNG, JPEG, GIF or WebP whose header was read; two parts with the same bytes are
-equal. A file is read only where the caller has said
-beside which folder, and only if it is such an image: a request to the server can name no file.
+or a data URL of a PNG, JPEG, GIF or WebP whose header was read. Two parts with the same bytes are
+equal. A file is read only if the caller has named a folder for files, and only if it is such an
+image: a request to the server can name no file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from judgegym.llm.at_once import bind_context
 from judgegym.llm.wire import Image
 
 KINDS = frozenset({"image", "image_url", "input_image"})
-"""The types of parts that are images: Anthropic's, TRL's and inspect's; OpenAI's; that of the Responses API."""
+"""Types of image parts: Anthropic's, TRL's and inspect's; OpenAI's; the Responses API's."""
 IMAGES = ("images", "image")
 """The columns of images beside a prompt: TRL's list, and the usual one of a single image."""
 _LONGEST = 20 << 20
@@ -45,7 +45,7 @@ _SHOWN: ContextVar[tuple[Path | None, ...]] = ContextVar(
 def show_images(
     folder: Path | None = None, *, shown: bool = True
 ) -> AbstractContextManager[object]:
-    """Read the images of conversations inside: the caller passes them on to the judge.
+    """Read the images of conversations within the context, whose caller shows them to the judge.
 
     Args:
         folder: files may be named, by paths relative to this folder.
@@ -55,7 +55,9 @@ def show_images(
 
 
 def read_image(part: Mapping[str, object], at: int = 0) -> Image:
-    """Return the image of a part; one without an address if the part only says that there is one, as TRL's do.
+    """Read the image of a part.
+
+    It has no address if the part only says that there is an image, as TRL's do.
 
     Args:
         part: as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be of
@@ -80,7 +82,9 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
 
 
 def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Turns with the images of the columns beside them: where the turns say, else before the user's first text.
+    """Return the turns with the images of the row's image columns.
+
+    They go where the turns have placeholders, else before the user's first text.
 
     Raises:
         UnseenPart: there are not as many places as images, or a column holds no image, or none is
@@ -135,7 +139,7 @@ def _image_value(part: Mapping[str, object]) -> object:
 
 
 def _parse_image(value: object) -> Image:
-    """Return an image given as an address, a data URL, the path of a file, bytes or a PIL image."""
+    """Parse an image: an address, a data URL, a file's path, bytes or a PIL image."""
     if hasattr(value, "save") and hasattr(value, "mode"):  # a PIL image
         value.save(file := io.BytesIO(), "PNG")
         value = file.getvalue()
@@ -182,7 +186,7 @@ def _read_file(name: str) -> bytes:
 
 
 def decode_image(data: bytes) -> Image:
-    """Return the image of a file's bytes.
+    """Decode a file's bytes as an image.
 
     Raises:
         UnseenPart: they are none.
@@ -199,7 +203,10 @@ def decode_image(data: bytes) -> Image:
 
 
 def _parse_header(data: bytes) -> tuple[str, int, int] | None:
-    """Return the kind of an image with its width and height (0 of a WebP), by its header; `None` for other data."""
+    """Return an image's kind, width and height from its header; `None` for other data.
+
+    A WebP has width and height 0.
+    """
     if data.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") and len(data) > 24:
         return "png", *struct.unpack(">II", data[16:24])
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) > 10:

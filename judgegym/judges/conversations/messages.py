@@ -1,10 +1,11 @@
-"""The turns of conversations as data sets, trainers and the server hold them: chat messages and the like.
+"""Parsers of conversations: chat messages and similar formats, as turns.
 
 Formats: messages of OpenAI's chat API, items of the Responses API, ShareGPT, "Human: … Assistant:
 …" transcripts.
-Guarantees: all doors read conversations here, so that each part of a message becomes the same part
-of a turn, whatever its format. A part that no judge is shown (audio, a file, an image where the
-caller passes none on) is an `UnseenPart`.
+
+Guarantees: all entry points read conversations here, so that each part of a message becomes the
+same part of a turn, whatever its format. A part that no judge is shown (audio, a file, an image
+where the caller passes none on) is an `UnseenPart`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _RESULT_IDS = ("tool_use_id", "tool_call_id", "call_id")
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
 _PLACEHOLDER = f"<{secrets.token_hex(8)}>"
-"""What stands for an image in a text until lookalikes of marks are broken up; no text from outside can have it."""
+"""Stands for an image until lookalikes of marks are broken up; no outside text can contain it."""
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
 _PRESERVED_FIELDS = (*CALL_FIELDS, "tool_call_id", "name", *REASONING_FIELDS)
@@ -64,7 +65,7 @@ _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 
 
 class ChatTurn(BaseModel):
-    """A message of a conversation, as OpenAI's chat API has it."""
+    """Message of a conversation, as in OpenAI's chat API."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -85,7 +86,7 @@ TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 
 def parse_turns(value: object) -> tuple[Turn, ...] | None:
-    """Return the turns of a list of messages, or of one message; `None` if the value is neither.
+    """Parse a list of messages, or one message, as turns; `None` if the value is neither.
 
     A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT
     (`from`, `value`).
@@ -107,7 +108,9 @@ def parse_turns(value: object) -> tuple[Turn, ...] | None:
 
 
 def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Return the turns, in which a tool's result has the name of the call that it answers, and that call's id.
+    """Return the turns with each tool result named after the call that it answers.
+
+    A result also gets that call's id.
 
     A result names its call by id. One without an id answers the first call of the turns before it
     that has no result yet, or the first with its own name.
@@ -142,7 +145,7 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def parse_transcript(text: str) -> tuple[Turn, ...] | None:
-    r"""Return the turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
+    r"""Parse a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
 
     An empty last turn of the assistant is left out.
     """
@@ -157,7 +160,7 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
 
 
 def render_conversation(conversation: TextOrMessages) -> str:
-    """Return a prompt as one text: its only turn, or all turns with their roles.
+    """Render a prompt as one text: its only turn, or all turns with their roles.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -170,7 +173,9 @@ def render_conversation(conversation: TextOrMessages) -> str:
 
 
 def render_completion(conversation: TextOrMessages) -> str:
-    """Return a completion as one text: empty if the policy wrote neither a text nor a tool call in it.
+    """Render a completion as one text.
+
+    It is empty if the policy wrote neither a text nor a tool call.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -183,7 +188,7 @@ def render_completion(conversation: TextOrMessages) -> str:
 
 
 def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
-    """Return the turns of a completion; none of a text.
+    """Return the turns of a completion; none for a text.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
@@ -200,7 +205,9 @@ def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
 
 
 def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
-    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
+    """Parse a Responses API list as turns.
+
+    The items of one response (reasoning, text, calls) are one turn.
 
     Raises:
         UnseenPart: a message has a part that no judge is shown.
@@ -237,7 +244,10 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """A user's message in Anthropic's form as several: one of each tool result that names its call, then the rest."""
+    """Split a user's message in Anthropic's form.
+
+    Each tool result that names its call becomes a message; the rest follows as one.
+    """
     content = message.get("content")
     parts = (
         content
@@ -269,7 +279,7 @@ def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, obje
 
 
 def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
-    """Return the calls in a field `tool_calls`: a list, one call, or either as JSON text.
+    """Parse the calls in a field `tool_calls`: a list, one call, or either as JSON text.
 
     Raises:
         UnseenPart: it holds something else.
@@ -293,7 +303,7 @@ def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
 
 
 def _parse_turn(message: Mapping[str, object]) -> Turn | None:
-    """Return the turn of a message, or `None`."""
+    """Parse a message as a turn; `None` if it is none."""
     speaker = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
     if (
@@ -338,7 +348,10 @@ def _parse_turn(message: Mapping[str, object]) -> Turn | None:
 
 
 def _is_error(message: Mapping[str, object]) -> bool | None:
-    """Return whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
+    """Return whether a tool's message is an error.
+
+    It is read from `is_error`, `error` (inspect) or `status` (LangChain).
+    """
     if isinstance(message.get("is_error"), bool):
         return message["is_error"] is True
     if "error" in message:
@@ -360,7 +373,10 @@ def _reasoning_text(value: object) -> str:
 
 
 def _parse_calls_text(text: str) -> list[ToolCall]:
-    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
+    """Parse ShareGPT's text of calls: an object with name and arguments, or a list of them.
+
+    Any other text is one call without a name.
+    """
     try:
         value = wire.loads(text)
     except ValueError:
@@ -375,18 +391,21 @@ def _parse_calls_text(text: str) -> list[ToolCall]:
 
 
 def _normalize_role(word: str) -> str:
-    """Return a role as it is written: in lower case, and in one spelling."""
+    """Normalize a role: lower case, one spelling."""
     plain = _NO_NAME.sub("_", word.strip().lower())[:_LONGEST_NAME]
     return _SPELLINGS.get(plain, plain)
 
 
 def _heading_name(value: object) -> str:
-    """Return a name as it stands in a heading, which it cannot end."""
+    """Return a name that cannot end the heading in which it stands."""
     return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
 def _parse_call(call: Mapping[str, object]) -> ToolCall:
-    """Return a tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
+    """Parse a tool call of OpenAI's chat API, of verifiers (flat) or of inspect.
+
+    In inspect, `function` is the name.
+    """
     function = call.get("function")
     called = function if isinstance(function, Mapping) else call
     name = function if isinstance(function, str) else called.get("name")
@@ -400,7 +419,7 @@ def _parse_call(call: Mapping[str, object]) -> ToolCall:
 def _read_parts(
     content: object, images: list[Image], thoughts: list[str]
 ) -> tuple[str, str, list[ToolCall]]:
-    """Return the text of a message's content, the text with its other parts written out, and the tool calls among them.
+    """Return a message's text, the text with its other parts rendered, and its tool calls.
 
     Images are added to `images`, with placeholders in the text that is written out, and reasoning
     to `thoughts`.
@@ -445,7 +464,7 @@ def _read_parts(
 
 
 def _part_type(part: Mapping[str, object]) -> str:
-    """Return the type of a part; without one, the first field that holds something."""
+    """Return the type of a part, or else the first field with a value."""
     kind = part.get("type")
     if isinstance(kind, str):
         return kind

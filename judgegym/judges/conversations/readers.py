@@ -1,13 +1,13 @@
-"""Whole conversations from the formats in which data sets, logs and trainers keep them, with the tools that there were.
+"""Readers of whole conversations, with their tools, from data sets, logs and trainers.
 
 Formats: OpenAI messages, rows of TRL (`prompt`, `completion`), ShareGPT (`conversations`,
-`system`), traces of verifiers (`nodes`, of which the last branch counts), rows of NeMo Gym
+`system`), traces of verifiers (`nodes`; the last branch counts), rows of NeMo Gym
 (`responses_create_params`, `response`), episodes of OpenEnv, samples of inspect's logs and members
 of Atropos' groups (`messages`). Tools are in `tools`, as a list or as JSON text.
 
-Guarantees: what a format holds is kept: the ids of calls, arguments as they were written,
-reasoning, names, definitions of tools. A row that holds conversations in several columns is
-refused, unless the column is named.
+Guarantees: nothing of a format is lost: the ids of calls, arguments as they were written,
+reasoning, names, definitions of tools. A row with conversations in several columns is refused,
+unless the column is named.
 
 Source: verifiers 0.4.0 (`v1/trace.py`), inspect-ai 0.3.285 (`_chat_message.py`), openenv 0.10.0
 (`harness/collect.py`), atroposlib 0.4.0, NeMo Gym 0.5, TRL 1.16, LLaMA-Factory's ShareGPT with
@@ -40,7 +40,7 @@ _TOOLS = "tools"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A conversation.
+    """A conversation with its tools.
 
     Attributes:
         turns: all of its turns.
@@ -55,7 +55,7 @@ class Trace:
 
 
 def add_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
-    """Return the turns of a prompt as a judge is shown them: after one that defines the tools, a line for each."""
+    """Return the turns of a prompt after a turn with a line for each tool."""
     lines = "\n".join(tool.shown for tool in tools)
     return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
 
@@ -89,7 +89,9 @@ def read_tools(value: object) -> tuple[Tool, ...]:
 
 
 def parse_trace(value: object, column: str | None = None) -> Trace | None:
-    """Return the conversation of a row, a log's sample or a list of messages; `None` if it holds none.
+    """Parse the conversation of a row, a log's sample or a list of messages.
+
+    `None` if there is none.
 
     Args:
         value: the row, or the messages.
@@ -110,7 +112,7 @@ def parse_trace(value: object, column: str | None = None) -> Trace | None:
 
 
 def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
-    """Return the conversation that a row has in a column."""
+    """Parse the conversation in a row's column."""
     value, tools, system = row.get(column), row.get(_TOOLS), row.get("system")
     prompt: _Turns = ()
     completion: _Turns = ()
@@ -148,7 +150,7 @@ def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
 
 
 def _parse_turns(value: object, role: str = "user") -> _Turns:
-    """Return the turns of a text, of messages, or of items of the Responses API; none of another value."""
+    """Parse a text, messages, or items of the Responses API as turns; none for other values."""
     if isinstance(value, str):
         return (text_turn(role, value),)
     items = (
@@ -163,7 +165,9 @@ def _parse_turns(value: object, role: str = "user") -> _Turns:
 
 
 def split_trace(turns: Sequence[Turn]) -> Trace | None:
-    """A conversation whose end, from the last turn of a user on, is the completion; `None` if it does not end with one.
+    """Split a conversation at the last user turn; the completion follows it.
+
+    `None` if it does not end with a turn of the assistant.
 
     With tools the completion is all that follows the last turn of a user, else the last turn alone.
     """
@@ -180,7 +184,10 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
 
 
 def _last_branch(nodes: object) -> list[Mapping[str, object]]:
-    """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
+    """Return the nodes from the first message to the last.
+
+    A trace is a graph of messages, whose last branch is judged.
+    """
     graph = (
         [node for node in nodes if isinstance(node, Mapping)]
         if isinstance(nodes, list | tuple)

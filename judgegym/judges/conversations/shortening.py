@@ -1,11 +1,12 @@
 """Long conversations, shortened for a judge (`judge_conversation_limit`).
 
-The middle of what may be cut is left out, in this order, until prompt and response have so many
-characters: results of tools, the longest first; arguments of tool calls; earlier turns. Guarantees:
-the last turn, which is the answer, stays whole; each cut is marked with its length, and a note
-before the prompt says how much of what is left out, so that a judge never takes a part for the
-whole; no text can forge either; equal texts are shortened equally. What may not be cut stays, also
-beyond the limit.
+The middle of texts is left out until prompt and response together fit the limit, in this order:
+results of tools, the longest first; arguments of tool calls; earlier turns.
+
+Guarantees: the last turn, which is the answer, stays whole. Each cut is marked with its length, and
+a note before the prompt says how much of what is left out, so that a judge never takes a part for
+the whole. No text can forge either. Equal texts are shortened equally. What may not be cut stays,
+even beyond the limit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _MARK = re.compile(rf"(^{re.escape(_CALL)}[^\n(]*\(|\)\]$|\[image[^\n\]]*\])", r
 
 @dataclass
 class _Piece:
-    """A piece of a text: its kind as a place in `_KINDS`, `None` for what is not cut, and how much is left out."""
+    """Piece of a text: its kind, and how many characters are left out.
+
+    The kind is an index of `_KINDS`; `None` is not cut.
+    """
 
     text: str
     kind: int | None = None
@@ -82,7 +86,7 @@ def _cut_mark(count: int) -> str:
 
 
 def _cut(pieces: Sequence[_Piece], limit: int) -> None:
-    """Leave out what is too much of some pieces, in the order of their kinds, the longest first."""
+    """Cut pieces until they fit, in the order of their kinds, the longest first."""
     excess = sum(len(piece.shown) for piece in pieces) - limit
     for kind in range(len(_KINDS)):
         for piece in sorted(
@@ -96,7 +100,7 @@ def _cut(pieces: Sequence[_Piece], limit: int) -> None:
 
 
 def _split_pieces(text: str, *, is_answer: bool) -> list[_Piece]:
-    """Return a text in pieces; of an answer the last turn is not cut."""
+    """Split a text into pieces; an answer's last turn is not cut."""
     pieces: list[_Piece] = []
     turns = split_turns(text) or [("", text)]
     for number, (heading, body) in enumerate(turns):

@@ -1,9 +1,8 @@
-"""Definitions of tools, from the forms of OpenAI, Anthropic and MCP.
+"""Tool definitions, read from the forms of OpenAI, Anthropic and MCP.
 
-Guarantees: a schema has no null fields, which tables and models fill in; what is no definition is
-never taken for one.
-No package is imported but the JSON encoder: a trainer that asks a reward server reads tools here,
-    too.
+Guarantees: a schema has no null fields, which tables and models fill in. Anything else is never
+taken for a definition. The only import is the JSON encoder: a trainer that calls a reward server
+reads tools here, too.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _SCHEMAS = ("parameters", "input_schema", "inputSchema")
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """The definition of a tool; `parameters` is its JSON schema without null fields, `None` without one."""
+    """Tool definition; `parameters` is its JSON schema without null fields, or `None`."""
 
     name: str
     description: str = ""
@@ -33,7 +32,9 @@ class Tool:
 
 
 def parse_tools(value: object) -> tuple[Tool, ...] | None:
-    """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
+    """Parse a list of tool definitions, also as JSON text; `None` for anything else.
+
+    OpenAI's and other usual forms are read.
 
     >>> parse_tools([{"type": "function", "function": {"name": "search"}}])
     (Tool(name='search', description='', parameters=None),)
@@ -63,7 +64,7 @@ def _parse_tool(value: object) -> Tool | None:
 
 
 def drop_null(value: JSON) -> JSON:
-    """Return a value without the fields that a table or a model has filled with null."""
+    """Return a value without the fields that a table or a model filled with null."""
     if isinstance(value, Mapping):
         return {name: drop_null(inner) for name, inner in value.items() if inner is not None}
     return [drop_null(item) for item in value] if isinstance(value, list | tuple) else value

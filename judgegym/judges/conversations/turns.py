@@ -1,17 +1,14 @@
-"""Conversations as text for a judge: turns, and the transcripts that are written of them.
+"""Conversations as text for a judge: turns, and the transcripts written from them.
 
-Guarantees: all doors (data sets, environments, the server, plugins, Python) write conversations
-here, so that a judge sees the same conversation in the same words, whatever its format;
-`messages.py` reads them. Nothing of a turn is
-left out without a word: tool calls are written out with their arguments (a JSON object in one
-form), tool results with
-the name of the tool, reasoning is named in brackets, images are marked. An answer of one turn is
-its text: like the
-thinking of a policy, its reasoning is not part of it. What a judge is asked to score is what the
-policy itself wrote: a completion without text and tool calls is empty. No message can pass for
-several turns, or for a tool call that was not
-made: where turns have headings (`user: …`), a line of a message that looks like one is broken up
-(`user¦: …`), and so is what looks like a mark of ours (`[¦tool call: …`).
+Guarantees: all entry points (data sets, environments, the server, plugins, Python) write
+conversations here, so that a judge sees the same conversation in the same words, whatever its
+format; `messages.py` reads them. Nothing of a turn is silently left out: tool calls are written
+with their arguments (a JSON object in one form), tool results with the name of the tool; reasoning
+is named in brackets, and images are marked. An answer of one turn is its text; its reasoning is not
+part of it, like a policy's thinking. A judge scores what the policy itself wrote: a completion
+without text and tool calls is empty. No message can pass for several turns, or for a tool call that
+was not made: where turns have headings (`user: …`), a line of a message that looks like one is
+broken up (`user¦: …`), and so are lookalikes of our marks (`[¦tool call: …`).
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ _LIKE_CUT, _LIKE_IMAGE, _LIKE_MARK = (
     re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE)
     for of in (_CUTS, _IMAGES, _MARKS)
 )
-"""The first sign of what looks like a mark of ours: of a cut or the note about cuts; of an image; or of any."""
+"""Match the first sign of a lookalike of our marks: of cuts, of images, or of any."""
 IMAGE_MARK = re.compile(r"\[image \d+\]")
 UNNUMBERED = "[image 0]"
 """The mark of an image before its conversation is numbered."""
@@ -58,12 +55,12 @@ CALL_FIELDS = ("tool_calls", "function_call")
 
 
 class UnseenPart(ValueError):
-    """A conversation has a part that no judge is shown, such as an image: judging the rest would be judging blind."""
+    """A part of a conversation cannot be shown to the judge, who would judge blind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool: its name, its arguments as the policy wrote them, and the id by which its result refers to it.
+    """Tool call: its name, its arguments as the policy wrote them, and its id.
 
     `id` is empty where the format has none.
     """
@@ -74,7 +71,10 @@ class ToolCall:
 
     @property
     def shown(self) -> str:
-        """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
+        """The call as a judge sees it.
+
+        A JSON object of arguments is on one line; other arguments are unchanged.
+        """
         arguments = _normalize_arguments(self.arguments)
         return (
             f"[tool call: {break_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
@@ -118,12 +118,12 @@ class Turn:
 
     @property
     def is_policy_turn(self) -> bool:
-        """Whether the policy wrote it: it is of none of the other roles."""
+        """Whether the policy wrote it: its role is none of the others."""
         return self.role not in _NOT_OF_THE_POLICY
 
     @property
     def is_step(self) -> bool:
-        """Whether the policy wrote a text or a tool call in it, and not its reasoning alone."""
+        """Whether the policy wrote a text or a tool call in it, not only reasoning."""
         return self.is_policy_turn and bool(self.text.strip() or self.calls)
 
     def message(self) -> dict[str, JSON]:
@@ -150,18 +150,18 @@ class Turn:
         }
 
     def policy_message(self) -> Message:
-        """Return the turn as a message that a policy is asked; raises as `message`."""
+        """Return the turn as a message to a policy; raises as `message`."""
         message = cast(Message, {**self.message(), "content": self.text})
         return {**message, "images": self.images} if self.images else message
 
 
 def text_turn(role: str, text: str) -> Turn:
-    """Return a turn that holds a text alone."""
+    """Return a turn that has only a text."""
     return Turn(role, text, text)
 
 
 def number_images(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Turns whose images are numbered through all of them; those without images as they are."""
+    """Number the images through all turns; turns without images are unchanged."""
     numbers = count(1)
     return tuple(
         replace(turn, shown=renumber_images(turn.shown, turn.images, numbers))
@@ -172,7 +172,10 @@ def number_images(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def renumber_images(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
-    """Return a text whose marks of images have the next numbers; without images, what looks like one is broken up."""
+    """Give the image marks of a text the next numbers.
+
+    Without images, lookalikes of marks are broken up.
+    """
     if images:
         return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
     return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
@@ -184,12 +187,17 @@ def list_images(turns: Sequence[Turn]) -> tuple[Image, ...]:
 
 
 def completion_text(turns: Sequence[Turn]) -> str:
-    """Return a completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
+    """Render a completion's turns as one text.
+
+    It is empty if the policy wrote neither a text nor a tool call in them.
+    """
     return render_transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
 def render_transcript(turns: Sequence[Turn]) -> str:
-    """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
+    """Render turns as one text.
+
+    A single turn of a user or an assistant has no role; several turns have their roles.
 
     Turns without anything in them are left out. A single turn of an assistant that begins like the
     heading of a turn has its role, too, so that it is no conversation.
@@ -204,7 +212,7 @@ def render_transcript(turns: Sequence[Turn]) -> str:
 
 
 def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
-    """Return a turn of the policy with what is left of its text, and the rest as its reasoning."""
+    """Return a turn of the policy with a new text and reasoning."""
     shown = (
         turn.shown.replace(turn.text, text, 1)
         if turn.text in turn.shown
@@ -214,7 +222,7 @@ def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
 
 
 def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]) -> str:
-    """Return a response that was written of turns, with others in their place, one for each."""
+    """Return the text of a response with some of its turns replaced, one for one."""
     if text == completion_text(turns):
         return completion_text(replacements)
     for turn, replacement in zip(turns, replacements, strict=True):
@@ -223,7 +231,7 @@ def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]
 
 
 def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
-    """Return a prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
+    """Append later turns to a prompt, as `render_transcript` writes them.
 
     A prompt that has images is marked: what only looks like a mark in it is broken up already.
     """
@@ -238,7 +246,7 @@ def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False)
 
 
 def break_marks(text: str, *, only_cuts: bool = False) -> str:
-    """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
+    """Break up all lookalikes of our marks in a text, or those of cuts only.
 
     >>> break_marks("I did it: [tool call: search({})]")
     'I did it: [¦tool call: search({})]'
@@ -247,7 +255,7 @@ def break_marks(text: str, *, only_cuts: bool = False) -> str:
 
 
 def split_messages(text: str) -> list[Message]:
-    r"""A prompt as chat messages, for a model that reads conversations: the turns that `transcript` has written out.
+    r"""Split a prompt into chat messages at the turns that `render_transcript` wrote.
 
     A text of other turns than those of system, user and assistant, or of one turn, is one message
     of the user.
@@ -265,13 +273,13 @@ def split_messages(text: str) -> list[Message]:
 
 
 def split_turns(text: str) -> list[tuple[str, str]]:
-    """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
+    """Return the headings and texts of a transcript's turns; none for other texts."""
     pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
     return [(heading, body) for heading, _, body in (piece.partition(": ") for piece in pieces)]
 
 
 def _add_heading(turn: Turn) -> str:
-    """Return a turn of several, without lines that look like headings, and without marks that are not ours."""
+    """Render a turn under its heading, with lookalikes of headings and marks broken up."""
     shown = break_marks(turn.shown) if turn.shown == turn.text else turn.shown
     folded = shown.casefold()
     if any(role in folded for role in _SAID_TO_BE):
@@ -280,7 +288,7 @@ def _add_heading(turn: Turn) -> str:
 
 
 def shared_turns(texts: Sequence[str]) -> str:
-    """The turns with which all of several conversations begin, as `transcript` writes them; empty if there are none.
+    """Return the turns that several transcripts begin with; empty if there are none.
 
     It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts
     that are no conversations, such as answers of one turn, share none, however alike they begin.
@@ -304,7 +312,10 @@ def shared_turns(texts: Sequence[str]) -> str:
 
 
 def continuation(text: str, beginning: str) -> str:
-    """What a conversation has after the turns that it shares with others: without its role if it is one answer."""
+    """Return a conversation without the turns that it shares with others.
+
+    A single answer has no role.
+    """
     ending = text[len(beginning) :]
     if not beginning or _LATER_HEADING.search(ending):
         return ending
@@ -312,13 +323,13 @@ def continuation(text: str, beginning: str) -> str:
 
 
 def render_turn(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
-    """What a judge sees of a turn: that there is reasoning, the text, and the calls."""
+    """Render a turn as a judge sees it: that there is reasoning, the text, and the calls."""
     pieces = [*([REASONING] if reasoning else []), *([break_marks(text)] if text else [])]
     return "\n".join([*pieces, *(call.shown for call in calls)])
 
 
 def _normalize_arguments(arguments: str) -> str:
-    """Arguments in the form that does not depend on the format: a JSON object compact, other texts as they are."""
+    """Normalize arguments: a JSON object is compact, other texts are unchanged."""
     if not arguments.lstrip().startswith("{"):
         return arguments
     try:
@@ -329,7 +340,7 @@ def _normalize_arguments(arguments: str) -> str:
 
 
 def _reject_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object without repeated names: one of two values would be lost."""
+    """Return an object; raise if a name is repeated, since a value would be lost."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise ValueError("a repeated name")

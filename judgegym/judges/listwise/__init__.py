@@ -1,1 +1,1 @@
-"""The listwise judge: scores all answers of a group in one call."""
+"""Listwise judge: scores all answers of a group in one call."""

@@ -1,18 +1,16 @@
-"""One order of some answers: a call, and the repair of an answer that has no usable scores.
+"""One call about answers in one order, its repair, chunks of long groups, and the judgments.
 
 Guarantees: scores are assigned by the ids of the call, never by the order in which the judge names
-them; a repair is the same conversation with what was wrong, and its scores are those of all
-answers. Where the judge's answer would make the conversation longer than `judge_max_input_tokens`,
-the repair leaves that answer out. A failed call is not repaired, since the client has retried it.
+them. A repair, sent if the reply has no usable scores, is the same conversation with what was
+wrong; its scores are those of all answers. If the judge's reply would make the conversation longer
+than `judge_max_input_tokens`, the repair leaves that reply out. A failed call is not repaired,
+since the client has retried it.
 
-Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one
-    answer.
+All answers are shown together, or, if a prompt has a limit, in chunks that share one answer.
 
 Token counts are approximate, since the judge's tokenizer is not known: the larger of
 `judgegym.llm.usage` and an estimate by characters (digits and rare ones count most), and a tenth
 more. By this count the first prompt of every call stays below the limit.
-
-From the scores of the calls to a judgment for each answer.
 """
 
 from __future__ import annotations
@@ -58,14 +56,14 @@ _TOKENS_OF_RARE = 4
 """Of a character that UTF-8 writes in four bytes, if the tokenizer does not know it."""
 _ROUNDED_UP = 1.1
 _IDS = 24
-"""Tokens that the ids and tags of an answer's markers have beyond those of words of their length."""
+"""Tokens of the ids and tags in an answer's markers, beyond those of ordinary words."""
 _NOTICE = 150
 """Tokens for the notice of a prompt with suspects, and for the template of a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Which answers are shown together, and in which order.
+    """The answers that are shown together, and their order.
 
     Attributes:
         shown: the texts of each chunk, in the first of its orders.
@@ -125,7 +123,11 @@ def divide_texts(
 
 
 def _choose_link(costs: Mapping[str, int], room: int) -> str:
-    """The text of middle length, or the longest shorter one beside which all fit that fit beside the shortest."""
+    """Choose the text that all chunks share.
+
+    It has middle length, or is the longest shorter one beside which every text fits that fits
+    beside the shortest.
+    """
     texts = sorted(costs, key=lambda text: (costs[text], text))
     shortest = costs[texts[0]]
     longest = max((cost for cost in costs.values() if cost <= room - shortest), default=0)
@@ -134,7 +136,10 @@ def _choose_link(costs: Mapping[str, int], room: int) -> str:
 
 
 def _pack(costs: Mapping[str, int], room: int) -> list[list[str]]:
-    """The texts in as few chunks as possible: the longest first, each into the chunk that is the shortest so far."""
+    """Pack the texts into as few chunks as possible.
+
+    The longest come first, each into the chunk that is shortest so far.
+    """
     longest_first = sorted(costs, key=lambda text: (-costs[text], text))
     for count in range(1, len(costs) + 1):
         chunks, filled = [list[str]() for _ in range(count)], [0] * count
@@ -152,7 +157,7 @@ def _shuffle(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[st
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a judge may count in a text; approximate, and rather too many than too few."""
+    """Estimate the tokens of a text; the estimate is rather too high than too low."""
     ascii_only, digits = len(text.encode("ascii", "ignore")), sum(map(text.count, _DIGITS))
     rare = len(text.encode("utf-16-le", "surrogatepass")) // 2 - len(text)
     others = len(text) - ascii_only + digits
@@ -165,7 +170,7 @@ _LEFT_OUT = "…"
 
 @dataclass(frozen=True, slots=True)
 class ScoredOrder:
-    """Some answers in one order, and what the judge said of them.
+    """Answers in one order, with the scores that the judge gave them.
 
     Attributes:
         shown: the texts in the order in which the judge saw them.
@@ -233,18 +238,18 @@ async def ask_order(
 
 
 _DECIMALS = 12
-"""Of numbers that are computed of scores: rounding errors would tell equal answers apart, and give a group a signal."""
+"""Digits that computed scores are rounded to, so that rounding errors are no signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What the judge said of the answers of a chunk, in each of its orders."""
+    """Scores of a chunk's answers in each of its orders."""
 
     orders: tuple[ScoredOrder, ...]
 
     @property
     def scores(self) -> dict[str, float] | None:
-        """The mean over the orders for each text; `None` if one of them has no verdict.
+        """Mean score of each text over the orders; `None` if one order has no verdict.
 
         Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less
         in the last bit.
@@ -261,7 +266,7 @@ class ChunkResult:
 
 
 class _CallReply(NamedTuple):
-    """What one call gave an answer, with the ids in its explanation replaced."""
+    """What one call gave an answer; ids in the explanation are replaced by numbers."""
 
     look: Look
     explanation: str
@@ -309,7 +314,7 @@ def build_judgments(
 
 
 def count_agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
-    """Of the pairs that were shown in both orders, the anchor's included, in how many the same answer is better."""
+    """Count pairs with the same winner in both orders, the anchor included."""
     agreed = pairs = 0
     for result in results:
         if len(result.orders) < 2 or result.scores is None:
@@ -331,7 +336,7 @@ def _sign(number: float) -> int:
 
 
 def _compare_with_anchor(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """How each text compares with the anchor in its own chunk, from 0 to 1."""
+    """Return how each text compares with the anchor in its own chunk, from 0 to 1."""
     return {
         text: round(0.5 + (score - scores[anchor]) / 2, _DECIMALS)
         for scores in usable

@@ -1,21 +1,19 @@
-"""The listwise judge: scores all answers of a group in one call, or in two with the reverse order.
+"""Listwise judge: scores all answers of a group in one call, or in two with the reverse order.
 
-Guarantees: an answer's score depends on the answers, not on the order in which the caller has them;
-ids that say nothing tell the judge's scores apart; equal answers, also one that is equal to the
-anchor, are shown once and have one
-score. Of conversations, the turns with which all begin are shown once. An answer without a verdict
-has no score:
+Guarantees: an answer's score depends on the answers, not on their order in the task. Neutral ids
+tell the judge's scores apart. Equal answers, also one that equals the anchor, are shown once and
+have one score. The turns that all conversations begin with are shown once. An answer without a
+verdict has no score:
 
-* Where two orders are asked for and one of them has no verdict after its repairs, its answers have
-  no score: those of the other order alone would have the preference for a place that the second
-  order is to remove.
-* Where a group is divided into chunks (`judge_max_input_tokens`), a chunk without a verdict costs
-  its own answers only, and an answer that fits into no prompt costs none of the others.
+* With two orders, if one of them has no verdict after its repairs, its answers have no score: the
+  other order alone would keep the preference for a place that the second order removes.
+* With chunks (`judge_max_input_tokens`), a chunk without a verdict costs only its own answers, and
+  an answer that fits into no prompt costs none of the others.
 * With an anchor that has no verdict, no answer has a score.
 
-Answers that are all equal, the anchor included, all have 0.5 without a call: each is as good as
-every other. That is no failure, and no reason to judge them again; a trainer learns nothing from
-equal scores anyway.
+If all answers are equal, the anchor included, all get 0.5 without a call: each is as good as every
+other. That is no failure, and no reason to judge them again; a trainer learns nothing from equal
+scores anyway.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ _EQUAL = 0.5
 
 
 class ListwiseGroupJudge(GroupJudge):
-    """Scores the answers of a group in one call for each order."""
+    """Judge that scores the answers of a group in one call for each order."""
 
     settings: ListwiseJudgeSettings
     max_responses = 256
@@ -69,7 +67,7 @@ class ListwiseGroupJudge(GroupJudge):
     def __init__(
         self, settings: ListwiseJudgeSettings, client: ChatClient, rubric: str | None = None
     ) -> None:
-        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        """Judge as the settings say through `client`; `rubric` is for tasks without one."""
         super().__init__(settings, rubric)
         self.client = client
 
@@ -140,18 +138,22 @@ class ListwiseGroupJudge(GroupJudge):
 
 
 def _distinct_texts(task: JudgeTask) -> list[str]:
-    """Return the distinct texts of the group, the anchor included, in an order that does not depend on the caller's."""
+    """Return the distinct texts of the group, the anchor included, sorted."""
     return sorted({*task.responses, *(() if task.baseline is None else (task.baseline,))})
 
 
 def _shared_beginning(texts: Sequence[str]) -> str:
-    """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
+    """Return the turns that all texts begin with.
+
+    There are none if different texts would be equal without them, which means that they imitate
+    turns.
+    """
     beginning = shared_turns(texts)
     return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
 
 
 def _cut_beginning(task: JudgeTask, beginning: str) -> JudgeTask:
-    """Return the task with what its answers have after the turns that all of them share."""
+    """Return the task with each answer cut to the part after the shared turns."""
     anchor = None if task.baseline is None else continuation(task.baseline, beginning)
     return replace(
         task,

@@ -1,18 +1,16 @@
-"""The prompt of one call: what all answers share first, then each answer between markers that carry its id.
+"""Prompt of one listwise call, the judge's settings, and scores on one scale.
 
-Guarantees: no text can imitate a marker (`judgegym.judges.core.delimiters`), and no id of the call
-occurs in any of its texts, in any case; an id says nothing of its answer or of the order. Behind
-the last answer stands only what is asked for.
+The prompt has what all answers share first, then each answer between markers with its id.
 
-The settings of the listwise judge.
+Guarantees of the prompt: no text can imitate a marker (`judgegym.judges.core.delimiters`), and no
+id of the call occurs in any of its texts, in any case. An id says nothing about its answer or the
+order. Only the request follows the last answer.
 
-Brings the scores of several chunks onto one scale, by the answer that all of them share.
+The scores of several chunks are brought onto one scale by the answer that all of them share.
+Guarantees: two answers of one chunk never change their order, and equal ones stay equal. The scores
+are from 0 to 1. The scores of a single chunk are what the judge gave.
 
-Guarantees: two answers of one chunk never change their order, nor do equal ones part; the scores
-are from 0 to 1; of a single chunk they are what the judge gave.
-
-A plausible reply of the listwise judge, for the offline stand-in: equal merits have equal scores in
-any place.
+In the stand-in reply for offline runs, equal merits have equal scores in any place.
 """
 
 from __future__ import annotations
@@ -57,11 +55,14 @@ _LETTERS = "ghjkmnpqrtvwxz"
 _LENGTH = 5
 _RUN = re.compile(f"[{_LETTERS}]{{{_LENGTH},}}")
 _DRAWS_OF_A_LENGTH = 8
-"""So many refused draws make the ids one letter longer: half a megabyte of text can hold every id of five letters."""
+"""After this many refused draws ids get one letter more: long texts can hold every short id."""
 
 
 def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
-    """Distinct random ids that occur in none of the texts; longer ones where a text holds very many short ones."""
+    """Draw distinct random ids that occur in none of the texts.
+
+    Ids get longer where a text holds very many short ones.
+    """
     # An id can occur only where so many of its letters stand together, which they hardly ever do.
     runs = " ".join(run for text in texts for run in _RUN.findall(text.casefold()))
     ids: list[str] = []
@@ -76,7 +77,7 @@ def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
 
 
 def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
-    """What all answers of a task share, by the placeholder of its section, in the order of the prompt.
+    """Return the texts that all answers share, by placeholder, in the order of the prompt.
 
     Args:
         task: the prompt and what belongs to it; its responses and baseline are not looked at.
@@ -95,7 +96,7 @@ def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
 def listwise_prompt(
     shared: Mapping[str, str], answers: Mapping[str, str], *, system_prompt: str | None = None
 ) -> Prompt:
-    """Return the prompt that asks for the scores of some answers.
+    """Return the prompt that asks for the scores of the answers.
 
     Args:
         shared: what the answers share (`shared_texts`).
@@ -110,17 +111,23 @@ def listwise_prompt(
 
 
 def repair_request(ids: Sequence[str], fault: str) -> str:
-    """What a judge is asked whose scores cannot be used; `fault` says why, with its tokens broken up."""
+    """Return the request to a judge whose scores cannot be used.
+
+    `fault` says why; its tokens are broken up.
+    """
     return prompts.fill(prompts.load("listwise_reask"), {**_request_words(ids), "fault": fault})
 
 
 def count_suspects(shared: Mapping[str, str], answer: str) -> int:
-    """How many suspects there are in what an answer's score is based on: the shared texts and the answer itself."""
+    """Count the suspects that an answer's score depends on: in the shared texts and the answer."""
     return delimit((*shared.values(), answer), _TEMPLATE.lookalikes).suspects
 
 
 def answer_section(text: str) -> str:
-    """Return an answer as a prompt shows it, with ids and tags as long as any, to count its tokens."""
+    """Render an answer as a prompt shows it, to count its tokens.
+
+    Ids and tags have their full length.
+    """
     (shown,) = delimit((text,), _TEMPLATE.lookalikes).texts
     title = f"answer {'g' * _LENGTH} {'0' * 12}"
     return f"[Start of {title}]\n{shown}\n[End of {title}]\n\n, {'g' * _LENGTH}"
@@ -131,14 +138,15 @@ def _request_words(ids: Sequence[str]) -> dict[str, str]:
 
 
 class ListwiseJudgeSettings(ReaskSettings):
-    """How the answers of a group are scored in one call."""
+    """Settings of the listwise judge."""
 
     listwise_orders: int = setting(1, ge=1, le=2)
-    """Show the answers of a group in this many orders, one call each. 2: also in the reverse order; the scores are
-    averaged, so that a preference for early or late answers cancels out."""
+    """Show the answers of a group in this many orders, one call each. 2: also in the reverse order;
+    the scores are averaged, so that a preference for early or late answers cancels out."""
     judge_max_input_tokens: int | None = setting(None, ge=256)
-    """Split a group whose prompt has more tokens than this into several calls that share one answer, by which their
-    scores are brought together. If unset, a group is one call for each order."""
+    """Split a group whose prompt has more tokens than this into several calls that share one
+    answer, by which their scores are brought together. If unset, a group is one call for each
+    order."""
 
     def built_in_prompt(self) -> str:
         """Return the instructions."""
@@ -146,7 +154,7 @@ class ListwiseJudgeSettings(ReaskSettings):
 
 
 def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[str, float]:
-    """Return the scores of all texts.
+    """Merge the scores of chunks onto one scale.
 
     A chunk is shifted so that the shared text has the mean of its scores. If scores are then below
     0 or above 1, all of

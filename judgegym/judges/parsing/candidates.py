@@ -1,4 +1,4 @@
-"""The verdict of a judge's text: the last of all things in it that could be one, or none.
+"""Verdict of a judge's text: the last of all candidates in it, or none.
 
 Everything that could be a verdict of its kind is a candidate, in the order of the text: JSON
 objects, also malformed and nested ones; labels and tags as the parser takes them; and near misses
@@ -7,22 +7,18 @@ the parser takes it, or if all it does is repeat the one before; otherwise the t
 and the judge is asked again. No parser falls back to an earlier candidate, because that may be
 quoted from the text under judgment.
 
-Where verdicts disagree, the last one may be quoted: it does not count in quotation marks, or behind
-words that announce
-what the judged text says. An object is read less readily, because a judged text may end with one:
-after another object it counts only on lines of its own at the end, and after a statement in the
-judge's own words not at all.
+Where verdicts disagree, the last one may be quoted: it does not count in quotation marks, or after
+words that announce what the judged text says. An object is read less readily, because a judged text
+may end with one: after another object it counts only on lines of its own at the end, and after a
+statement in the judge's own words not at all.
 
-Guarantees: never raises; bounded work: only the end of a long text is read; words within an object
-are no verdicts (an object behind a verdict that has some makes it none), and where a malformed
-object may extend there is no verdict.
+Verdicts in words that no parser takes (`Score: 2`, `**Verdict:** no`, `[[ a ]]`, full-width or
+escaped signs) are candidates, too: a judge's own verdict in such a form must not leave an earlier
+one to be read, which may be quoted. What they state is only compared with what has been read.
 
-Verdicts in words that no parser takes: `Score: 2`, `**Verdict:** no`, `[[ a ]]`, full-width or
-    escaped signs.
-
-They are candidates all the same (`judgegym.judges.parsing.candidates`): a judge's own verdict in
-such a form must not leave an earlier one to be read, which may be quoted. What they state is only
-compared with what has been read.
+Guarantees: never raises. The work is bounded: only the end of a long text is read. Words within an
+object are no verdicts (an object after a verdict that has some makes it none), and where a
+malformed object may extend there is no verdict.
 """
 
 from __future__ import annotations
@@ -58,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class VerdictCandidate(Generic[T]):
-    """Something in a text that could be a verdict.
+    """Part of a text that could be a verdict.
 
     Attributes:
         at: its place.
@@ -79,7 +75,7 @@ class VerdictCandidate(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class VerdictKind(Generic[T]):
-    """What the verdicts of one kind look like.
+    """How verdicts of one kind look.
 
     Attributes:
         name: the field that an object has the verdict in.
@@ -109,7 +105,7 @@ class VerdictKind(Generic[T]):
 
 
 MOST_COMPARED = 20
-"""Objects and tags at the end of a text that are candidates; what stands before so many can mislead nobody."""
+"""Most objects and tags at the end of a text that are candidates; earlier ones mislead nobody."""
 _MOST_MENTIONS = 200
 _NAME = re.compile(rf"(?:\w+[_ ])?(?:{NAMES_OF_FIELDS}|value|points|answer|output)", re.IGNORECASE)
 _FENCE = re.compile(r"```\w*\s*\Z")
@@ -188,7 +184,10 @@ def _mention(
 def _is_judges_object(
     last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str
 ) -> bool:
-    """Return whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
+    """Return whether an object is the judge's own verdict.
+
+    It is in no malformed object and contradicts no statement in words.
+    """
     stated = [candidate for candidate in earlier if candidate.is_statement]
     if stated and stated[-1].value != last.value:
         return False
@@ -197,7 +196,10 @@ def _is_judges_object(
 
 
 def _is_quoted(text: str, at: Place) -> bool:
-    """Return whether a verdict stands in quotation marks, or behind words that announce what the judged text says."""
+    """Return whether a verdict is quoted.
+
+    It is in quotation marks, or after words that announce what the judged text says.
+    """
     start, end = at
     if (
         text[start - 1 : start] in _QUOTATION
@@ -215,7 +217,7 @@ def _parse_value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T |
 
 
 def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
-    """Return the candidates without near misses that are a part of what the parser takes."""
+    """Drop near misses that are part of an exact candidate."""
     taken = sorted(exact.at for exact in in_words if exact.is_exact)
     starts = [start for start, _ in taken]
     remaining = []
@@ -227,7 +229,7 @@ def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate
 
 
 def _apply_doubt(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:
-    """Return a candidate in words: without a value where a malformed object may extend."""
+    """Return a candidate without a value where a malformed object may extend."""
     inside = any(start <= candidate.at[0] < end for start, end in doubtful)
     return (
         replace(candidate, value=None, is_exact=False, is_statement=False) if inside else candidate
@@ -260,7 +262,10 @@ def _object_candidates(
 
 
 def _could_be_verdict(value: JSON) -> bool:
-    """Return whether an object without the field could still be a verdict: it has one's name somewhere, or a number."""
+    """Return whether an object without the field could be a verdict.
+
+    It has a verdict's name somewhere, or a number.
+    """
     if isinstance(value, Mapping):
         return any(
             _NAME.fullmatch(name) or _could_be_verdict(inner) for name, inner in value.items()
@@ -271,7 +276,10 @@ def _could_be_verdict(value: JSON) -> bool:
 
 
 def _is_closed_once_more(gap: str, behind: str) -> bool:
-    """Whether a brace after an object closes what nothing has opened, so that the object is within a malformed one."""
+    """Return whether a brace after an object closes nothing that was opened.
+
+    The object is then within a malformed one.
+    """
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
     # Doubled braces, which some models write, are of the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
@@ -296,7 +304,7 @@ _ALIKE = {
 
 
 class _Folding(dict[int, str]):
-    """The plain character that looks like another one, by its code; computed at its first occurrence."""
+    """Map of characters to the plain ones that they look like, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -313,7 +321,7 @@ _UNUSUAL = re.compile(r"[^\n\r\t\x20-\x7e]")
 
 
 def fold_characters(words: str) -> str:
-    """Return the words with a plain character in place of each that looks like one, so that all keep their places."""
+    """Replace each character by the plain one that it looks like; positions stay."""
     return words if _UNUSUAL.search(words) is None else words.translate(_FOLDING)
 
 
@@ -333,9 +341,9 @@ _SENTENCE = re.compile(r"[.!?\n]")
 _ENDED = re.compile(r"[\"'*_`)\]]*\s*(?:[.!?,;\n]|\Z)")
 _LONGEST_BEFORE = 80
 BETWEEN = r"[\s\\*_`]{0,4}"
-"""What may stand between the signs of a label, and changes nothing: white space, escapes and markdown."""
+"""What may stand between the signs of a label: white space, escapes and markdown."""
 DOUBLE_BRACKETED = rf"\\?\[{BETWEEN}\[(?:[^\[\]\n]{{1,60}}|[^\[\]]{{1,12}})\](?:{BETWEEN}\])?"
-"""Anything short in double brackets, also in escaped ones and over two lines; the second closing one may be missing."""
+"""Anything short in double brackets, also escaped; the last one may be missing."""
 NUMBER = r"[-+]?\d{1,9}(?:[.,]\d{1,9})?(?:\s?(?:/|out of|of)\s?\d{1,9}|\s?%)?"
 """A number as a value, perhaps with its scale."""
 _NUMBER_WORD = r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten)\b"
@@ -352,10 +360,10 @@ _LIST = re.compile(
 
 
 class NamedValues:
-    """Values that are said to be a verdict: `Score: 2`, "my verdict is no", "I choose B", or a line of nothing else."""
+    """Pattern of stated verdicts: `Score: 2`, "my verdict is no", "I choose B", a lone value."""
 
     def __init__(self, names: str, values: str, field: str | None = None) -> None:
-        """Compile.
+        """Compile the patterns.
 
         Args:
             names: the names, as a pattern.
@@ -377,7 +385,7 @@ class NamedValues:
     def find_in_words(
         self, words: str, meaning: Callable[[str], T | None]
     ) -> Iterator[VerdictCandidate[T]]:
-        """Yield the candidates; `meaning` gives what a value states, `None` if it cannot be told."""
+        """Yield the candidates; `meaning` returns a value's verdict, or `None` if it has none."""
         for match in self._pattern.finditer(words):
             form = cast("str", match.lastgroup)
             value = meaning(match[form].strip(".,;*_`"))
@@ -398,7 +406,10 @@ class NamedValues:
 
 
 def _is_whole_sentence(words: str, match: re.Match[str], form: str) -> bool:
-    """Return whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for style"."""
+    """Return whether a sentence says nothing else.
+
+    "My verdict is 0." does; "Its score: 3 for style" does not.
+    """
     if _ENDED.match(words, match.end()) is None:
         return False
     before = words[max(0, match.start() - _LONGEST_BEFORE) : match.start()]

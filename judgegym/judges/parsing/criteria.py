@@ -1,8 +1,8 @@
-"""Parse verdicts on several criteria of one call: a JSON object with an entry for each criterion.
+"""Parse verdicts on several criteria: a JSON object with an entry for each criterion.
 
-Guarantee: a verdict belongs to the id that it was written with. A text with an id too few, too
-many, twice or unknown, with another word than the criterion allows, or with a name twice in one
-object, has no verdict at all.
+Guarantee: a verdict belongs to the id that it was written with. A text has no verdict at all if an
+id is missing, surplus, repeated or unknown, if a word is not allowed by the criterion, or if an
+object repeats a name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MET, UNMET, CANNOT_ASSESS = "met", "unmet", "cannot_assess"
 """The words of a criterion without options; the last one only where it is offered."""
 
 Words: TypeAlias = Mapping[str, "float | None"]
-"""The words that are verdicts on a criterion, with their values from 0 to 1; `None` is "cannot assess"."""
+"""A criterion's allowed words with their values from 0 to 1; `None` is "cannot assess"."""
 
 _ENTRY = {
     "id": text_field("id of a criterion"),
@@ -51,7 +51,7 @@ _MOST_NAMED = 5
 
 
 class CriterionVerdict(NamedTuple):
-    """What a judge says of one criterion: one of its words, its value, and why."""
+    """A judge's verdict on one criterion: the word, its value, and why."""
 
     word: str
     value: float | None
@@ -67,7 +67,9 @@ CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]
 def criteria_verdicts(
     own_text: str, words: Mapping[str, Words]
 ) -> ParsedVerdict[CriteriaVerdicts] | None:
-    """The verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the text's last candidate.
+    """Return the verdicts of `{"result": [{"id", "reason", "quote", "verdict"}, …]}`.
+
+    The text's last candidate counts.
 
     Args:
         own_text: the judge's own text.
@@ -95,7 +97,7 @@ def criteria_verdicts(
 
 
 def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
-    """What is wrong with a text in which `criteria_verdicts` finds no verdict."""
+    """Describe why `criteria_verdicts` finds no verdict in a text."""
     objects = find_objects(cut_thinking(text), reading_limit(len(words)))
     match = next((match for match in objects if "result" in match.fields), None)
     if match is None:

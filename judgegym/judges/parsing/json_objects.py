@@ -1,16 +1,14 @@
-"""Finds the JSON objects in a judge's text, among prose, code fences and stray braces and quotation marks.
+"""JSON objects in a judge's text, found among prose, code fences and stray signs.
 
-Guarantees: never raises; bounded work on any text: reads only the end of a long one, decodes only
-what begins at a brace that is closed, and finds no object at all in a text that would need more
-decoding than `MOST_DECODED`.
+Guarantees: never raises. The work is bounded on any text: only the end of a long one is read, and
+only text from a closed brace on is decoded. No object at all is found in a text that would need
+more decoding than `MOST_DECODED`.
 
-The JSON object with which a judge ends its text: the other way to write a verdict (`verdict_form`).
+`find_final_object` finds the JSON object with which a judge ends its text: the other way to write a
+verdict (`verdict_form`). An object that the judge only quotes in a sentence, or after which it says
+more, is not found. A name that an object has twice has no value.
 
-Guarantee: an object that the judge only quotes in a sentence, or after which it says more, is not
-found. A name that an object has twice has no value.
-
-The outermost objects of a text, malformed ones among them: where one may extend, no verdict is
-    read.
+`find_outermost_objects` also finds malformed objects: where one may extend, no verdict is read.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ FAILED_ATTEMPT = 200
 """A brace at which no object begins costs as much as decoding this many characters."""
 
 MOST_NESTED = 100
-"""Levels of an object; a deeper one is no verdict, also where this version of Python can decode it."""
+"""Most levels of an object; a deeper one is no verdict, even if Python can decode it."""
 
 _OPENED_FENCE = re.compile(r"```\w*\s*\Z")
 _DECODER = json.JSONDecoder(
@@ -69,14 +67,16 @@ class TextObject:
         return _OPENED_FENCE.sub("", self.source[: self.at[0]]).strip()
 
     def text(self, name: str) -> str | None:
-        """Return the text of a field, `None` if there is none."""
+        """Return the text of a field, or `None`."""
         value = self.fields.get(name)
         return scrub(value).strip() or None if isinstance(value, str) else None
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ...]:
-    """Return the outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work.
+    """Return the outermost JSON objects of a text, the last one first.
+
+    There are none if they cannot be found with bounded work.
 
     Args:
         text: any text.
@@ -111,7 +111,7 @@ def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ..
 
 
 def _find_closed_braces(text: str) -> list[int]:
-    """Return the opening braces, in order, that a JSON decoder which begins at them would find closed.
+    """Return the opening braces that a JSON decoder starting there would find closed, in order.
 
     What is a string depends on where one begins to read, but from any place on there are only two
     possibilities: it is
@@ -136,7 +136,10 @@ def _find_closed_braces(text: str) -> list[int]:
 
 
 def _join_stacks(first: list[list[int]], second: list[list[int]]) -> list[list[int]]:
-    """Two stacks as one: levels at the same distance from the top become one level. Takes time in the smaller one."""
+    """Join two stacks: levels at the same distance from the top become one.
+
+    This takes time in the size of the smaller one.
+    """
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
     for distance in range(1, len(shorter) + 1):
         here, there = longer[-distance], shorter[-distance]
@@ -148,7 +151,10 @@ def _join_stacks(first: list[list[int]], second: list[list[int]]) -> list[list[i
 
 
 def prose_before(text: str, name: str) -> str:
-    """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
+    """Return the text before the last object with a field `name`, without its code fence.
+
+    Without such an object, return the whole text.
+    """
     match = next((match for match in find_objects(text) if name in match.fields), None)
     return (_OPENED_FENCE.sub("", text) if match is None else match.before).strip()
 
@@ -161,7 +167,9 @@ _STRICT_DECODER = json.JSONDecoder(
 
 
 def find_final_object(own_text: str, name: str) -> TextObject | None:
-    """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
+    """Return the object with a field `name` at the end of a judge's text.
+
+    It must be on lines of its own; `None` without one.
 
     It may stand in a code fence. A name that occurs twice has no value.
     """
@@ -180,7 +188,10 @@ def find_final_object(own_text: str, name: str) -> TextObject | None:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def find_object_at_end(own_text: str) -> Place | None:
-    """The place of the object that ends a text, perhaps in a code fence: all of it, of any length, or the last one."""
+    """Return the place of the object that ends a text, perhaps in a code fence.
+
+    It may be all of the text, of any length, or the last object.
+    """
     whole = find_whole_object(own_text)
     if whole is not None:
         return whole
@@ -192,7 +203,7 @@ def find_object_at_end(own_text: str) -> Place | None:
 
 
 def find_whole_object(own_text: str) -> Place | None:
-    """Return the place of an object of any length that is all of a text, perhaps in a code fence."""
+    """Return the place of an object that is all of a text, perhaps in a code fence."""
     end = find_text_end(own_text)
     head = re.match(r"\s*(?:```\w*\s*)?", own_text)
     start = 0 if head is None else head.end()
@@ -205,19 +216,21 @@ def find_whole_object(own_text: str) -> Place | None:
 
 
 def find_text_end(own_text: str) -> int:
-    """Where a text ends without white space and the end of a code fence."""
+    """Return where a text ends before white space and the end of a code fence."""
     return len(own_text.rstrip().removesuffix(_FENCE).rstrip())
 
 
 def is_on_its_own_line(own_text: str, start: int) -> bool:
-    """Return whether nothing but a code fence stands before this place in its line."""
+    """Return whether only a code fence precedes this place in its line."""
     return (
         _ON_ITS_OWN_LINE.search(own_text, max(0, own_text.rfind("\n", 0, start)), start) is not None
     )
 
 
 def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
-    """Return the critique and the explanation of a verdict in a judge's text: two fields, or the text as both.
+    """Return the critique and the explanation of a verdict.
+
+    They are two fields of an object, or the text as both.
 
     `name` is the field of the verdict in an object.
 
@@ -230,7 +243,7 @@ def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
 
 
 def extract_critique(own_text: str, name: str) -> str:
-    """The critique before a verdict under this name, which is an object in both forms: a field, or the text before."""
+    """Return the critique before a verdict with this name: a field, or the text before it."""
     written = find_final_object(own_text, name)
     return (
         prose_before(own_text, name)
@@ -241,7 +254,7 @@ def extract_critique(own_text: str, name: str) -> str:
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def decode_object(text: str) -> Mapping[str, JSON] | None:
-    """Return the fields of an object, with names in lower case; `None` for a name that occurs twice."""
+    """Decode an object; names are in lower case, and a repeated name has the value `None`."""
     try:
         fields = _STRICT_DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -269,7 +282,7 @@ NAMES_OF_FIELDS = (
 
 
 class ObjectSigns(NamedTuple):
-    """By what an object of a form is known that is malformed, or within a string.
+    """Signs of an object that is malformed, or within a string.
 
     Attributes:
         begun: how it begins.
@@ -281,7 +294,10 @@ class ObjectSigns(NamedTuple):
 
     @classmethod
     def from_fields(cls, names: str, first: str | None = None) -> ObjectSigns:
-        """Of the fields with these names, and of those that begin with a quoted name like `first`; as patterns."""
+        """Return the signs of objects with these fields.
+
+        `first` is a pattern of further quoted names with which an object may begin.
+        """
         others = "" if first is None else rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
         return cls(
             re.compile(
@@ -293,7 +309,7 @@ class ObjectSigns(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> ObjectSigns:
-        """Of an object whose verdict has this name, and whose other fields may have any."""
+        """Return the signs of an object whose verdict has this name, with any other fields."""
         return cls.from_fields(f"{NAMES_OF_FIELDS}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
 
 
@@ -310,7 +326,7 @@ _MOST_FAILED = 10
 
 @dataclass(frozen=True, slots=True)
 class OutermostObject:
-    """An outermost object: one that can be decoded, with its fields, or a malformed one, which a brace may close."""
+    """Outermost object: decoded with its fields, or malformed, perhaps closed by a brace."""
 
     at: Place
     fields: Mapping[str, JSON] | None = None
@@ -320,7 +336,7 @@ class OutermostObject:
 def find_outermost_objects(
     text: str, signs: ObjectSigns
 ) -> tuple[list[OutermostObject], list[Place]]:
-    """Return the outermost objects, in order; and where malformed ones may extend.
+    """Return the outermost objects in order, and where malformed ones may extend.
 
     A malformed object extends to the brace that closes it; perhaps to the last one, since its texts
     may have braces; without any perhaps to the end of its line.
@@ -360,7 +376,10 @@ def find_outermost_objects(
 
 
 def _find_cut_end(words: str, name: re.Pattern[str]) -> int:
-    """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
+    """Return where an object ends whose beginning is missing, such as after cut thinking.
+
+    0 without one.
+    """
     named = name.search(words)
     if named is None:
         return 0
@@ -374,7 +393,7 @@ def _find_cut_end(words: str, name: re.Pattern[str]) -> int:
 
 
 def brace_depths(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """How many braces are open behind each brace from `start` on, and where that ends."""
+    """Yield after each brace from `start` how many are open, and where the brace ends."""
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1

@@ -1,4 +1,4 @@
-"""Parse verdicts that are words: Arena-Hard's label of a game, an aspect's yes or no, the letter of a choice."""
+"""Parse verdicts that are words: a game's label, an aspect's yes or no, a choice's letter."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ _ASPECT_NAMED = NamedValues(
 
 @verdict_parser
 def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
-    """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
+    """Return an aspect's verdict from a JSON object `{"reason", "verdict"}`.
+
+    The last candidate of the text counts.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other
     values are not.
@@ -158,7 +160,10 @@ def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
 
 
 def parse_yes_no(value: JSON) -> bool | None:
-    """Return a verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
+    """Parse a yes/no verdict given as a JSON value.
+
+    It reads 1/0, true/false, "1"/"0", "yes"/"no" and "true"/"false" in any case.
+    """
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower())
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
@@ -171,7 +176,10 @@ def yes_no_label(value: JSON) -> str | None:
 
 
 def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str | None:
-    """The reason of the object that `binary_verdict` reads (`parsed`, if it was read), `None` if there is none."""
+    """Return the reason of the object that `binary_verdict` reads, or `None`.
+
+    `parsed` is that verdict, if it was read already.
+    """
     parsed = parsed or binary_verdict.find(text)
     fields = None if parsed is None or parsed.at is None else decode_object(text[slice(*parsed.at)])
     reason = None if fields is None else fields.get("reason")
@@ -208,7 +216,9 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 
 @verdict_parser
 def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
-    """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
+    """Return the letter that a judge chose: the last `[[X]]` of a shown letter.
+
+    A verdict of a `choice_form` is read, too.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my
     verdict is B" after it leave no verdict.
@@ -255,7 +265,9 @@ def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] |
 
 
 def choice_letter_official(text: str) -> str | None:
-    """The letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that order, that occurs as `[[X]]`.
+    """Return the letter as RewardBench-2's code reads it.
+
+    That is the first of A, B, C, D, in that order, that occurs as `[[X]]`.
 
     For parity with published numbers only: "not [[A]]; final: [[D]]" is A.
 

@@ -1,4 +1,4 @@
-"""The score and the feedback of a rubric's judge."""
+"""Score and feedback of a rubric judge."""
 
 from __future__ import annotations
 
@@ -39,11 +39,14 @@ _LONGEST_DECORATED = 1000  # the same with its markdown and white space
 
 
 SCORE_FIELD = re.compile(r'"score"\s*:', re.IGNORECASE)
-"""Matches what stands before the score in an object; within a text of the object the quotation marks are escaped."""
+"""Match what precedes the score in an object.
+
+Within a text of the object the quotation marks are escaped.
+"""
 
 
 def rubric_form(scale: tuple[int, int]) -> VerdictForm:
-    """Return the form of a score of a scale."""
+    """Return the form of a score on a scale."""
     return VerdictForm(
         "rubric_score", {"feedback": text_field("your feedback"), "score": integer(*scale)}
     )
@@ -51,7 +54,9 @@ def rubric_form(scale: tuple[int, int]) -> VerdictForm:
 
 @verdict_parser
 def feedback_score(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
-    """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
+    """Return the score of a rubric judge: the rest of the line after the last `[SCORE]`.
+
+    If that is empty, the next line is read.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with
     "/5" or "out of 5" (the highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and
@@ -69,7 +74,9 @@ def feedback_score(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerd
 
 @verdict_parser
 def prometheus_result(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
-    """As `feedback_score`, after the last `[RESULT]`: the format that Prometheus judges are trained on.
+    """Return the score after the last `[RESULT]`, as `feedback_score` does.
+
+    Prometheus judges are trained on this format.
 
     Source:
         Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
@@ -149,7 +156,7 @@ def _find_tagged(
 
 
 def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
-    """Return the score behind a tag, if there is nothing else."""
+    """Parse the score after a tag, if nothing else follows."""
     decorated = tail.strip()
     line = re.sub(r"[*_`\s]+", " ", decorated[: _LONGEST_DECORATED + 1]).strip()
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
@@ -164,7 +171,7 @@ def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
 
 @lru_cache
 def _score_line(high: int) -> re.Pattern[str]:
-    """Return the pattern of a score, of a scale with this highest one, as it may stand behind a tag."""
+    """Return the pattern of a score after a tag, on a scale with this highest score."""
     of_highest = rf"(?: ?(?:/|out of) ?{high})?"
     number = rf"(-?[0-9]{{1,9}}){of_highest}"
     wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
@@ -178,7 +185,9 @@ _BOLD = "**"
 
 
 def feedback_text(text: str) -> str | None:
-    """The feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
+    """Return the feedback of a rubric judge.
+
+    It is between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
 
     It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a
     score it extends to the end. `None` if there is neither tag, or no text. Of an object of
@@ -192,7 +201,7 @@ def feedback_text(text: str) -> str | None:
 
 
 def cut_feedback(text: str) -> str:
-    """Return the text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
+    """Return the text before a rubric judge's last feedback, such as an earlier critique."""
     written = _find_score_object(text)
     if written is not None:
         return written.text(CRITIQUE) or written.before
@@ -224,7 +233,10 @@ def _feedback_span(own_text: str) -> tuple[str, str] | None:
 def is_strict_feedback(
     text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)
 ) -> bool:
-    """Return whether the text is exactly of the format: feedback and score, once each, without markup or other text."""
+    """Return whether the text follows the format exactly.
+
+    It has feedback and score once each, without markup or other text.
+    """
     begins, tag = (
         ("[FEEDBACK]", "[SCORE]")
         if output_format == "feedback_score"
@@ -239,7 +251,7 @@ def is_strict_feedback(
 
 
 def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
-    """Return whether the text is exactly an object of `rubric_form`, or of its form with a critique."""
+    """Return whether the text is exactly an object of `rubric_form`, perhaps with a critique."""
     own_text = cut_thinking(text).strip()
     written = find_final_object(own_text, "score")
     if written is None or written.at != (0, len(own_text)):

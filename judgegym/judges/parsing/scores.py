@@ -1,8 +1,8 @@
-"""Parse verdicts that are numbers: a rating from 1 to 10, a peer's score, the scores of a listwise judge.
+"""Parse verdicts that are numbers: ratings, a peer's score, the scores of a listwise judge.
 
-Guarantee of the listwise parser: a score belongs to the id that it was written with. A text with an
-id too few, too many, twice or unknown, with anything else than a number from 0 to 1 as a score, or
-with a name twice in one object, has no verdict at all.
+Guarantee of the listwise parser: a score belongs to the id that it was written with. A text has no
+verdict at all if an id is missing, surplus, repeated or unknown, if a score is not a number from 0
+to 1, or if an object repeats a name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OF = re.compile(r"\s?(?:out )?of\s?|\s?/\s?")
 
 
 def parse_whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
-    """Return a score of a scale; `None` if the value is none.
+    """Parse a score of a scale; `None` if the value is none.
 
     85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true,
     null and "n/a" are no score of 0 to 100.
@@ -157,7 +157,7 @@ _LONGEST_TAIL = 12
 
 
 def _find_in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-    """The rating at the end, and before it named ratings, and the numbers that could be ratings in their place."""
+    """Yield named ratings and numbers that could be ratings, then the rating at the end."""
     plain = fold_characters(words)
     stated = []
     if _NAMES_A_RATING.search(plain):
@@ -196,7 +196,10 @@ def _is_final(plain: str, named: VerdictCandidate[int]) -> bool:
 
 
 def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) -> int:
-    """Where a text ends without lines that name other numbers behind a named rating; its end without such lines."""
+    """Return where a text ends without lines of other numbers after a named rating.
+
+    Without such lines it is the text's end.
+    """
     last = max((candidate.at[1] for candidate in stated), default=None)
     if last is None:
         return len(words)
@@ -211,7 +214,7 @@ def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) 
 
 
 def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
-    """Return whether the number at the end of a text is named as something else than the rating."""
+    """Return whether the number at a text's end is named as something else than the rating."""
     line_start = words.rfind("\n", 0, start) + 1
     if _COUNTED.search(words, line_start, start):
         return True
@@ -230,7 +233,7 @@ def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
 
 
 def _find_unnamed_numbers(words: str, until: int) -> Iterator[VerdictCandidate[int]]:
-    """Yield the numbers alone in their lines, and those of the last line, before a place."""
+    """Yield numbers alone in their lines, and those of the last line, before a place."""
     last_line = words.rfind("\n", 0, until) + 1
     alone = deque(_ALONE.finditer(words, 0, last_line), _MOST_NUMBERS)
     beside = deque(_NUMBER.finditer(words, last_line, until), _MOST_NUMBERS)
@@ -272,7 +275,7 @@ def _find_last_score(own_text: str) -> VerdictCandidate[int] | None:
 
 
 def _end_before(text: str, signs: int) -> int:
-    """Where what stands before the last so many signs of a text ends; white space is no sign."""
+    """Return where the text ends before its last `signs` signs; white space is no sign."""
     end = len(text.rstrip())
     for _ in range(signs):
         end = len(text[: end - 1].rstrip())
@@ -294,7 +297,7 @@ _RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
 
 @verdict_parser
 def bracketed_rating(own_text: str) -> ParsedVerdict[float] | None:
-    """Return the rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`, `[[7.5]]`.
+    """Return the rating from 1 to 10 at the end in double brackets: `[[7]]`, `[[7.5]]`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]`
     or "Score: 6" after it leave no rating. An object of `RATING_FORM` at the end is read, too.
@@ -317,7 +320,7 @@ def _find_in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
 
 
 def rating_official(text: str) -> int | None:
-    """Return the rating as RewardBench-2's own code reads it; `None` where that says −1.
+    """Return the rating as RewardBench-2's code reads it; `None` where that says −1.
 
     For parity with published numbers only: "7/10" is 10 and "-5" is 5.
 
@@ -350,7 +353,9 @@ _NAMED = NamedValues(SCORE, NUMBERS, "score")
 def score_object(
     own_text: str, scale: tuple[int, int] = (0, 100)
 ) -> ParsedVerdict[ScoreObject] | None:
-    """Return the score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
+    """Return a peer's score from a JSON object `{"reasoning", "score"}`.
+
+    The last candidate of the text counts.
 
     Returns:
         `None` also if its score is not usable (`whole_score`), or the object may be a quotation
@@ -375,7 +380,7 @@ def score_object(
 
 
 LISTWISE_CHARACTERS_READ = 40_000
-"""Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
+"""Characters read at the end of a text: the object has an entry for each answer."""
 CHARACTERS_PER_ENTRY = 1_000
 """Of a group so large that this for each answer is more, so many are read."""
 
@@ -385,7 +390,7 @@ _ENTRY = {
     "score": number("number from 0 to 1"),
 }
 LISTWISE_FORM = VerdictForm("listwise_scores", {"scores": entries(_ENTRY)})
-"""Without the ids of a call, which would make each schema a new one: the parser counts them, a repair names them."""
+"""A form without ids, which would make each schema new: the parser counts them."""
 
 _MOST_NAMED = 5
 _LONGEST_NAMED = 30
@@ -394,7 +399,7 @@ _NOT_THE_LAST = "the JSON object is not the last thing in the text that could be
 
 
 class ScoredAnswer(NamedTuple):
-    """What a judge says of one answer: a score from 0 to 1, and why."""
+    """A judge's score of one answer, from 0 to 1, and why."""
 
     score: float
     explanation: str
@@ -406,7 +411,9 @@ ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
 
 @verdict_parser
 def listwise_scores(own_text: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
-    """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
+    """Return the scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`.
+
+    The last candidate of the text counts.
 
     Args:
         own_text: the judge's own text.
@@ -420,7 +427,7 @@ def listwise_scores(own_text: str, ids: Sequence[str]) -> ParsedVerdict[Listwise
 
 
 def listwise_fault(text: str, ids: Sequence[str]) -> str:
-    """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
+    """Describe why `listwise_scores` finds no verdict, in words for the judge."""
     part = own_part(text)
     objects = find_objects(part.text, reading_limit(len(ids)))
     match = next((match for match in objects if "scores" in match.fields), None)
@@ -462,12 +469,12 @@ def _named_values(ids: tuple[str, ...]) -> NamedValues:
 
 
 def reading_limit(entries: int) -> int:
-    """How many characters at the end of a text are read, where its object has so many entries."""
+    """Return how many characters are read at the end of a text with so many entries."""
     return max(LISTWISE_CHARACTERS_READ, CHARACTERS_PER_ENTRY * entries)
 
 
 class _RepeatedName(ValueError):
-    """An object has a name twice, and nobody knows which value is meant."""
+    """An object repeats a name, so that its value is ambiguous."""
 
 
 def _parse_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores | str:

@@ -1,26 +1,24 @@
-"""Thinking and answer in a text of a model: what stands between markers, of which each family of models has its own.
+"""Thinking and answer in a model's text, split at the markers of each model family.
 
 `thinking_markers.json` has the markers; settings add to them (`thinking_markers`). Thinking is
-begun and ended; or it is ended alone, since the template has begun it in the prompt; or it never
+begun and ended. Or it is only ended, since the template has begun it in the prompt. Or it never
 ends, and then there is no answer. Where a server leaves out special tokens, some markers leave a
 trace (`assistantfinal`), which is read, too. A marker in quotation marks or in inline code, or in a
-JSON object that is all of the text, is none.
+JSON object that is all of the text, does not count.
 
-`split_thinking` is the one function for the texts of policies and judges. Of a completion the
-thinking at its start is taken away, and what follows is the answer, whatever it shows. Of a judge's
-text only what follows its last thinking is read, since a verdict before that is a draft, up to
-thinking that a later line begins, and without the chat-template tokens that some endpoints and
-trainers leave at the end.
+`split_thinking` is the one function for the texts of policies and judges. From a completion the
+thinking at its start is removed; the answer is what follows, whatever it contains. Of a judge's
+text only what follows its last thinking is read, since a verdict before that is a draft. It ends
+before thinking that a later line begins, and before the chat-template tokens that some endpoints
+and trainers leave at the end.
 
-The rule of valid thinking, for a policy's completion in thinking mode, is another one (`split`):
-exactly one `<think>` and one `</think>`, in that order, and behind them an answer that is not
-empty. Text before `<think>` is allowed, and is
-no part of the answer. Tags are matched in lower case: `<Think>` is text. Where the chat template
-has opened the thinking, `</think>` alone is valid, too. A completion that breaks the rule has a
-reason that can be counted.
+`split` has another rule, for valid thinking of a policy in thinking mode: exactly one `<think>` and
+one `</think>`, in that order, and after them an answer that is not empty. Text before `<think>` is
+allowed, and is no part of the answer. Tags are matched in lower case: `<Think>` is text. Where the
+chat template has opened the thinking, `</think>` alone is valid, too. A completion that breaks the
+rule has a reason that can be counted.
 
-Guarantees: linear time on any text. `split` strips nothing from the answer but the white space
-    around it.
+Guarantees: linear time on any text. `split` strips only the white space around the answer.
 """
 
 from __future__ import annotations
@@ -123,7 +121,7 @@ def _find_fault(
 
 
 class ThinkingParts(NamedTuple):
-    """Where the answer of a text is, and the thinking before it.
+    """Place of a text's answer, and the thinking before it.
 
     Attributes:
         start: where the answer begins.
@@ -153,7 +151,7 @@ class _Mark(NamedTuple):
 
 
 class ThinkingMarkers:
-    """The markers of all families, ready to be looked for.
+    """Markers of all families, compiled for searches.
 
     Those that begin with a letter are words: they are matched as they are written, and begin
     thinking only at the start of a text. The others, which are tags, are matched in any case.
@@ -166,7 +164,7 @@ class ThinkingMarkers:
         begins, ends, around = list[str](), list[str](), list[str]()
         self._families: dict[tuple[str, bool], int] = {}
         self._later: dict[int, re.Pattern[str]] = {}
-        """What ends the thinking of families whose ends count only where their beginning is there."""
+        """End markers of families whose ends count only after their beginning."""
         for number, family in enumerate(families):
             stripped = family.get("stripped", {"begin": [], "end": []})
             beginnings, endings = (
@@ -220,7 +218,10 @@ class ThinkingMarkers:
         return parts._replace(start=start, mentioned=mentioned)
 
     def _find_marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
-        """Yield the markers of a text in their order, without quoted ones; of those at its start words, too."""
+        """Yield the unquoted markers of a text in order.
+
+        Markers that are words count only at its start.
+        """
         matches = [
             match
             for sign, tags in self._tags.items()
@@ -253,7 +254,7 @@ class ThinkingMarkers:
     def _split_completion(
         self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None
     ) -> ThinkingParts:
-        """Return a completion, without the thinking at its start, once and again."""
+        """Split off the thinking at a completion's start, also where there are several blocks."""
         start, thoughts, number = 0, list[str](), 0
         if begun is None:
             number = _find_lone_end(text, marks)
@@ -282,7 +283,10 @@ class ThinkingMarkers:
 
 
 def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
-    """The number of the first marker that ends thinking which the template has begun; their count without one."""
+    """Return the index of the first marker that ends thinking begun by the template.
+
+    Without one, return their count.
+    """
     begun, fences, counted = set[int](), 0, 0
     for number, mark in enumerate(marks):
         fences, counted = fences + text.count(_FENCE, counted, mark.at), mark.at
@@ -294,7 +298,9 @@ def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
 
 
 def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
-    """Return the number of the marker that ends the thinking begun by the marker of this number; `None` without one.
+    """Return the index of the marker that ends the thinking begun at this index.
+
+    `None` without one.
 
     Nested thinking of the same family ends first. Where only another family's marker ends it, that
     does.
@@ -315,7 +321,10 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
 
 
 def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
-    """Return a judge's text behind its last thinking, up to thinking that a line of it begins and that never ends."""
+    """Return the judge's text after its last thinking.
+
+    It ends before thinking that begins a line and never ends.
+    """
     begun, within, start = dict[int, int](), set[int](), 0
     for mark in marks:
         if mark.begins:
@@ -337,7 +346,10 @@ def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
 
 
 def _begins_line(text: str, at: int, start: int) -> bool:
-    """Whether nothing but white space stands before this place in its line, or between it and the end of thinking."""
+    """Return whether only white space precedes this place in its line.
+
+    Or between it and the end of thinking.
+    """
     begins = max(start, at - _NEAR)
     _, line_break, line = text[begins:at].rpartition("\n")
     return not line.strip() and bool(line_break or begins == start)
@@ -353,13 +365,16 @@ def _is_quoted(text: str, at: int, until: int) -> bool:
 
 
 def _is_within_sentence(text: str, mark: _Mark) -> bool:
-    """Return whether a sentence goes on behind a marker that it only mentions."""
+    """Return whether a sentence continues after a marker, which is then only mentioned."""
     before = text[max(0, mark.at - _NEAR) : mark.at].rstrip(" \t")
     return before[-1:].isalnum() and _GOES_ON.match(text, mark.until) is not None
 
 
 def _find_quoting_object(text: str, ends: Sequence[int]) -> int | None:
-    """Where an object begins that is all of the text behind some thinking, and quotes markers; `None` without one."""
+    """Return where an object begins that is all the text after thinking, and quotes markers.
+
+    `None` without one.
+    """
     body = strip_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
     if not body.endswith("}"):
         return None
@@ -388,7 +403,9 @@ def _is_word_marker(marker: str) -> bool:
 
 
 def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
-    """Return the pattern of any of some markers, the longest first; each begins with a sign that is quickly looked for.
+    """Return the pattern of any of the markers, the longest first.
+
+    Each begins with a sign that is quickly found.
 
     Args:
         markers: the markers.
@@ -411,7 +428,10 @@ def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
 
 
 def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
-    """The pattern of any of some texts, the longest first: sign by sign, so that most places fail at the first."""
+    """Return the pattern of any of the texts, the longest first, in any case.
+
+    It goes sign by sign, so that most places fail at the first.
+    """
     lowered = {tail[:1].lower() + tail[1:] if tail[:1].isascii() else tail for tail in rests}
     patterns = [
         (f"[{sign}{sign.upper()}]" if sign in ascii_lowercase else re.escape(sign))
@@ -425,7 +445,7 @@ def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
 
 @lru_cache(maxsize=16)
 def load_markers(added: AddedMarkers = ()) -> ThinkingMarkers:
-    """Return the built-in markers and others."""
+    """Load the built-in markers, with added ones."""
     return ThinkingMarkers(added)
 
 
@@ -447,7 +467,7 @@ def split_thinking(
 
 
 class OwnPart(NamedTuple):
-    """What a judge says behind its thinking.
+    """What a judge wrote after its thinking.
 
     Attributes:
         text: it, without template tokens at its end.
@@ -461,7 +481,7 @@ class OwnPart(NamedTuple):
 
     @property
     def mentioned(self) -> int | None:
-        """Where a tag that begins thinking stands first in it; `None` without one."""
+        """Position of the first tag that begins thinking; `None` without one."""
         return None if self.parts.mentioned is None else self.parts.mentioned - self.parts.start
 
 
@@ -478,5 +498,5 @@ def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
 
 
 def cut_thinking(text: str) -> str:
-    """Return the own part of a judge's text."""
+    """Return a judge's text after its thinking."""
     return own_part(text).text

@@ -1,13 +1,13 @@
-"""Finds verdicts that a text names without choosing them.
+"""Verdicts that a text names without choosing them.
 
 Four kinds are not chosen:
 
 * a verdict joined to a different one by "or", "and", a comma or a slash alone, or in "between … and
   …";
 * a verdict of a list that repeats the options of the prompt, or of its example;
-* a verdict behind "not", "neither" or "instead of";
-* a verdict that differs from an earlier one, where a role token or a heading of a judge's prompt
-  stands between them: the text has run on into an invented next task.
+* a verdict after "not", "neither" or "instead of";
+* a verdict that differs from an earlier one, if a role token or a heading of a judge's prompt is
+  between them: the text has run on into an invented next task.
 
 All others are chosen: "first [[A]], but after checking [[B]]" chooses the B.
 
@@ -29,7 +29,7 @@ from judgegym.judges.parsing.verdict_parser import Place
 
 
 class Mention(NamedTuple):
-    """A candidate as far as a choice depends on it.
+    """Candidate reduced to what a choice depends on.
 
     Attributes:
         at: its place.
@@ -175,7 +175,7 @@ _TITLE = (
     r"description|evaluation|judge?ment)(?:\sto\sevaluate|\sfor\sall\sanswers|:\s\w+\s\w+)?(?:\s\([^()\n]{1,40}\))?)"
     r"(?:\s\d{1,3})?(?:\s[a-z]{5})?(?:\s[0-9a-f]{12})?"
 )
-"""A role or the title of a section, perhaps with a number, the id of an answer, and the tag of delimiters."""
+"""Role or title of a section, perhaps with a number, an answer's id and a delimiter's tag."""
 _BOUNDARY = re.compile(
     rf"(?m:^)[\s>*_]{{0,6}}{_TITLE}[*_]{{0,3}}\s?:"
     rf"|(?m:^)[\s>*_]{{0,6}}\#{{1,6}}\s?[*_]{{0,3}}{_TITLE}[*_]{{0,3}}:?[*_]{{0,3}}[ \t]*(?m:$)"
@@ -217,7 +217,7 @@ def is_unchosen(
 
 
 def _outermost(mentions: Iterable[Mention]) -> list[Mention]:
-    """Those that are no part of one before them."""
+    """Return the mentions that are not part of an earlier one."""
     outermost: list[Mention] = []
     for mention in mentions:
         if not outermost or mention.at[0] >= outermost[-1].at[1]:
@@ -226,7 +226,7 @@ def _outermost(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def _sentence_before(words: str, start: int) -> str:
-    """What stands before a place in its sentence."""
+    """Return the text before a place in its sentence."""
     return _SENTENCE_END.split(words[max(0, start - _LONGEST_SENTENCE) : start])[-1]
 
 
@@ -239,7 +239,7 @@ def _is_example(words: str, start: int) -> bool:
 
 
 def _is_joined(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
-    """Return whether the verdict is joined to another one, perhaps through repetitions of itself."""
+    """Return whether the verdict is joined to another, perhaps through its repetitions."""
     following = last
     for mention in reversed(earlier):
         gap = words[mention.at[1] : following.at[0]]
@@ -266,7 +266,10 @@ def _joins_verdicts(gap: str, *, is_label: bool) -> bool:
 
 
 def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
-    """Return whether the sentence names another one first, and this one behind "or", or in "between … and"."""
+    """Return whether the sentence names another verdict first.
+
+    This one then follows "or", or stands in "between … and".
+    """
     offset = start - len(before)
     first = next((mention.at[0] - offset for mention in others if mention.at[0] >= offset), None)
     if first is None:
@@ -279,7 +282,7 @@ def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
 
 
 def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
-    """Return whether the verdict is the last one of a list of options, one in each line."""
+    """Return whether the verdict is the last of a list of options, one a line."""
     run = [last]
     for mention in reversed(earlier):
         if not mention.is_verdict:
@@ -301,7 +304,10 @@ def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
 
 
 def _are_items(words: str, first: Mention, second: Mention) -> bool:
-    """Return whether two verdicts stand in lines of the same list, and the later one is not announced as the choice."""
+    """Return whether two verdicts are items of one list.
+
+    The later one must not be announced as the choice.
+    """
     gap = words[first.at[1] : second.at[0]]
     if "\n" not in gap or len(gap) > _LONGEST_GAP or _SUMMED_UP.search(gap):
         return False
@@ -336,7 +342,7 @@ def _split_line(words: str, mention: Mention) -> tuple[str, str]:
 
 
 def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:
-    """Return the words around a verdict in its line, without numbers and letters that tell options apart."""
+    """Return the words around a verdict in its line, without numbers and option letters."""
     return tuple(
         " ".join(_SHAPE.sub(" ", part).lower().split()) for part in _split_line(words, mention)
     )
@@ -345,7 +351,7 @@ def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:
 def _has_invented_task(
     words: str, start: int, others: Sequence[Mention], headings: re.Pattern[str] | None
 ) -> bool:
-    """Return whether a next task begins between another verdict of the full form and this one."""
+    """Return whether a next task begins between another full verdict and this one."""
     first = next((mention.at[1] for mention in others if mention.is_verdict), None)
     boundaries = filter(None, (_BOUNDARY, headings))
     return first is not None and any(

@@ -1,24 +1,20 @@
-"""A verdict with its place in the judge's text, and the parsers that return both.
+"""Verdicts with their place in the judge's text, their parsers, and verdict forms.
 
 Guarantee: the place is that of the match, or of the JSON object, from which the value was taken, in
-the whole text as
-the judge wrote it: thinking before it is counted, and white space that a parser folds is not lost.
+the whole text as the judge wrote it. Thinking before it is counted, and white space that a parser
+folds is not lost.
 
-The last match of a pattern, found from the end of a text.
-
-The form of a verdict as a JSON object: the one definition of what the prompt says, the schema
-    enforces and is read.
-
-With `judge_output=json_schema` a request carries the schema as `response_format`, and the prompt
-ends with the form in words, since an endpoint that enforces a schema does not show it to the model.
-The fields are in the order in which the
-judge writes them: reasons first, the verdict last, so that the reasons can lead to it.
+A verdict form is a verdict as a JSON object: the one definition of what the prompt says, the schema
+enforces and the parser reads. With `judge_output=json_schema` a request carries the schema as
+`response_format`, and the prompt ends with the form in words, since an endpoint that enforces a
+schema does not show it to the model. The fields are in the order in which the judge writes them:
+reasons first, the verdict last, so that the reasons can lead to it.
 
 The schemas use what all endpoints have in common: objects whose fields are all required and that
 have no others, strings, arrays, numbers, and enumerations in place of ranges. OpenAI's strict mode,
 Anthropic, vLLM, SGLang and llama.cpp accept those; `minimum`, `maximum`, `minItems` and `maxLength`
 are refused by some of them. A schema does not depend on what is judged, because endpoints compile
-each schema that they have not seen yet.
+each new schema.
 """
 
 from __future__ import annotations
@@ -44,31 +40,39 @@ Place: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class ParsedVerdict(Generic[T]):
-    """A verdict, and from where to where in the text it was read; `None` if it was not read in one place of it."""
+    """Verdict with the place in the text where it was read.
+
+    The place is `None` if it was not read in one place.
+    """
 
     value: T
     at: Place | None = None
 
     def with_value(self, value: OtherT) -> ParsedVerdict[OtherT]:
-        """Another value that was read in the same place."""
+        """Return another value that was read in the same place."""
         return ParsedVerdict(value, self.at)
 
     def shifted(self, offset: int) -> ParsedVerdict[T]:
-        """Return the same in a text that has so many more characters before it."""
+        """Return the verdict with its place moved by `offset` characters."""
         if self.at is None:
             return self
         return ParsedVerdict(self.value, (self.at[0] + offset, self.at[1] + offset))
 
 
 class VerdictParser(Generic[P, T]):
-    """A parser of the verdict in a judge's text outside of its thinking: called for the value, or to `find` the place.
+    """Parser of the verdict in a judge's text after its thinking.
+
+    Calling it returns the value; `find` also returns the place.
 
     Both are one reading of the text; `verdict_parser` makes it of a function that reads the judge's
     own text.
     """
 
     def __init__(self, read: Callable[Concatenate[str, P], ParsedVerdict[T] | None]) -> None:
-        """Parse as `read` does, which gets the text after the judge's thinking and finds places in that."""
+        """Parse with `read`, which gets the text after the judge's thinking.
+
+        Its places are in that text.
+        """
         self._read = read
         functools.update_wrapper(self, read)
 
@@ -78,7 +82,7 @@ class VerdictParser(Generic[P, T]):
         return None if parsed is None else parsed.value
 
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
-        """Return the verdict of a text with its place in it; `None` if there is none.
+        """Return the verdict of a text with its place; `None` if there is none.
 
         Thinking that begins in a later line and never ends holds none. A tag such as `<think>`
         within a line may begin such thinking, or only be mentioned. If there is a verdict before
@@ -100,7 +104,7 @@ class VerdictParser(Generic[P, T]):
         return parsed.shifted(part.parts.start) if part.parts.start else parsed
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
-        """Return the parser with these arguments, which takes the text alone."""
+        """Bind these arguments; the new parser takes the text alone."""
         return VerdictParser(lambda own_text: self._read(own_text, *args, **kwargs))
 
 
@@ -109,7 +113,9 @@ verdict_parser = VerdictParser
 
 
 def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return an expression whose `match` finds the last match of `pattern`, a list of all matches of which may be long.
+    """Compile an expression whose `match` finds the last match of `pattern`.
+
+    A list of all matches could be long.
 
     Give the pattern a literal first sign, which the search goes back to; and no place from which it
     reads on and on, since it is tried from each occurrence of that sign. Group 1 is the pattern's
@@ -124,9 +130,9 @@ def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 
 CRITIQUE = "critique"
-"""The field that comes first where the judge is asked to critique its verdict before it revises it."""
+"""The first field where the judge critiques its verdict before it revises it."""
 MOST_LISTED = 101
-"""Of a scale with more levels, the schema says only that a score is an integer; the parser knows the scale anyway."""
+"""Scales with more levels are plain integers in the schema; the parser checks the scale."""
 
 BEGINNING = (
     "Answer with one JSON object and nothing else, in place of any other format that was named, "
@@ -137,14 +143,14 @@ BEGINNING = (
 
 
 class VerdictField(NamedTuple):
-    """A field of the object: its schema, and what the prompt shows in its place."""
+    """Field of the object: its schema, and its placeholder in the prompt."""
 
     schema: Mapping[str, JSON]
     shown: str
 
 
 def text_field(shown: str) -> VerdictField:
-    """Return a field with a text; `shown` says of what."""
+    """Return a field with a text; `shown` describes it."""
     return VerdictField({"type": "string"}, f'"<{shown}>"')
 
 
@@ -166,7 +172,7 @@ def integer(low: int, high: int) -> VerdictField:
 
 
 def number(shown: str) -> VerdictField:
-    """Return a field with any number; `shown` says from where to where."""
+    """Return a field with any number; `shown` gives its range."""
     return VerdictField({"type": "number"}, f"<{shown}>")
 
 
@@ -179,7 +185,7 @@ def entries(fields: Mapping[str, VerdictField]) -> VerdictField:
 
 @dataclass(frozen=True)
 class VerdictForm:
-    """The form of one kind of verdict.
+    """Form of one kind of verdict.
 
     >>> form = VerdictForm("verdict", {"reason": text_field("why"), "verdict": choice_field("AB")})
     >>> print(form.instructions.removeprefix(BEGINNING))
@@ -200,7 +206,7 @@ class VerdictForm:
 
     @property
     def response_format(self) -> Mapping[str, JSON]:
-        """What a request has under `response_format`."""
+        """The value of a request's `response_format`."""
         return {
             "type": "json_schema",
             "json_schema": {"name": self.name, "strict": True, "schema": self.schema},
@@ -212,17 +218,17 @@ class VerdictForm:
         return BEGINNING + _describe_fields(self.fields)
 
     def critique_form(self) -> VerdictForm:
-        """Return the form in which the judge critiques its earlier evaluation, then gives the revised verdict."""
+        """Return the form in which the judge critiques its evaluation, then revises its verdict."""
         question = "what was right and what was wrong in your previous evaluation"
         return VerdictForm(f"revised_{self.name}", {CRITIQUE: text_field(question), **self.fields})
 
     def add_instructions(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the conversation with the form in words at the end of its last message, which is the user's."""
+        """Return the conversation with the form in words after its last message, the user's."""
         *before, last = messages
         return [*before, {**last, "content": f"{last['content']}\n\n{self.instructions}"}]
 
     def dump(self, values: Mapping[str, JSON]) -> str:
-        """Return an object of these values in the order of the form."""
+        """Dump an object of these values in the order of the form."""
         return wire.dumps({name: values[name] for name in self.fields}).decode()
 
 

@@ -1,4 +1,4 @@
-"""The judges' built-in prompts, one text file each."""
+"""Built-in prompts of the judges, one text file each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load(name: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with these placeholders replaced in one pass, so that a placeholder in a value stays text.
+    """Replace a template's placeholders in one pass; a placeholder in a value stays text.
 
     >>> fill("{query} {score} {other}", {"query": "{score}", "score": "4"})
     '{score} 4 {other}'

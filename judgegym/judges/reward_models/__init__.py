@@ -1,1 +1,1 @@
-"""Judges that are scalar reward models behind a server: a number for each response, without a text."""
+"""Reward model judges: a number for each response from a scalar model behind a server."""

@@ -1,9 +1,9 @@
-"""Requests that carry several responses, which calls made at about the same time share.
+"""Requests with several responses, shared by calls made at about the same time.
 
-Guarantees: a request carries at most as many responses as the settings allow; each call gets its
-own item, and has the failure of its request; a call that is cancelled takes none of the others with
-it. Attempts, tokens and cost are those of the first call of a request, so that they count once. A
-budget is free again when all its calls are recorded.
+Guarantees: a request carries at most as many responses as the settings allow. Each call gets its
+own item, and the failure of its request; a cancelled call does not end the others. Attempts, tokens
+and cost are those of the first call of a request, so that they count once. A budget is free again
+when all its calls are recorded.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _WAIT_S = 0.01
 
 
 class RewardBatches:
-    """Sends the calls of one judge."""
+    """Sender of one judge's calls, several responses in a request."""
 
     def __init__(
         self, client: ChatClient, protocol: Protocol, size: int, fields: Mapping[str, JSON]
     ) -> None:
-        """Send through `client`, at most `size` responses in a request, which has the further `fields`."""
+        """Send through `client`, at most `size` responses a request, with further `fields`."""
         self._client, self._protocol, self._size, self._fields = client, protocol, size, fields
         self._waiting: list[_Member] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -55,7 +55,7 @@ class RewardBatches:
         return await member.response
 
     def _send_batch(self) -> None:
-        """Send what is there in one request."""
+        """Send the waiting calls in one request."""
         if self._timer is not None:
             self._timer.cancel()
         members, self._waiting, self._timer = (
@@ -104,7 +104,7 @@ class RewardBatches:
 
 
 class _Member:
-    """A call that waits for its item."""
+    """Call that waits for its item."""
 
     def __init__(self, reward_input: RewardInput, record: RequestRecord) -> None:
         self.shown, self.record = reward_input, record
@@ -120,6 +120,6 @@ class _Member:
 
 
 def _cancel_if_all_left(task: asyncio.Task[None], members: Sequence[_Member], _: object) -> None:
-    """End a request for which nobody waits any more."""
+    """Cancel a request that nobody waits for any more."""
     if all(member.response.cancelled() for member in members):
         task.cancel()

@@ -1,6 +1,6 @@
-"""The judge that is a scalar reward model: a number for each response, scaled; groups and pairs by their numbers.
+"""Reward model judge: a scaled number for each response; groups and pairs by their numbers.
 
-Guarantees: no number is made up: an answer of another shape, without a finite number or with other
+Guarantees: no number is made up. A response of another shape, without a finite number or with other
 classes than the settings choose has no score. Role and template tokens in prompt and response are
 broken up, so that a response cannot end its own turn.
 
@@ -50,25 +50,30 @@ PLAIN_TEXT = "none"
 
 
 class RewardModelSettings(JudgeSettings):
-    """Which server is asked, in which form, and what becomes of the model's number."""
+    """Settings of the reward model judge: server, protocol, and scaling of the number."""
 
     reward_protocol: RewardProtocol = setting("vllm_classify")
-    """Ask the reward model in this way: /classify, /score (prompt and response as a pair) or /pooling of vLLM,
-    /classify of SGLang, or /get_reward of OpenRLHF, each below judge_base_url without its version."""
+    """Ask the reward model in this way: /classify, /score (prompt and response as a pair) or
+    /pooling of vLLM, /classify of SGLang, or /get_reward of OpenRLHF, each below judge_base_url
+    without its version."""
     reward_label: int | None = setting(None)
-    """Take the number of the class with this index, where the model returns several; -1 is the last one."""
+    """Take the number of the class with this index, where the model returns several; -1 is the last
+    one."""
     reward_activation: bool = setting(False)
-    """Ask vLLM for the number after the model's activation (softmax or sigmoid) instead of the raw one."""
+    """Ask vLLM for the number after the model's activation (softmax or sigmoid) instead of the raw
+    one."""
     reward_scale: RewardScale = setting("sigmoid")
-    """Make the score of the model's number. sigmoid: from 0 to 1. raw: as it is. standardised: how many times
-    reward_deviation above reward_mean."""
+    """Make the score of the model's number. sigmoid: from 0 to 1. raw: as it is. standardised: how
+    many times reward_deviation above reward_mean."""
     reward_mean: float | None = setting(None)
     """With reward_scale=standardised: the mean of the model's numbers over a sample."""
     reward_deviation: float | None = setting(None, gt=0)
-    """With reward_scale=standardised: the standard deviation of the model's numbers over a sample."""
+    """With reward_scale=standardised: the standard deviation of the model's numbers over a
+    sample."""
     reward_tokenizer: str | None = setting(None)
-    """Make one text of the conversation with the chat template of this tokenizer (hub name or folder), where the server
-    takes no messages; none: prompt and response, with a line break between."""
+    """Make one text of the conversation with the chat template of this tokenizer (hub name or
+    folder), where the server takes no messages; none: prompt and response, with a line break
+    between."""
     reward_batch: int = operational(1, ge=1)
     """Send at most this many responses in one request."""
 
@@ -114,7 +119,7 @@ class RewardModelSettings(JudgeSettings):
         return self
 
     def scale_number(self, raw: float) -> float:
-        """Return the score of the model's number."""
+        """Scale the model's number to a score."""
         if self.reward_scale == "raw":
             return raw
         if self.reward_scale == "sigmoid":
@@ -133,7 +138,7 @@ class RewardDetail:
 
 
 class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
-    """Scores responses with a reward model; a judgment's own score is the model's number."""
+    """Judge of responses by a reward model; a judgment's score is the model's number."""
 
     def __init__(
         self, settings: RewardModelSettings, client: ChatClient, rubric: str | None = None
@@ -153,12 +158,14 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         client.custom_probe = self._probe
 
     def check(self, task: JudgeTask) -> None:
-        """Check that there are no images, which the model is not shown."""
+        """Check that there are no images, which the model cannot be shown."""
         if task.all_images:
             raise TaskError("images: this judge reads texts alone, so it would judge blind")
 
     async def judge(self, task: JudgeTask) -> Judgment[RewardDetail]:
-        """Ask for the number of one response; the judgment's `unit` is from 0 to 1 only if the scale is `sigmoid`.
+        """Ask for the number of one response.
+
+        The judgment's `unit` is from 0 to 1 only with the scale `sigmoid`.
 
         Raises:
             SettingsError: the model returns several classes, and the settings choose none of them.
@@ -197,7 +204,7 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         return RewardInput(prompt, response, messages)
 
     async def _probe(self) -> ChatResponse | EndpointError:
-        """Ask for the number of a short text, to see whether the model answers; return the error otherwise."""
+        """Ask for the number of a short text, to test the endpoint; return a failure's error."""
         reward_input = self._make_input("Hello.", "Hello.")
         if self._text is not None:
             reward_input = replace(reward_input, text=self._text(reward_input.messages))
@@ -230,7 +237,7 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
 def _make_text_builder(
     name: str | None, *, adds_bos: bool
 ) -> Callable[[Sequence[Message]], str] | None:
-    """What makes one text of a conversation; `None` if it is sent as it is.
+    """Return a function that makes one text of a conversation; `None` if it is sent as it is.
 
     Raises:
         SettingsError: the tokenizer cannot be loaded, or has no chat template.

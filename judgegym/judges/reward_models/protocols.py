@@ -1,7 +1,7 @@
-"""How servers of reward models are asked: the body of a request for several responses, and the items of its answer.
+"""Protocols of reward model servers: request bodies, and the items of responses.
 
-Guarantees: an answer has exactly one item for each response, in the order of the request, or it is
-no answer; the number of an item is finite and unambiguous, or there is none.
+Guarantees: a response has exactly one item for each input, in the order of the request, or it is
+refused. The number of an item is finite and unambiguous, or there is none.
 
 Sources: vLLM, `vllm/entrypoints/pooling/{classify,pooling,scoring,base}/protocol.py` (the last
 three at 01cfbaf, 004706d and 020638a); SGLang, `classify_request` of
@@ -29,7 +29,7 @@ RewardProtocol = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RewardInput:
-    """What a reward model reads of one response.
+    """Input of a reward model for one response.
 
     Attributes:
         prompt: the prompt as a text.
@@ -47,7 +47,7 @@ class RewardInput:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How one kind of server is asked.
+    """Protocol of one kind of server.
 
     Attributes:
         path: below the base URL without its version.
@@ -68,7 +68,7 @@ class Protocol:
     adds_bos: bool = True
 
     def read(self, count: int, body: JSON) -> tuple[Sequence[str], JSON]:
-        """Return the items of an answer to a request for so many inputs, each as JSON, and the usage.
+        """Return the items of a response to `count` inputs, each as JSON, and the usage.
 
         Raises:
             NotACompletion: the answer has another shape, or another number of items.
@@ -97,7 +97,7 @@ def _entries(entries: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
 
 
 def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
-    """Return the entries of `data` in the order of their indices; of numbers by token, those of the last one."""
+    """Return the entries of `data` by index; of numbers by token, those of the last one."""
     entries, by_index = _entries(_require_list(body, "data"), name), dict[JSON, JSON]()
     for entry in entries:
         value = entry[name]

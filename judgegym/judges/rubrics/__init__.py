@@ -1,1 +1,1 @@
-"""An answer on a scale by a rubric."""
+"""Rubric judge: scores an answer on a scale by a rubric."""

@@ -1,4 +1,4 @@
-"""The rubric judge: scores a response on a scale by a rubric, in one or several independent judgments."""
+"""Rubric judge: scores a response on a scale by a rubric, in one or several judgments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ from judgegym.llm.wire import Choice
 
 
 class RubricVerdict(NamedTuple):
-    """The score that a judge wrote; with `weighting=logprobs` the expected score, and the written one's probability."""
+    """The score that a judge wrote.
+
+    With `weighting=logprobs` also the expected score, and the written score's probability.
+    """
 
     score: int
     expected: float | None = None
@@ -47,13 +50,16 @@ class RubricVerdict(NamedTuple):
 
     @property
     def comparable_value(self) -> int | float:
-        """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
+        """Verdict as critiques compare it.
+
+        It is rounded, because probabilities always differ in the last digits.
+        """
         return self.score if self.expected is None else round(self.expected, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class RubricScore:
-    """One of the judgments of a response.
+    """One of a response's judgments.
 
     Attributes:
         score: the score in the judge's text; `None` if none could be read.
@@ -71,13 +77,13 @@ class RubricScore:
 
     @property
     def value(self) -> float | None:
-        """The score that counts: the expected one if there is one, else the one in the text."""
+        """The score that counts: the expected one, or else the one in the text."""
         return self.score if self.expected is None else self.expected
 
 
 @dataclass(frozen=True, slots=True)
 class RubricDetail:
-    """The judgments of which a score is pooled.
+    """The judgments that a score is pooled from.
 
     Attributes:
         judgments: every call, in the order of its number; a call without a score was repeated.
@@ -92,10 +98,13 @@ class RubricDetail:
 
 
 class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdict]):
-    """Judges responses by rubrics: a score on the settings' scale, a whole number unless it is pooled or expected."""
+    """Judge of responses by rubrics: a score on the settings' scale.
+
+    It is a whole number unless it is pooled or expected.
+    """
 
     def check(self, task: JudgeTask) -> None:
-        """Check that the rubric describes scores of the scale alone."""
+        """Check that the rubric describes only scores of the scale."""
         super().check(task)
         scale = self.settings.scale
         beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
@@ -154,7 +163,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
     def critique_requests(
         self, task: JudgeTask, answers: Answers[RubricVerdict]
     ) -> list[CritiqueRequest]:
-        """One request for each judgment with a score; each is reconsidered separately."""
+        """Return one request for each judgment with a score; each is reconsidered separately."""
         messages = answers.question.prompt.messages
         calls = [(call.name, answers.latest_revision(call.name, call)) for call in answers.calls]
         return [
@@ -217,7 +226,10 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
     def _confidences(
         scores: Sequence[RubricScore], replies: Answers[RubricVerdict]
     ) -> dict[str, float]:
-        """`votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all calls."""
+        """Return the confidences: `votes` of several judgments, and `probability`.
+
+        `probability` needs `weighting=logprobs` and is the least of all calls.
+        """
         levels = [score.score for score in scores if score.score is not None]
         confidences = {"votes": agreement(levels)} if len(levels) > 1 else {}
         calls = chain(replies.calls, *replies.revisions.values())

@@ -1,20 +1,14 @@
-"""The rubric judge's prompt and the parser of its score, shared by judges and by policies with `role=judge`.
+"""Rubric judge's prompt, settings and score parser, also used by policies with `role=judge`.
 
 In the default format and layout, with a reference and the scale from 1 to 5, prompt and layout are
 the specification's, byte for byte. `result` asks for the format that Prometheus judges are trained
-on.
+on. The stand-in reply for offline runs has the format and the scale of the prompt.
 
-Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
-    (2023).
+With `weighting=logprobs` the score is the expected score: the mean over the judge's token
+probabilities, in place of the sampled number.
 
-The settings of the rubric judge.
-
-A plausible reply of the rubric judge, for the offline stand-in, in the format and on the scale of
-the prompt.
-
-The expected score: the mean over the judge's token probabilities, in place of the sampled number.
-
-Source: Liu et al., G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment (2023), section
+Sources: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
+(2023); Liu et al., G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment (2023), section
 2: Σ p(s)·s over the scores s of the scale.
 """
 
@@ -51,7 +45,7 @@ from judgegym.llm.wire import JSON, Choice, Token
 REQUEST: Mapping[str, JSON] = {"logprobs": True, "top_logprobs": 20}
 """The fields that a request must have."""
 LEAST_MASS = 0.5
-"""The least total probability of the scale's tokens; with less, the expected score is not reliable."""
+"""Least total probability of the scale's tokens; below it the expected score is unreliable."""
 
 
 def mean_score(probabilities: Mapping[int, float]) -> float:
@@ -64,7 +58,7 @@ def mean_score(probabilities: Mapping[int, float]) -> float:
 def score_probabilities(
     choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]
 ) -> Mapping[int, float] | NoVerdict:
-    """Return the probability of each score among the alternatives to the token that holds the score.
+    """Return the probability of each score at the token that holds the score.
 
     White space around tokens is ignored, the probabilities of tokens with the same score are added,
     and the probabilities of the scale's scores are renormalised.
@@ -116,7 +110,10 @@ def check_scale(scale: Scale) -> None:
 
 
 def _find_score_token(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | None:
-    """Return the first token with a digit after the last tag; `None` if that token begins within the tag."""
+    """Return the first token with a digit after the last tag.
+
+    `None` if that token begins within the tag.
+    """
     text = "".join(token.text for token in tokens)
     pattern = re.compile(re.escape(tag), re.IGNORECASE) if isinstance(tag, str) else tag
     tags = list(pattern.finditer(text))
@@ -167,7 +164,7 @@ SCORE_PARSERS = {"feedback_score": feedback_score, "result": prometheus_result}
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """A question by which responses are scored, and its scale.
+    """Question by which responses are scored, with its scale.
 
     >>> print(Rubric("Is it short?", {1: "An essay.", 5: "A word."}).text)
     Is it short?
@@ -186,7 +183,7 @@ class Rubric:
 
     @property
     def text(self) -> str:
-        """The rubric as the prompt shows it: the question, then a line for each description of a score."""
+        """The rubric as the prompt shows it: the question, then a line for each described score."""
         lines = [
             f"Score {level}: {self.levels[level]}"
             for level in self.scale.levels
@@ -196,7 +193,7 @@ class Rubric:
 
     @property
     def text_with_scale(self) -> str:
-        """The rubric for a judge that gives no score of the scale: with the meaning of its descriptions' scores."""
+        """The rubric for a judge without a scale: it says which of the described scores is best."""
         if not self.levels:
             return self.criteria
         return (
@@ -208,7 +205,9 @@ class Rubric:
 def rubric_prompt(
     rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings, *, system: str = ""
 ) -> Prompt:
-    """Return the judge's prompt; without a reference it has neither the section nor the sentence about it.
+    """Return the judge's prompt.
+
+    Without a reference it lacks that section and the sentence about it.
 
     In `shared_first` the rubric comes before the instruction, because several rows may have the
     same one, and nothing but the response's end comes after it.
@@ -271,11 +270,11 @@ Pooling = Literal["mean", "median"]
 
 
 class RubricJudgeSettings(PromptLayoutSettings):
-    """How a response is scored: the answer format, the scale, and how several judgments are pooled."""
+    """Settings of the rubric judge: output format, scale, and pooling of several judgments."""
 
     output_format: RubricFormat = setting("feedback_score")
-    """Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n,
-    which Prometheus models are trained on."""
+    """Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result:
+    Feedback: … [RESULT] n, which Prometheus models are trained on."""
     scale_min: int = setting(1)
     """Use this as the lowest score of the scale."""
     scale_max: int = setting(5, validate_default=True)
@@ -285,8 +284,8 @@ class RubricJudgeSettings(PromptLayoutSettings):
     samples_pooling: Pooling = setting("mean")
     """Pool the judgments of one response into their mean or their median."""
     weighting: Weighting = setting("none")
-    """Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the
-    endpoint must return top_logprobs."""
+    """Choose how a score is read. none: from the text. logprobs: the expected score over the
+    scale's tokens; the endpoint must return top_logprobs."""
 
     @field_validator("scale_max")
     @classmethod

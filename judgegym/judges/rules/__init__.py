@@ -1,1 +1,1 @@
-"""Rules: judges that ask no endpoint."""
+"""Rules: judges that call no endpoint."""

@@ -1,10 +1,10 @@
-"""Rules that no bound on their time is known for, so that only a worker applies them: expression, regex, JSON schema.
+"""Rules without a known time bound, applied in workers: expression, regex, JSON schema.
 
 Each function imports its library, and returns what compares a text with the expected value. Workers
 import this module.
 
 Sources: math-verify (Hugging Face) for expressions; JSON Schema in the draft that a schema names
-    (`$schema`).
+(`$schema`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rule finds: a score, or the reason why it cannot say.
+"""Findings of rules: a score, or the reason why there is none.
 
 The workers import this module, so it imports nothing of the package.
 """
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 _SHOWN = 200
-"""Characters of a text in a finding; a worker's answer with three of them is one atomic write to a pipe."""
+"""Most characters of a text in a finding: three of them fit one atomic write to a pipe."""
 
 
 class RuleFinding(NamedTuple):
-    """What a rule has found in one response.
+    """Finding of a rule for one response.
 
     Attributes:
         score: from 0 to 1; `None` if the rule cannot say.
@@ -33,7 +33,7 @@ class RuleFinding(NamedTuple):
     def from_outcome(
         cls, *, holds: bool, actual: str | None, expected: str | None, why: str = ""
     ) -> RuleFinding:
-        """Return the finding of a rule that holds or does not: 1.0 or 0.0."""
+        """Return the finding of a rule that holds (1.0) or does not (0.0)."""
         return cls(float(holds), actual, expected, why).shortened()
 
     def shortened(self) -> RuleFinding:
@@ -49,11 +49,11 @@ Comparison: TypeAlias = Callable[[str, str], RuleFinding]
 
 
 def shorten(text: str) -> str:
-    """Return a text with at most 200 characters, without half of a surrogate pair."""
+    """Shorten a text to at most 200 characters, without half of a surrogate pair."""
     shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     return shown.encode("utf-8", "replace").decode()
 
 
 def cannot_say(why: str, *, expected: str | None = None, is_unusable: bool = False) -> RuleFinding:
-    """Return the finding of a rule that cannot say."""
+    """Return a finding without a score, for a rule that cannot say."""
     return RuleFinding(None, None, expected, why, is_unusable).shortened()

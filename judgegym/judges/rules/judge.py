@@ -1,9 +1,9 @@
-"""The judge of rules: a score from 0 to 1 without a call, or the reason why the rule cannot say.
+"""Rule judge: a score from 0 to 1 without a call, or the reason why the rule cannot say.
 
-Guarantees: no text makes it raise. A rule that cannot say is a judgment without a score
-(`unparsable`) whose detail has `says=False`; a function of the user's own that raises, or whose
-process dies, is a failed judgment (`judge_failed`) without a detail. What no bound on its time is
-known for runs in a worker process that is killed at the limit.
+Guarantees: no text makes it raise. A rule that cannot say gives a judgment without a score
+(`unparsable`) whose detail has `says=False`. A user's function that raises, or whose process dies,
+gives a failed judgment (`judge_failed`) without a detail. Rules without a known time bound run in a
+worker process that is killed at the limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from judgegym.llm.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class RuleDetail:
-    """What a rule has found.
+    """Detail of a rule's judgment.
 
     Attributes:
         rule: its name.
@@ -60,7 +60,7 @@ _COMPARISONS = (
     traces.tool_order,
 )
 _MATCHES: Mapping[str, _Match] = {comparison.__name__: comparison for comparison in _COMPARISONS}
-"""The rules that compare the answer, or tool calls, with an expected text, in time that is linear in both."""
+"""Rules that compare the answer or tool calls with an expected text, in linear time."""
 _LIBRARIES = {
     "expression": expression,
     "regex": regex,
@@ -77,14 +77,14 @@ _TRACE_RULES = {"ends_with_answer": traces.ends_with_answer, "tool_errors": trac
 
 
 class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
-    """Scores each response by a rule, from 0 to 1."""
+    """Judge that scores each response by a rule, from 0 to 1."""
 
     truncates_inputs = False
 
     def __init__(
         self, settings: RuleSettings, client: ChatClient, rubric: str | None = None
     ) -> None:
-        """Check the rule; `client` is never asked.
+        """Check the rule; `client` is never called.
 
         Raises:
             SettingsError: no rule is named, its expected value is none that it can compare with,

@@ -1,11 +1,13 @@
-"""Rules that compare a response with an expected text: number, exact, normalised, contains, multiple choice.
+"""Rules that compare a response with an expected text.
 
-Guarantees: linear time; never raises on any text. They read the answer, which is the text after its
-thinking; what the expected text lacks (a number, a letter) is "cannot say", as is a response
-without one.
+They are number, exact, normalised, contains and multiple choice.
 
-Sources: normalisation as in the evaluation script of SQuAD 1.1 (Rajpurkar et al., 2016), with
-    Unicode's NFKC before it.
+Guarantees: linear time; never raises on any text. The rules read the answer, which is the text
+after its thinking. If the expected text or the response lacks what is compared (a number, a
+letter), the rule cannot say.
+
+Sources: normalisation as in the evaluation script of SQuAD 1.1 (Rajpurkar et al., 2016), after
+Unicode's NFKC.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _BOXED = "\\boxed{"
 
 
 def find_boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{…}` of a text with balanced braces; `None` without one."""
+    r"""Return the content of the last `\boxed{…}` with balanced braces; `None` without one."""
     start = text.rfind(_BOXED)
     if start < 0:
         return None
@@ -55,7 +57,7 @@ def find_last_number(text: str) -> tuple[Decimal, str] | None:
     fraction (`3/4`, `\frac{3}{4}`) and a minus sign of Unicode are read; signs of currency, units
     and per cent are not.
 
-    >>> last_number("It costs $1,250.50, not 3.")[0], last_number("so x = -3/4")[0]
+    >>> find_last_number("It costs $1,250.50, not 3.")[0], find_last_number("so x = -3/4")[0]
     (Decimal('3'), Decimal('-0.75'))
     """
     plain = _CURRENCY_BEHIND_SIGN.sub(
@@ -75,7 +77,7 @@ def find_last_number(text: str) -> tuple[Decimal, str] | None:
 
 
 def _flatten_fraction(fraction: re.Match[str]) -> str:
-    """Return a fraction of LaTeX as `3/4`, with the sign before it."""
+    """Flatten a fraction of LaTeX to `3/4`, with the sign before it."""
     sign, over, under = (fraction[1] or "").strip(), fraction[2], fraction[3]
     if sign and over[0] in "-+−":
         sign, over = "+" if (sign == "+") is (over[0] == "+") else "-", over[1:]
@@ -122,7 +124,7 @@ def exact(text: str, expected: str) -> RuleFinding:
 def normalise_text(text: str) -> str:
     """Return a text without case, punctuation, English articles and repeated white space.
 
-    >>> normalised_text("The  Eiffel-Tower!")
+    >>> normalise_text("The  Eiffel-Tower!")
     'eiffel tower'
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
@@ -175,15 +177,17 @@ _ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].
 
 
 def find_choice(text: str) -> str | None:
-    """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
+    """Return the capital letter that a text chooses; `None` without one.
+
+    It is boxed, after "answer", or alone on the last line.
 
     What is said of an option is no choice of it, and a bare letter on the last line comes after all
     that was said.
 
     >>> (
-    ...     choice_in("So the answer is (B). Option C is wrong."),
-    ...     choice_in("C) 42"),
-    ...     choice_in("A good question."),
+    ...     find_choice("So the answer is (B). Option C is wrong."),
+    ...     find_choice("C) 42"),
+    ...     find_choice("A good question."),
     ... )
     ('B', 'C', None)
     """

@@ -1,7 +1,7 @@
-"""Rules that measure a response by itself: its length, its language, the format of its thinking.
+"""Rules that measure a response by itself: its length, language and thinking format.
 
-A length scores 1.0 up to the soft limit, 0.0 from beyond the hard limit on, and linearly less
-between. A language is told by py3langid, whose probability must be at least one half; it runs in a
+A length scores 1.0 up to the soft limit, 0.0 beyond the hard limit, and linearly less between them.
+A language is detected by py3langid, whose probability must be at least one half; it runs in a
 worker, since its model takes a second to load.
 """
 

@@ -1,4 +1,4 @@
-"""A rule that is a function of the user's own, `FILE.py:NAME`. Only a worker loads and calls it.
+"""Rules that are a user's function, `FILE.py:NAME`; only a worker loads and calls it.
 
     def score(response: str, task) -> float | bool | None:
         return response.count(task.prompt) == 0
@@ -27,7 +27,7 @@ from judgegym.judges.rules.finding import RuleFinding, cannot_say
 
 @dataclass(frozen=True, slots=True)
 class RuleTask:
-    """A task with one response, as a function of the user's own gets it.
+    """Task with one response, as a user's function gets it.
 
     Attributes:
         prompt: the prompt; empty if unknown.
@@ -49,7 +49,7 @@ class RuleTask:
 
 @lru_cache
 def load_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFinding]:
-    """What applies the function that a place names.
+    """Load the named function and return what applies it.
 
     Args:
         place: `FILE.py:NAME`; modules beside the file can be imported in it.
@@ -80,7 +80,7 @@ def load_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFind
 
 
 def _to_finding(value: Any) -> RuleFinding:
-    """Return the finding of a value that the function has returned.
+    """Convert the function's result to a finding.
 
     Raises:
         ValueError: it is none that it may return.

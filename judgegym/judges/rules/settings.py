@@ -1,4 +1,4 @@
-"""The settings of rules: which rule, what it expects, and which settings each rule reads.
+"""Settings of rules: which rule, what it expects, and which settings each rule reads.
 
 Guarantee: a combination that no rule can work with is refused with one line before the first row.
 """
@@ -45,48 +45,53 @@ _OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
 
 
 class RuleSettings(JudgeSettings):
-    """The settings of a rule. Those of a judge model (`judge_…`) have no effect, since no model is asked."""
+    """Settings of a rule.
+
+    Those of a judge model (`judge_…`) have no effect, since no model is asked.
+    """
 
     rule: str | None = setting(None, common=True)
-    """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,
-    language, length, repetition, thinking_format; of an agent's trace: tool_called,
-    tool_not_called, tool_order,
-    ends_with_answer, tool_errors; or FILE.py:NAME for a function of your own."""
+    """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice,
+    json_schema, language, length, repetition, thinking_format; of an agent's trace: tool_called,
+    tool_not_called, tool_order, ends_with_answer, tool_errors; or FILE.py:NAME for a function of
+    your own."""
     rule_expected: AnyTextOrFile | None = setting(None)
-    """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
-    expression, a JSON schema, a language's code such as de; of tools, names or patterns such as
-    search,delete_*, or
-    objects such as {"name": "search", "arguments": {"city": "Rome"}}; @file reads it from a file."""
+    """Expect this value in place of the row's reference: a number, an expression, a text, a letter,
+    a regular expression, a JSON schema, a language's code such as de; of tools, names or patterns
+    such as search,delete_*, or objects such as {"name": "search", "arguments": {"city": "Rome"}};
+    @file reads it from a file."""
     rule_mismatch: Literal["score", "cannot_say"] = setting("score")
-    """Choose what a response is that does not match what is expected. score: 0. cannot_say: not settled, so that in a
-    reward with combine=first_that_says the next part is asked."""
+    """Choose what a response is that does not match what is expected. score: 0. cannot_say: not
+    settled, so that in a reward with combine=first_that_says the next part is asked."""
     rule_tolerance: float = setting(0.0, ge=0)
-    """Take numbers for equal that differ by at most this share of the expected one, of 1 if that is 0 (rule number)."""
+    """Take numbers for equal that differ by at most this share of the expected one, of 1 if that is
+    0 (rule number)."""
     rule_length_unit: LengthUnit = setting("words")
     """Measure the length in this unit (rule length)."""
     rule_soft_limit: int | None = setting(None, ge=0)
-    """Give 1.0 up to this length, and beyond it linearly less, down to 0.0 at rule_hard_limit (rule length). If unset,
-    1.0 up to rule_hard_limit."""
+    """Give 1.0 up to this length, and beyond it linearly less, down to 0.0 at rule_hard_limit (rule
+    length). If unset, 1.0 up to rule_hard_limit."""
     rule_hard_limit: int | None = setting(None, ge=1)
     """Give 0.0 beyond this length (rule length)."""
     rule_opened_by_template: bool = setting(False)
-    """Take a lone </think> for right, because the chat template has opened the thinking (rule thinking_format)."""
+    """Take a lone </think> for right, because the chat template has opened the thinking (rule
+    thinking_format)."""
     rule_timeout: float = operational(5.0, gt=0, le=600)
-    """Stop a rule that needs a process of its own (expression, regex, json_schema, language, tool_not_called,
-    FILE.py:NAME) after this many seconds for one response; it then cannot say."""
+    """Stop a rule that needs a process of its own (expression, regex, json_schema, language,
+    tool_not_called, FILE.py:NAME) after this many seconds for one response; it then cannot say."""
     rule_digest: str | None = setting(None)
-    """Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now, so that a run is
-    not resumed with another function."""
+    """Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now,
+    so that a run is not resumed with another function."""
 
     @property
     def judges_whole_text(self) -> bool:
-        """The rule of thinking reads that."""
+        """Whether the rule reads the whole text; the rule of thinking does."""
         is_of_thinking = self.rule == "thinking_format" and getattr(self, "judge", "rule") == "rule"
         return is_of_thinking or super().judges_whole_text
 
     @property
     def asks_endpoint(self) -> bool:
-        """No model is asked."""
+        """Always false: no model is asked."""
         return False
 
     def judge_name(self) -> str:
@@ -94,13 +99,13 @@ class RuleSettings(JudgeSettings):
         return f"rule-{PurePath(self.rule or '').name}"
 
     def prompt_digests(self) -> dict[str, str]:
-        """There is no prompt."""
+        """Return nothing: there is no prompt."""
         return {}
 
     @field_validator("rule_expected", mode="before")
     @classmethod
     def _as_json(cls, value: object) -> object:
-        """Tools, or a schema, that YAML and parts of a reward give as lists and objects."""
+        """Return tools or a schema as JSON text, where YAML gives lists and objects."""
         return json.dumps(value) if isinstance(value, list | dict) else value
 
     @field_validator("rule")

@@ -1,10 +1,10 @@
-"""Rules over the turns of an agent's response: which tools it called, in which order, and how it ends.
+"""Rules over an agent's turns: which tools it called, in which order, and how it ends.
 
-Guarantees: linear time, but for regular expressions over arguments, which a worker applies; never
-raises on any trace. A name of a tool may be a pattern of Python's `fnmatch`; arguments are compared
-as JSON, in which 1 and 1.0 are equal and true is no number. A tool's result is an error where its
-format says so, or where it is a JSON object with an `error` that is not empty, or with `is_error`
-or `isError` true; of any other text it is not known.
+Guarantees: linear time, except for regular expressions over arguments, which a worker applies;
+never raises on any trace. A name of a tool may be a pattern of Python's `fnmatch`. Arguments are
+compared as JSON, in which 1 and 1.0 are equal and true is no number. A tool's result is an error if
+its format says so, or if it is a JSON object with a non-empty `error`, or with `is_error` or
+`isError` true; for any other text it is not known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[^\s,{}\"']+")
 
 
 class _Tool(NamedTuple):
-    """A tool as it is expected: its name or a pattern, and the arguments of a call, or a text about them."""
+    """Expected tool: its name or a pattern, and a call's arguments or a text about them."""
 
     name: str
     arguments: Mapping[str, JSON] | str
@@ -44,7 +44,9 @@ class _Tool(NamedTuple):
 
 
 def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
-    """Return the tools of an expected value: names between commas, or JSON: a name, an object, or a list of these.
+    """Parse expected tools: names between commas, or JSON.
+
+    JSON is a name, an object, or a list of these.
 
     Args:
         expected: the value.
@@ -101,7 +103,7 @@ def _equals_as_json(first: object, second: object) -> bool:
 
 
 def _matches_call(tool: _Tool, call: ToolCall) -> bool:
-    """Return whether a call is of this tool, with these arguments among its own."""
+    """Return whether a call is of this tool and has these arguments among its own."""
     if not fnmatchcase(call.name, tool.name):
         return False
     arguments, wanted = (
@@ -115,7 +117,7 @@ def _matches_call(tool: _Tool, call: ToolCall) -> bool:
 
 
 def _never_raise(compare: ToolComparison) -> ToolComparison:
-    """Return the comparison as one that never raises: an expected value that names no tools is unusable."""
+    """Make a comparison that never raises: an expected value that names no tools is unusable."""
 
     @wraps(compare)
     def compared(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
@@ -201,7 +203,7 @@ def tool_not_called() -> ToolComparison:
 
 
 def _argument_text(value: JSON) -> str:
-    """Return an argument as a regular expression sees it: a text, or JSON; nothing where there is none."""
+    """Return an argument as a regular expression sees it: a text, or JSON, or nothing."""
     return value if isinstance(value, str) else "" if value is None else wire.dumps(value).decode()
 
 
@@ -248,7 +250,7 @@ def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
 
 
 def _is_error(result: Turn) -> bool | None:
-    """Return whether a tool's result is an error; `None` if nothing says so."""
+    """Return whether a tool's result is an error; `None` if that is not known."""
     if result.is_error is not None:
         return result.is_error
     value = _parse_object(result.shown)

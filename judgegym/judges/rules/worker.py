@@ -1,13 +1,13 @@
-"""Worker processes for rules that no bound on their time is known for. A worker that takes too long is killed.
+"""Worker processes for rules without a known time bound; a slow worker is killed.
 
-`math-verify` has a time limit of its own, which works in the main thread alone; Python's `re` has
+`math-verify` has a time limit of its own, which works only in the main thread; Python's `re` has
 none.
 
-Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit
-holds for what a rule does with one response, and begins when its library or file is loaded; an
-answer names its job, and a process that a user's function forks ends where the function ends in it,
-so that no response has the score of another; a process judges in at most as many workers as it has
-CPUs, and at most 8; they end with the process; where it is killed, a busy one ends at the latest
+Guarantees: no response blocks the event loop (opening a judge waits for its worker). The time limit
+holds for a rule's work on one response, and begins when its library or file is loaded. A worker's
+reply names its job, and a process that a user's function forks ends where the function ends in it,
+so that no response has the score of another. A process judges in at most as many workers as it has
+CPUs, and at most 8. They end with the process; where it is killed, a busy worker ends at the latest
 two minutes and twice its limit later. A fork of the process starts its own.
 """
 
@@ -46,7 +46,7 @@ _CODE = "import sys; sys.path[:] = {path!r}; from judgegym.judges.rules.worker i
 
 
 class Job(NamedTuple):
-    """What a worker is to do.
+    """Job of a worker.
 
     Attributes:
         load: a function of this package: it loads a library or the user's file, and returns what
@@ -62,7 +62,7 @@ class Job(NamedTuple):
 
 
 class JobFailure(str):
-    """Why a job has no finding: what was raised, with its type, or that the worker has died."""
+    """Why a job has no finding: the exception with its type, or that the worker died."""
 
 
 async def apply_in_worker(job: Job, limit_s: float) -> RuleFinding | JobFailure:
@@ -71,7 +71,7 @@ async def apply_in_worker(job: Job, limit_s: float) -> RuleFinding | JobFailure:
 
 
 def apply_now(job: Job, limit_s: float) -> RuleFinding | JobFailure:
-    """Apply a rule in the worker of this thread, which waits for it."""
+    """Apply a rule in this thread's worker, and wait for it."""
     worker: _Worker | None = getattr(_THREAD_STATE, "worker", None)
     if worker is None or worker.has_died:
         worker = _THREAD_STATE.worker = _Worker()
@@ -79,14 +79,14 @@ def apply_now(job: Job, limit_s: float) -> RuleFinding | JobFailure:
 
 
 class _Answer(NamedTuple):
-    """What a worker writes of a job: that it is loaded, or how it ended."""
+    """What a worker writes about a job: that it is loaded, or its outcome."""
 
     number: int
     outcome: RuleFinding | JobFailure | None
 
 
 class _Worker:
-    """A worker process, as the thread sees it that waits for its answers."""
+    """Worker process, as seen by the thread that waits for its answers."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _CODE.format(path=sys.path)]
@@ -123,7 +123,7 @@ class _Worker:
         return JobFailure(f"its process has died (exit code {self._process.returncode})")
 
     def _read(self, timeout_s: float) -> _Answer | Literal["late", "ended"]:
-        """Read the next answer to the job that was sent last; answers to others are passed over."""
+        """Read the next answer to the job that was sent last; skip answers to others."""
         deadline = time.monotonic() + timeout_s
         assert self._process.stdout is not None  # a pipe
         pipe = self._process.stdout.fileno()
@@ -143,7 +143,7 @@ class _Worker:
             self._unread += data
 
     def _next_answer(self) -> _Answer | None:
-        """Take the first whole answer of what was read."""
+        """Take the first complete answer of what was read."""
         head = _LENGTH.size
         if len(self._unread) < head:
             return None
@@ -160,7 +160,7 @@ _CHILDREN: set[subprocess.Popen[bytes]] = set()
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End a worker, with what it has started."""
+    """Kill a worker, with what it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
@@ -169,7 +169,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 @lru_cache
 def _thread_pool() -> ThreadPoolExecutor:
-    """Return a thread for each worker, which waits for it."""
+    """Return the thread pool, with a thread for each worker."""
     return ThreadPoolExecutor(
         min(_MOST_WORKERS, len(os.sched_getaffinity(0))), thread_name_prefix="rule"
     )
@@ -182,7 +182,7 @@ def _kill_all() -> None:
 
 
 def _reset_after_fork() -> None:
-    """In a fork: threads are not there, and the workers are the parent's."""
+    """Reset after a fork: threads are not there, and the workers are the parent's."""
     vars(_THREAD_STATE).clear()
     _CHILDREN.clear()
     _thread_pool.cache_clear()
@@ -192,7 +192,7 @@ os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def work() -> None:
-    """Apply rules until the parent closes the pipe. What functions print goes to standard error."""
+    """Apply rules until the parent closes the pipe. Functions print to standard error."""
     jobs, answers = os.fdopen(os.dup(0), "rb"), FileIO(os.dup(1), "w")
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123  # a device
         os.dup2(nothing.fileno(), 0)
@@ -237,6 +237,9 @@ def _apply_job(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailu
 
 
 def _leave_fork(process: int, code: int) -> None:
-    """End this process if it is a fork that a user's function has left behind: only the worker answers."""
+    """End this process if it is a fork that a user's function left behind.
+
+    Only the worker itself answers.
+    """
     if os.getpid() != process:
         os._exit(code)

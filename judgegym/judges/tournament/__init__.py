@@ -1,1 +1,1 @@
-"""The tournament: pairwise games among the answers of a group, and their strengths from all of them."""
+"""Tournament judge: games between pairs of a group's answers, and their strengths."""

@@ -1,15 +1,16 @@
-"""A tournament in progress: games begin as soon as both answers are there; the end fills up, connects and fits.
+"""Tournament judge: pairwise games among a group's answers, and a score for each from all games.
 
-Guarantees: equal answers, and one equal to the anchor, are one player; a game that fails costs that
-game, and further games, a bounded number, connect the players that it has cut off; names of games
-depend on the answers' numbers alone.
-
-The tournament: pairwise games among the answers of a group, and a score for each from all of them.
-
-The settings say which answers meet (`judgegym.judges.tournament.schedule`); a Bradley–Terry fit
+The settings say which answers meet (`judgegym.judges.tournament.schedule`). A Bradley–Terry fit
 with ties and a position term (`judgegym.statistics.bradley_terry`) turns the results into
 strengths. A score is the probability to win against the group's mean, or against the anchor if
 there is one.
+
+A game begins as soon as both answers are there. At the end, missing games are played, unconnected
+players are connected, and the strengths are fitted.
+
+Guarantees: equal answers, and one equal to the anchor, are one player. A failed game costs only
+that game, and a bounded number of further games connect the players that it has cut off. Names of
+games depend only on the answers' numbers.
 """
 
 from __future__ import annotations
@@ -65,12 +66,15 @@ from judgegym.llm.errors import SettingsError
 MOST_REPAIRS = 3
 """How many times games are played to connect players whose games have failed."""
 MOST_GAMES_AT_ONCE = 256
-"""Games of a group that are under way: the prompts of all 4,032 of 64 long answers would take a gigabyte."""
+"""Games of a group that run at once: all 4,032 prompts of 64 long answers would take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Player:
-    """A distinct text, the number of the first answer that is this text (0 for the anchor), and its place."""
+    """Distinct text, the number of the first answer with it, and its place.
+
+    The anchor has number 0.
+    """
 
     text: str
     number: int
@@ -78,12 +82,12 @@ class _Player:
 
 
 class TournamentInProgress:
-    """The games of one group."""
+    """Games of one group."""
 
     def __init__(
         self, task: JudgeTask, size: int, judge: PairJudge, settings: TournamentSettings
     ) -> None:
-        """Begin without an answer; the anchor is there from the start."""
+        """Start without an answer; the anchor is there from the start."""
         self._task, self._size, self._judge, self._settings = task, size, judge, settings
         places = size + (task.baseline is not None)
         key = f"{len(task.prompt)}\x1f{task.prompt}\x1f{size}"
@@ -101,7 +105,7 @@ class TournamentInProgress:
             self._seat(task.baseline, 0)
 
     def add(self, answer: str) -> None:
-        """Take one more answer, and begin the games of the plan for which both players are there.
+        """Add an answer, and begin the planned games for which both players are there.
 
         Raises:
             ValueError: there are as many answers already as were to come.
@@ -114,7 +118,7 @@ class TournamentInProgress:
         self._answers.append(player.place)
 
     async def close(self) -> GroupJudgment:
-        """Play what is missing, and judge."""
+        """Play the missing games, and judge."""
         try:
             return await self._judge_group()
         except (
@@ -148,7 +152,10 @@ class TournamentInProgress:
         return group_judgment(field, games, strengths, self._count_suspects)
 
     async def _swiss_rounds(self, field: Players) -> None:
-        """The rounds after the first one: each waits for the results of those before it, as long as there are any."""
+        """Play the rounds after the first.
+
+        Each waits for the results of the earlier ones; it stops when there are none.
+        """
         for _ in range(1, self._settings.count_rounds(len(field.names))):
             games = await self._finish_games()
             if not decided_games(games):
@@ -200,7 +207,7 @@ class TournamentInProgress:
         return Counter(make_pair(*meeting) for meeting in self._times.elements())
 
     async def _finish_games(self) -> list[PlayedGame]:
-        """Return all games, when they have ended."""
+        """Wait for all games and return them."""
         ended = await gather_results(self._games)
         number = {place: player.number for place, player in self._by_place.items()}
         return sorted(
@@ -222,12 +229,12 @@ class TournamentInProgress:
 
 
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
-    """Return whether every call has failed, refused or without an answer for its deadline, as further ones would."""
+    """Return whether every call has failed, so that further games would fail too."""
     return all(call.failed for game in games for call in game.result.calls)
 
 
 class TournamentGroupJudge(GroupJudge):
-    """Judges groups by games between two of their answers."""
+    """Judge of groups by games between two of their answers."""
 
     def __init__(
         self,
@@ -259,12 +266,12 @@ class TournamentGroupJudge(GroupJudge):
         return await group.close()
 
     def start(self, task: JudgeTask, size: int) -> GroupInProgress:
-        """Begin a group, of which at most `size` responses will come; those of the task do not count."""
+        """Begin a group of at most `size` responses; those of the task do not count."""
         return TournamentInProgress(task, size, self._games, self._settings)
 
 
 class ArenaOrTournament(ArenaTaskJudge):
-    """The win rate over both orders against a baseline; without one, a tournament of the responses.
+    """Win rate over both orders against a baseline, or else a tournament of the responses.
 
     A response is alone with a baseline, as in the benchmark; the judge `tournament` has it as one
     more player.
@@ -290,7 +297,7 @@ class ArenaOrTournament(ArenaTaskJudge):
             self._tournament = str(error)
 
     def check(self, task: JudgeTask) -> None:
-        """Check that there is a baseline, or other responses to compare with, and not too many of them."""
+        """Check that there is a baseline, or a valid number of responses to compare."""
         super().check(task)
         if not self.compares(task):
             return
@@ -302,21 +309,21 @@ class ArenaOrTournament(ArenaTaskJudge):
         self._games().check(task)
 
     def compares(self, task: JudgeTask) -> bool:
-        """Without a baseline, responses are compared with each other."""
+        """Return whether responses are compared with each other: without a baseline."""
         return select_baseline(task) is None
 
     def min_responses(self, task: JudgeTask) -> int:
-        """Two."""
+        """Return two."""
         return 2
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """Against the baseline, or against each other."""
+        """Score against the baseline, or against each other."""
         return await (
             self._games().score(_arena_task(task)) if self.compares(task) else super().score(task)
         )
 
     def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
-        """Begin a tournament, which plays as responses arrive."""
+        """Begin a tournament; games are played as responses arrive."""
         return self._games().begin(_arena_task(task), size)
 
     def _games(self) -> GroupJudge:
@@ -333,7 +340,7 @@ class ArenaOrTournament(ArenaTaskJudge):
 
 
 def _arena_task(task: JudgeTask) -> JudgeTask:
-    """Return the task with what Arena-Hard's judge is shown of it alone."""
+    """Return the task reduced to what the Arena-Hard judge is shown."""
     return JudgeTask(
         task.prompt, task.responses, places=task.places, traces=task.traces, images=task.images
     )

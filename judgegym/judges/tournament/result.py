@@ -1,8 +1,8 @@
-"""The judgments of a group from its games: strengths, scores, and who won against whom.
+"""Judgments of a group from its games: strengths, scores, and who won against whom.
 
 Guarantees: the fit uses all games with a verdict among the players that they connect with the
-largest connected group, or with the anchor's if there is an anchor; only those players have a
-score. The anchor has no judgment.
+anchor's group, or with the largest group if there is no anchor; only those players have a score.
+The anchor has no judgment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from judgegym.statistics.bradley_terry import GameOutcome, fit
 
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
-    """A game of two players, in the order in which they were shown."""
+    """Game of two players, in the order in which they were shown."""
 
     name: str
     first: int
@@ -28,11 +28,11 @@ class PlayedGame:
 
     @property
     def players(self) -> tuple[int, int]:
-        """Return both, the lower number first."""
+        """Both, the lower number first."""
         return make_pair(self.first, self.second)
 
     def get_points(self, player: int) -> float:
-        """Return the points of one of both, in a game with a verdict."""
+        """Return the points of one player in a game with a verdict."""
         assert self.result.points is not None
         return self.result.points if player == self.first else 1.0 - self.result.points
 
@@ -58,13 +58,18 @@ def decided_games(games: Sequence[PlayedGame]) -> list[PlayedGame]:
 
 
 def connected_groups(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
-    """Return the players in groups that games with a verdict connect; first that of the anchor, else the largest."""
+    """Return the groups of players that games with a verdict connect.
+
+    The anchor's group comes first, else the largest.
+    """
     groups = components(field.names, (game.players for game in decided_games(games)))
     return sorted(groups, key=lambda group: field.anchor not in group)
 
 
 def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]:
-    """The players that can be compared: those connected with the anchor, or the largest group, if it has two players.
+    """Return the players that can be compared.
+
+    They are connected with the anchor, or make up the largest group if it has two players.
 
     A single player, whose answers are all there are, is as good as the mean.
     """
@@ -75,7 +80,10 @@ def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]
 
 
 def fit_strengths(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
-    """Return the strengths of connected players, from the games with a verdict among them; their mean is 0."""
+    """Return the strengths of connected players from their games with a verdict.
+
+    Their mean is 0.
+    """
     number = {player: index for index, player in enumerate(players)}
     rated = [
         game for game in decided_games(games) if game.first in number and game.second in number
@@ -96,7 +104,7 @@ def group_judgment(
     strengths: Mapping[int, float],
     suspects: Callable[[int], int],
 ) -> GroupJudgment:
-    """Return the judgment of each answer, with all calls in the first one's.
+    """Return the judgment of each answer; the first one has all calls.
 
     Args:
         field: the players.
@@ -170,7 +178,7 @@ def _format_record(looks: Sequence[Look]) -> str:
 
 
 def _describe_game(field: Players, player: int, game: PlayedGame) -> str:
-    """One game from a player's side."""
+    """Describe one game from a player's side."""
     shown, opponent = ("first", game.second) if player == game.first else ("second", game.first)
     if game.result.points is None:
         return (
@@ -193,7 +201,10 @@ def _explain_missing_score(field: Players, games: Sequence[PlayedGame]) -> str:
 
 
 def _count_agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
-    """In how many of the pairs with verdicts in both orders both are the same; of repeated games the last counts."""
+    """Count the pairs with verdicts in both orders, and those with the same winner.
+
+    Of repeated games the last counts.
+    """
     by_order = {(game.first, game.second): game.get_points(game.first) for game in games}
     both = [
         (points, 1.0 - by_order[second, first])

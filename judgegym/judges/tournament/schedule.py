@@ -1,19 +1,18 @@
-"""Which players of a tournament meet, and who is shown first: pure functions of places, rounds and earlier meetings.
+"""Tournament schedules: which players meet, who is shown first, and how a game is judged.
 
-Each player has a place from 0 in a tournament of a planned size, and takes it when it arrives. A
-plan says which places meet as soon as both are taken. If some stay empty, `completed` says which
-further meetings the players that are there
-need, so that each schedule keeps its form:
+Schedules are pure functions of places, rounds and earlier meetings. Each player has a place from 0
+in a tournament of a planned size, and takes it when it arrives. A plan says which places meet as
+soon as both are taken. If some stay empty, `missing_pairs` says which further meetings the present
+players need, so that each schedule keeps its form:
 
-    all         nothing is missing: all pairs of those that are there have met
-    circular    those that are next to each other without the empty places between them
-    balanced    those who have met the fewest others meet, until each has met as many as there are
-    rounds swiss       those who lack an opponent in the first round; the later rounds need its
-    results (`swiss_round`)
+    all         nothing is missing: all pairs of present players have met
+    circular    neighbours meet, without the empty places between them
+    balanced    players with the fewest opponents meet, until each has met as many as there are
+                rounds
+    swiss       players without an opponent in the first round meet; the later rounds need its
+                results (`swiss_round`)
 
-A game: two answers of a group are compared in one order, by the judge that the settings name.
-
-The settings of tournaments.
+A game compares two answers of a group in one order, by the judge that the settings name.
 """
 
 from __future__ import annotations
@@ -41,29 +40,32 @@ WITH_ROUNDS: tuple[Schedule, ...] = ("swiss", "balanced")
 GameOrders = Literal["both", "balanced"]
 GameKind = Literal["arena_hard", "choice"]
 _VALUES = {**LABEL_VALUES, "A": (1.0, False), "B": (0.0, False)}
-"""By verdict of a game: the points of the answer that is shown first, and whether the verdict is strong."""
+"""By verdict: the points of the answer shown first, and whether the verdict is strong."""
 
 
 class TournamentSettings(ArenaJudgeSettings):
-    """Which answers of a group meet, in which orders."""
+    """Settings of tournaments: which answers of a group meet, in which orders."""
 
     tournament_game: GameKind = setting("arena_hard")
-    """Decide each game by this judge. arena_hard: labels with ties, and strong ones in arena_hard_v0.1. choice: the
-    letter of the better answer, without ties."""
+    """Decide each game by this judge. arena_hard: labels with ties, and strong ones in
+    arena_hard_v0.1. choice: the letter of the better answer, without ties."""
     schedule: Schedule = setting("all")
-    """Let these answers of a group meet. all: each pair (8 answers in both orders: 56 calls). swiss: in each round
-    those that stand next to each other (24). balanced: each answer the same number of others (24).
-    circular: each its
-    neighbours on a circle (16)."""
+    """Let these answers of a group meet. all: each pair (8 answers in both orders: 56 calls).
+    swiss: in each round those that stand next to each other (24). balanced: each answer the same
+    number of others (24). circular: each its neighbours on a circle (16)."""
     schedule_rounds: int | None = setting(None, ge=1)
-    """Play this many rounds of swiss and balanced, in each of which every answer meets one other. If unset, the
-    logarithm of the group's size to base 2, rounded up, and twice as many if each pair has one game."""
+    """Play this many rounds of swiss and balanced, in each of which every answer meets one other.
+    If unset, the logarithm of the group's size to base 2, rounded up, and twice as many if each
+    pair has one game."""
     game_orders: GameOrders = setting("both")
-    """Play each pair in both orders (both), or, for half of the calls with schedule all and circular, in one order, so
-    that each answer is shown first as often as second (balanced)."""
+    """Play each pair in both orders (both), or, for half of the calls with schedule all and
+    circular, in one order, so that each answer is shown first as often as second (balanced)."""
 
     def count_rounds(self, players: int) -> int:
-        """The rounds of swiss and balanced: as many games in either of `game_orders`, none of which is played twice."""
+        """Return the rounds of swiss and balanced.
+
+        They give as many games in either of `game_orders`, and no game twice.
+        """
         once = self.game_orders == "balanced"
         rounds = self.schedule_rounds or math.ceil(math.log2(max(players, 2))) * (2 if once else 1)
         different = players - 1 + players % 2  # with an odd number, one has a bye in each
@@ -80,7 +82,7 @@ class TournamentSettings(ArenaJudgeSettings):
 
 @dataclass(frozen=True, slots=True)
 class GameResult:
-    """What came of a game.
+    """Result of a game.
 
     Attributes:
         points: of the answer that was shown first: 1 if it won, 0.5 for a tie, 0 if it lost; `None`
@@ -97,7 +99,10 @@ class GameResult:
 
 
 class PairJudge:
-    """Plays games by the judge that the settings name: Arena-Hard's, or the choice of a letter, without ties."""
+    """Judge of games that the settings name: Arena-Hard's, or the choice of a letter.
+
+    A choice has no ties.
+    """
 
     def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
         """Judge as the settings say."""
@@ -108,7 +113,7 @@ class PairJudge:
         )
 
     async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
-        """Compare two answers to the prompt of a task.
+        """Compare two answers to a task's prompt.
 
         Args:
             task: what both answers have in common; its responses do not count.
@@ -125,7 +130,10 @@ class PairJudge:
         return GameResult(points, weight, call.error, answers.calls)
 
     def count_suspects(self, task: JudgeTask, answer: str) -> int:
-        """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the task."""
+        """Count the suspects that a game shows of this answer and the task.
+
+        They are role tokens, template tokens and lookalikes of markers.
+        """
         return self._make_question(task, answer, "", "").prompt.suspects
 
     def _make_question(self, task: JudgeTask, first: str, second: str, name: str) -> Question[Any]:
@@ -145,7 +153,10 @@ Meeting: TypeAlias = tuple[int, int]
 
 
 def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
-    """Return the pairs of places that meet as soon as both players are there; `rounds` are those of `balanced`."""
+    """Return the pairs that meet as soon as both players are there.
+
+    `rounds` are those of `balanced`.
+    """
     everyone = list(range(places))
     if schedule == "all" or places < 3:
         return list(combinations(everyone, 2))
@@ -157,7 +168,10 @@ def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
 
 
 def count_games(settings: TournamentSettings, players: int) -> int:
-    """Return the games of so many players, each of which is a call; equal answers, and games that fail, change it."""
+    """Return the number of games, each of which is a call.
+
+    Equal answers and failed games change it.
+    """
     rounds = settings.count_rounds(players)
     pairs = len(plan_pairs(settings.schedule, players, rounds))
     if settings.schedule == "swiss" and players > 2:
@@ -168,7 +182,7 @@ def count_games(settings: TournamentSettings, players: int) -> int:
 def missing_pairs(
     schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int
 ) -> list[Pair]:
-    """Return the pairs that are still to meet when no more players come.
+    """Return the pairs that still have to meet when no more players come.
 
     Args:
         schedule: the schedule.
@@ -189,7 +203,7 @@ def missing_pairs(
 
 
 def circle(players: Sequence[int]) -> list[Pair]:
-    """Return each player and the next one; the last one meets the first."""
+    """Return each player paired with the next; the last one meets the first."""
     return sorted(
         {
             make_pair(player, neighbour)
@@ -199,7 +213,9 @@ def circle(players: Sequence[int]) -> list[Pair]:
 
 
 def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
-    """A round in which those that are next to each other in the standing meet, as far as they have not met before.
+    """Return a round in which neighbours in the standing meet.
+
+    Players who have met before are avoided as far as possible.
 
     Args:
         standing: the players, best first; with an odd number the one with the most meetings has a
@@ -226,7 +242,7 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
 def order_games(
     pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()
 ) -> list[Meeting]:
-    """Return the games of pairs: both orders of each, or the one that lets each player be first as often as second.
+    """Return the games of pairs: in both orders, or in one that balances who is first.
 
     A pair that meets again in one order has the order that it has had less often.
 
@@ -255,7 +271,10 @@ def order_games(
 
 
 def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[int]]:
-    """The players in groups that games connect: the largest group first, of equal ones that with the lowest number."""
+    """Return the groups of players that games connect, the largest first.
+
+    Of equal groups the one with the lowest number comes first.
+    """
     group = {player: [player] for player in players}
     for first, second in connected:
         if group[first] is not group[second]:
@@ -266,7 +285,9 @@ def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[i
 
 
 def connecting_pairs(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list[Pair]:
-    """Return a pair for each group but the first, which connects it with the first: one that has met the least often.
+    """Return a pair for each group but the first that connects it with the first.
+
+    It is the pair that has met the least often.
 
     Args:
         groups: the connected groups of players.
@@ -285,12 +306,15 @@ def connecting_pairs(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -
 
 
 def make_pair(first: int, second: int) -> Pair:
-    """Two players as a pair."""
+    """Return two players as a pair, the lower number first."""
     return (first, second) if first < second else (second, first)
 
 
 def _round_robin(places: int, rounds: int) -> list[Pair]:
-    """The first rounds of the circle method; two rounds that follow each other make one circle through all players."""
+    """Return the first rounds of the circle method.
+
+    Two consecutive rounds make one circle through all players.
+    """
     seats = places + places % 2
     pairs: list[Pair] = []
     for number in range(rounds):
@@ -301,7 +325,10 @@ def _round_robin(places: int, rounds: int) -> list[Pair]:
 
 
 def _fill_up(present: Sequence[int], met: Collection[Pair], opponents: int) -> list[Pair]:
-    """Further pairs of those who have met the fewest others, until there are as many as in a plan of these players."""
+    """Return further pairs of the players with the fewest opponents.
+
+    There are then as many as in a plan of these players.
+    """
     so_far = {both for both in met if {*both} <= {*present}}
     others = Counter(dict.fromkeys(present, 0))
     others.update(player for both in so_far for player in both)
@@ -324,7 +351,7 @@ def _fill_up(present: Sequence[int], met: Collection[Pair], opponents: int) -> l
 def _exchange_repeats(
     pairs: list[Pair], standing: Sequence[int], met: Mapping[Pair, int]
 ) -> list[Pair]:
-    """Pairs that have met exchange their players with the nearest other pair, where that lets fewer meet again."""
+    """Exchange the players of repeated pairs with the nearest pair, where that avoids a repeat."""
     rank = {player: number for number, player in enumerate(standing)}
 
     def cost(both: Sequence[Pair]) -> tuple[int, int]:
