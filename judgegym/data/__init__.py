@@ -1,1 +1,1 @@
-"""Datasets: rows from files and the hub, and the row types of each environment."""
+"""Datasets: rows from files and the hub, and the tasks of each environment."""

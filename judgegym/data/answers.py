@@ -1,10 +1,9 @@
-"""Existing answers to score, read from their file when they are asked for.
+"""Existing answers to score, and the prompts of rows with their usual columns.
 
-What a row asks: the usual columns of a prompt, those that belong to it, and those that nothing
-    reads.
+Answers are read from their file on access. For prompts, this module knows the usual columns of a
+prompt, those that belong to it, and those that nothing reads.
 
-Guarantee: a column of a usual name that is not read beside the others is named in one line of the
-    log.
+Guarantee: a column of a usual name that is not read is named in one line of the log.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from judgegym.llm.wire import JSON, Message, Role
 
 
 def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
-    """Existing answers to score, by uid.
+    """Load existing answers to score, by uid.
 
     Args:
         path: JSONL with `uid` and `answer`, or with `messages` as Arena-Hard-Auto writes them.
@@ -67,7 +66,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
 
 
 def answer_text(row: Row) -> str:
-    """Return the answer of a row: `answer`, or `messages[-1].content.answer` as in Arena-Hard-Auto's files.
+    """Return the answer of a row: `answer`, or `messages[-1].content.answer` (Arena-Hard-Auto).
 
     Raises:
         DataError: the row has neither.
@@ -109,7 +108,7 @@ RESPONSES = (
 )
 SYSTEM = ("system", "system_prompt")
 TURNS = "turns"
-"""The column of what a user says, one message after the other; and, in `PromptTask.fields`, of all but the first."""
+"""Column of the user's messages; in `PromptTask.fields`, of all but the first."""
 AskedTurns = Literal["last", "all"]
 INSTRUCTION_INPUTS = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
@@ -121,7 +120,7 @@ _ROWS_READ = 100
 
 
 def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
-    """Return the columns that belong to the prompt in a usual column, if the row has them; see `build_prompt`."""
+    """Return the columns that belong to the prompt in a usual column; see `build_prompt`."""
     return (
         *(INSTRUCTION_INPUTS if column == "instruction" else ()),
         *(() if _has_system(turns) else SYSTEM),
@@ -132,7 +131,9 @@ def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
 def build_prompt(
     values: Mapping[str, JSON], column: str, turns: Sequence[Turn]
 ) -> tuple[Turn, ...]:
-    """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
+    """Build the prompt of a usual column with what belongs to it.
+
+    That is the rest of an instruction, images, and a system prompt.
 
     The rest follows the instruction after a blank line; the system prompt is a turn of its own
     before the others, unless they begin with one. Images are those of `with_images`.
@@ -151,7 +152,7 @@ def build_prompt(
 
 
 def strip_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return the turns without those of the assistant at the end: what it answered is what is asked for."""
+    """Return the turns without the assistant's turns at the end, which are to be generated."""
     while turns and turns[-1].role == "assistant":
         turns = turns[:-1]
     return turns
@@ -169,7 +170,9 @@ def instruction_text(values: Mapping[str, JSON], text: str) -> str:
 
 
 def read_question(row: Row, *columns: str) -> str:
-    """What a row asks, as one text, from the first of `columns` that has a text; with the rest of an instruction.
+    """Return a row's question as one text, from the first of `columns` that has a text.
+
+    An instruction has the rest of its task.
 
     Raises:
         DataError: none has.
@@ -186,7 +189,9 @@ def _filled_text(values: Mapping[str, JSON], name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PromptTask:
-    """A row that is asked as it is: a text, or the turns of a conversation up to the one that is asked for.
+    """Row that is sent to the policy as it is.
+
+    It is a text, or the turns of a conversation up to the wanted one.
 
     Attributes:
         uid: the row's id.
@@ -208,7 +213,7 @@ class PromptTask:
 
     @property
     def follow_ups(self) -> tuple[str, ...]:
-        """What the user says after the policy's answers, one message after each; empty for most rows."""
+        """The user's later messages, one after each answer of the policy; empty for most rows."""
         return tuple(cast("list[str]", self.fields.get(TURNS, ())))
 
     @property
@@ -226,7 +231,7 @@ def prompt_tasks(
     shows_images: bool = False,
     check: Callable[[PromptTask], None] | None = None,
 ) -> TaskList[PromptTask]:
-    """Return the rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
+    """Return the rows of a dataset with a prompt in a usual column: a text, or messages.
 
     Args:
         dataset: hub name or file.
@@ -264,7 +269,7 @@ def prompt_tasks(
 def read_prompt(
     uid: str, row: Row, also: Collection[str] = (), asked_turns: AskedTurns | None = None
 ) -> PromptTask:
-    """Return the prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
+    """Read the prompt of a row from the first usual column that has one; see `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
@@ -302,7 +307,10 @@ def read_prompt(
 
 
 def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
-    """A conversation up to its first answer, and what the user says after each answer, which the policy replaces."""
+    """Split a conversation at its first answer.
+
+    Return the turns before it, and what the user says after each answer.
+    """
     first_user = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
     end = next(
         (n for n, turn in enumerate(turns) if n > first_user and turn.role == "assistant"),
@@ -327,7 +335,7 @@ def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[J
 
 
 def find_unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
-    """Return the columns of usual names that hold something and are not read."""
+    """Return the columns of usual names that have a value and are not read."""
     held = {name: value_at(values, name) for name in _USUAL_NAMES if name not in read}
     return [
         name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()
@@ -335,7 +343,7 @@ def find_unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> li
 
 
 def log_unused_columns(source: str, names: Iterable[str]) -> None:
-    """Name the columns that nothing reads in one line of the log; none without any."""
+    """Log the columns that nothing reads in one line, if there are any."""
     unread = sorted({*names})
     if unread:
         logger.warning(
@@ -346,7 +354,9 @@ def log_unused_columns(source: str, names: Iterable[str]) -> None:
 def warn_unused_columns(
     rows: Sequence[Row], first_of: Sequence[Sequence[str]], also: Collection[str] = ()
 ) -> None:
-    """Name what an environment is not shown of its data, from the first hundred rows; responses are not looked at.
+    """Warn of data that an environment does not use, from the first 100 rows.
+
+    Responses are not checked.
 
     Args:
         rows: of one dataset.
@@ -362,7 +372,10 @@ def warn_unused_columns(
 
 
 def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
-    """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
+    """Return the column of a group that is read.
+
+    All are, where it is the original from which the others are made.
+    """
     held = (name for name in group if row.values.get(name) not in (None, ""))
     read = next(
         (name for name in held if name != TURNS or isinstance(row.values[name], list)), None

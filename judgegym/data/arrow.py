@@ -1,14 +1,14 @@
-"""CSV, TSV and Parquet files, and datasets of the hub, as Arrow tables that are mapped into memory.
+"""CSV, TSV and Parquet files, and hub datasets, as Arrow tables mapped into memory.
 
 Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its
 digest is that of the copied bytes. Columns keep the types of the file or the dataset (timestamps,
 decimals, dictionaries, the features of `datasets` in the metadata); those of a CSV file are text.
-Rows are read from the copy when they are asked for.
+Rows are read from the copy on access.
 
 A page of a mapped file counts as the process's memory (its resident set) until the system needs it.
-No more than a few
-megabytes of a file are held: pages are given back as reading goes on, and one that is needed again
-is read again. Where the system has no `/proc/self/maps` (it is Linux's), nothing is done.
+At most a few megabytes of a file are held: pages are given back as reading goes on, and one that is
+needed again is read again. Where the system has no `/proc/self/maps` (it is Linux's), nothing is
+done.
 """
 
 from __future__ import annotations
@@ -49,17 +49,20 @@ _DONTNEED = 4  # MADV_DONTNEED of Linux
 _MAPS = Path("/proc/self/maps")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _END = "\ue000 the end"
-"""A line after the last one of a CSV file, which is a row of its own unless a quotation mark is not closed."""
+"""Line after the last one of a CSV file: its own row unless a quotation mark is open."""
 _NOTE, _JSON_TEXT = b"judgegym", "json_text"
 _ARGUMENT_FIELDS = ("arguments", "input")
 """What the arguments of a tool call are called, in OpenAI's and in Anthropic's form."""
 
 
 class MappedFiles:
-    """The files of a table, and how much of them was read since their pages were given back."""
+    """Files of a table, and how much of them was read since their pages were given back."""
 
     def __init__(self, paths: Collection[str]) -> None:
-        """Find where files are mapped, of nothing else: memory that is no file's would be lost. They may be deleted."""
+        """Find where the files are mapped, and nothing else.
+
+        Memory that belongs to no file would be lost. The files may be deleted.
+        """
         self._ranges: list[tuple[int, int]] = []
         self._read = 0
         wanted = {os.path.realpath(path) for path in paths}
@@ -74,14 +77,14 @@ class MappedFiles:
         """The bytes that are mapped."""
 
     def note_read(self, size: int) -> None:
-        """Note that so many bytes were read; give back the pages if it is time."""
+        """Record that bytes were read, and give back the pages when it is time."""
         self._read += size
         if self._read >= _HELD:
             self._read = 0
             self.give_back()
 
     def give_back(self) -> None:
-        """Give back all pages. Who reads meanwhile gets them anew."""
+        """Give back all pages; concurrent readers get them anew."""
         for start, stop in self._ranges:
             ctypes.CDLL(None).madvise(
                 ctypes.c_void_p(start), ctypes.c_size_t(stop - start), _DONTNEED
@@ -124,11 +127,11 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         return cls(held.data.table, [file["filename"] for file in held.cache_files])
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return how many rows there are."""
         return int(self.table.num_rows)
 
     def read(self, index: int) -> Mapping[str, JSON]:
-        """Read a row, and those beside it."""
+        """Read a row, and its neighbours."""
         first, rows = self._block
         if not first <= index < first + len(rows):
             first = index - index % _CONVERTED_ROWS
@@ -147,21 +150,21 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         return rows[index - first]
 
     def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows at places that follow each other as they are stored, in batches of any length."""
+        """Yield consecutive rows as they are stored, in batches of any length."""
         for first in range(places.start, places.stop, _BATCH_ROWS):
             part = self.table.slice(first, min(_BATCH_ROWS, places.stop - first))
             yield from part.to_batches()
             self._mapped.note_read(part.nbytes)
 
     def drop_columns(self, columns: Collection[str]) -> ArrowRows:
-        """Return the same rows without the columns of these names."""
+        """Return the same rows without these columns."""
         left = self.table.select(
             [index for index, column in enumerate(self.table.schema) if column.name not in columns]
         )
         return ArrowRows(left, self._files, entries_keep_names=self.entries_keep_names)
 
     def digest(self) -> str:
-        """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""
+        """Return the SHA-256 of the rows as JSON lines, whatever the order of the columns."""
         hashed = hashlib.sha256()
         for row in self:
             hashed.update(
@@ -189,7 +192,7 @@ def _collect_columns(table: pyarrow.Table) -> dict[str, list[Any]]:
 
 
 def python_values(array: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
-    """Return the values of an array; times that Python has no type for, as after the year 9999, as texts.
+    """Return the values of an array; times beyond Python's types, as after 9999, are texts.
 
     Raises:
         ValueError: it holds other values that Python has no type for; or an OverflowError.
@@ -206,7 +209,7 @@ def python_values(array: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
 
 
 def _convert_map_pairs(value: Any) -> Any:
-    """Return a value of Arrow with objects of key and value in place of the pairs of maps."""
+    """Convert the pairs of maps in a value of Arrow to objects of key and value."""
     if isinstance(value, tuple):
         return {"key": _convert_map_pairs(value[0]), "value": _convert_map_pairs(value[1])}
     if isinstance(value, list):
@@ -219,7 +222,7 @@ def _convert_map_pairs(value: Any) -> Any:
 
 
 def drop_foreign_arguments(value: Any) -> Any:
-    """A value of Arrow whose calls of tools have no argument of other calls, which a struct has, too, as null."""
+    """Drop the null arguments of other tool calls, which Arrow's structs add."""
     if isinstance(value, list):
         return [drop_foreign_arguments(entry) for entry in value]
     if not isinstance(value, dict):
@@ -231,7 +234,7 @@ def drop_foreign_arguments(value: Any) -> Any:
 
 
 def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
-    """Return a schema that says of columns of text that their values are JSON. Other readers see texts."""
+    """Mark text columns of a schema as JSON. Other readers see texts."""
     if not columns:
         return schema
     note = json.dumps({_JSON_TEXT: list(columns)}).encode()
@@ -239,7 +242,10 @@ def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow
 
 
 def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
-    """Return the columns whose texts are JSON: those of Arrow's type for that, and those of `mark_json_columns`."""
+    """Return the columns whose texts are JSON.
+
+    They have Arrow's type for JSON, or the mark of `mark_json_columns`.
+    """
     noted = json.loads((schema.metadata or {}).get(_NOTE, b"{}")).get(_JSON_TEXT, ())
     return frozenset(
         (
@@ -254,7 +260,7 @@ def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
 
 
 def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """Return the rows of a CSV, TSV or Parquet file, and the SHA-256 of the file.
+    """Read a CSV, TSV or Parquet file: its rows, and the SHA-256 of the file.
 
     Args:
         path: the file.
@@ -295,7 +301,7 @@ def _copy_mapped(
     *,
     entries_keep_names: bool = False,
 ) -> ArrowRows:
-    """Return a copy of a table in a temporary file, which the system keeps until the process ends."""
+    """Copy a table to a temporary file, which the system keeps until the process ends."""
     import pyarrow
 
     with tempfile.TemporaryDirectory() as folder:
@@ -308,7 +314,9 @@ def _copy_mapped(
 
 
 def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
-    """Return the rows of a CSV file, of which every cell is a text, or null where a row is shorter than the header.
+    """Read the rows of a CSV file.
+
+    Every cell is a text, or null where a row is shorter than the header.
 
     Raises:
         ValueError: a row has more fields than the header, or the header has a name twice; or a
@@ -341,7 +349,7 @@ def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
 
 
 def _check_width(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file, none of which may have more fields than the header."""
+    """Yield the rows of a CSV file; raise if one has more fields than the header."""
     for number, fields in enumerate(rows, start=1):
         if len(fields) > width:
             raise ValueError(
@@ -351,7 +359,7 @@ def _check_width(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
 
 
 def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
-    """Return the rows of several files as one table.
+    """Join the rows of several files to one table.
 
     Raises:
         DataError: the files have different columns.
@@ -367,7 +375,7 @@ def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
 
 
 def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """Return the rows of a folder that `datasets.save_to_disk` has written, and the SHA-256 of its rows as JSON.
+    """Return the rows of a folder of `datasets.save_to_disk`, and the SHA-256 of them as JSON.
 
     Args:
         path: the folder.
@@ -431,7 +439,7 @@ def read_hub(
 
 
 def _stat_version(path: Path) -> tuple[int, int, int]:
-    """What differs when a file was written to."""
+    """Return values that change when a file is written to."""
     status = path.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns
 

@@ -1,6 +1,6 @@
-"""Rows with a prompt and criteria, optionally an answer to it and gold verdicts on that answer.
+"""Rows with a prompt and criteria, perhaps with an answer and gold verdicts on it.
 
-Reads the rows of HealthBench and of Rubrics as Rewards as they are, and one's own
+Reads the rows of HealthBench and of Rubrics as Rewards unchanged, and the user's own format
 (`judgegym.judges.checklists`).
 """
 
@@ -99,7 +99,9 @@ def read_checklists(
 def read_gold_checklists(
     rows: Sequence[Row], default: tuple[Criterion, ...], *, column: str | None, per_task: int
 ) -> TaskList[ChecklistTask]:
-    """Tasks of at most `per_task` criteria each that have a gold verdict; none for a row without an answer or gold.
+    """Return tasks of at most `per_task` criteria with gold verdicts.
+
+    A row without an answer or gold has none.
 
     Raises:
         DataError: as `read_checklists` says, whatever the points.
@@ -124,7 +126,9 @@ def read_gold_checklists(
 
 
 def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
-    """Return the task without a share of its criteria, which depends on the seed and the row's id alone.
+    """Return the task without a share of its criteria.
+
+    The choice depends on the seed and the row's id only.
 
     Rounded to a whole number of criteria; those stay that the formula needs for a score.
     """

@@ -1,7 +1,7 @@
-"""The Hugging Face hub: found out once whether it can be reached, before a library tries for minutes.
+"""Connection to the Hugging Face hub, tested once before a library tries for minutes.
 
-Guarantee: without the hub its libraries take what is in their caches at once, and what is not there
-    is one error.
+Guarantee: without the hub its libraries use their caches at once, and what is missing there is one
+error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _MODULES = ("huggingface_hub.constants", "datasets.config")
 
 
 def find_unreachable_reason() -> str | None:
-    """Why the hub cannot be reached, or `None`; then its libraries are told not to try.
+    """Return why the hub cannot be reached, or `None`.
+
+    If it cannot, its libraries are told not to try.
 
     To be called before one of them loads something. A library that is imported already is told,
     too.
@@ -37,7 +39,7 @@ def find_unreachable_reason() -> str | None:
 
 @cache
 def _find_connection_error(url: str) -> str | None:
-    """Why nothing answers at a URL, or `None`; any HTTP answer will do."""
+    """Return why no HTTP server answers at a URL, or `None`."""
     try:
         with urllib.request.urlopen(
             urllib.request.Request(url, method="HEAD"), timeout=_PATIENCE_S

@@ -1,8 +1,8 @@
-"""JSON lines, and lists of objects in JSON, whose objects are read from the open file when they are asked for.
+"""JSON lines and JSON lists of objects, read from the open file on access.
 
 Guarantees: all objects were valid when the file was opened. Memory holds 20 bytes for each,
-whatever its length. A file that is replaced is read to the end in its earlier version; one that is
-rewritten or cut off is an error that names it at the first object that is no longer what it was.
+whatever its length. A file that is replaced is read to the end in its earlier version. A file that
+is rewritten or cut off is an error that names it at the first changed object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
 
 
 class BadLine(NamedTuple):
-    """A line of a file that is no JSON object: the file, the line's number from 1, and the reason."""
+    """Line of a file that is no JSON object: the file, the line's number from 1, and the reason."""
 
     source: str
     number: int
@@ -40,7 +40,7 @@ class BadLine(NamedTuple):
 
 
 class JsonFile(LazySequence[Mapping[str, JSON]]):
-    """The objects of a file. The file is closed with the last reference to this."""
+    """Objects of a file, which is closed with the last reference."""
 
     def __init__(self, path: Path, *, name: str | None = None, skips: bool = False) -> None:
         """Open and check a file: a list of objects, or one object per line.
@@ -75,7 +75,10 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """SHA-256 of the file, as `sha256sum` gives it."""
 
     def _iter_lines(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """Yield each line with an object, and its offset. `callback` is called with all bytes of the file."""
+        """Yield each line with an object, and its offset.
+
+        `callback` is called with all bytes of the file.
+        """
         offset = 0
         with open(self._file, "rb", closefd=False) as lines:
             for number, line in enumerate(lines, start=1):
@@ -101,7 +104,10 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return True
 
     def _iter_list(self, callback: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
-        """Yield the text of each object of a list, and its offset. `callback` is called with all bytes of the file."""
+        """Yield the text of each object of a list, and its offset.
+
+        `callback` is called with all bytes of the file.
+        """
 
         def read(size: int) -> bytes:
             piece = file.read(size)
@@ -118,7 +124,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
                 raise self._find_list_error() from None
 
     def _find_list_error(self) -> DataError:
-        """What is wrong with a file that is no list of objects; found in the file as a whole."""
+        """Find out why a file is no list of objects, from the file as a whole."""
         try:
             values = wire.loads(self._path.read_bytes().removeprefix(codecs.BOM_UTF8))
         except ValueError as error:
@@ -131,7 +137,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return DataError(f"{self._name}: expected a list of objects in UTF-8")
 
     def __len__(self) -> int:
-        """How many objects there are."""
+        """Return how many objects there are."""
         return len(self._offsets)
 
     def read(self, index: int) -> Mapping[str, JSON]:
@@ -152,7 +158,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return (self.text(index) for index in range(len(self)))
 
     def with_edit(self, edit: Callable[[bytes], bytes]) -> JsonFile:
-        """Return the same objects with other texts, such as without some of their keys.
+        """Return the same objects with edited texts, such as without some of their keys.
 
         Args:
             edit: makes the text of each object, as the file has it, the text of an object that is
@@ -163,7 +169,9 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return copied
 
     def text(self, index: int) -> bytes:
-        """Return the bytes of an object as the file has them, unless they are edited; of a line with its newline.
+        """Return an object's bytes as the file has them, a line with its newline.
+
+        Edited objects have their edited bytes.
 
         Raises:
             DataError: the file has changed.
@@ -179,7 +187,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
 
 
 def json_object(text: bytes, source: str) -> Mapping[str, JSON]:
-    """Return the object of a text.
+    """Parse a text as an object.
 
     Raises:
         DataError: it is no object; the message names the place.
@@ -220,7 +228,9 @@ def _begins_with_bracket(file: int) -> bool:
 
 
 def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the text of each object of a JSON list, and its offset in the file; the objects themselves are not checked.
+    """Yield the text of each object of a JSON list, and its offset.
+
+    The objects themselves are not checked.
 
     Args:
         read: returns at most so many of the next bytes of the file, and none at its end. All are

@@ -1,4 +1,4 @@
-"""A sequence whose items are made when they are asked for, so that memory does not hold them."""
+"""Sequences whose items are made on access, so that memory does not hold them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ KeyT = TypeVar("KeyT")
 
 
 class LazySequence(Sequence[ItemT], Generic[ItemT]):
-    """A subclass has `__len__` and `read`."""
+    """Sequence whose subclasses define `__len__` and `read`."""
 
     @abstractmethod
     def read(self, index: int) -> ItemT:
-        """Make the item at a place from 0."""
+        """Make the item at an index from 0."""
 
     @overload
     def __getitem__(self, index: int) -> ItemT: ...
@@ -36,14 +36,14 @@ class LazySequence(Sequence[ItemT], Generic[ItemT]):
 
 
 class LazyMap(LazySequence[ItemT], Generic[KeyT, ItemT]):
-    """What a function makes of each item of another sequence."""
+    """Results of a function on each item of another sequence."""
 
     def __init__(self, keys: Sequence[KeyT], make: Callable[[KeyT], ItemT]) -> None:
         """Make nothing yet."""
         self._keys, self._make = keys, make
 
     def __len__(self) -> int:
-        """How many items there are."""
+        """Return how many items there are."""
         return len(self._keys)
 
     def read(self, index: int) -> ItemT:

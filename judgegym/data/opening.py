@@ -1,8 +1,8 @@
-"""What the name of a data set stands for: a file, a compressed one, several by a pattern, standard input, a folder.
+"""Opens a data set by its name: a file, a compressed file, a pattern, standard input, a folder.
 
 Guarantees: the files of a pattern are read in the order of their names, as one data set, whose rows
-are named by file and number; a digest is that of the bytes as they are, compressed or not, of
-several files one after the other.
+are named by file and number. A digest is that of the bytes as they are, compressed or not; of
+several files, one after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedData:
-    """The rows of a data set.
+    """Rows of a data set.
 
     Attributes:
         values: the columns of each row.
@@ -51,13 +51,13 @@ class OpenedData:
 
 
 def parse_file_kind(name: str) -> str | None:
-    """Return the ending that says how a file is read, without that of its compression; `None` for another one."""
+    """Return the ending that says how a file is read, without `.gz`; `None` for other files."""
     kind = Path(name.lower().removesuffix(_COMPRESSED)).suffix
     return kind if kind in FILE_KINDS else None
 
 
 def is_pattern(source: str) -> bool:
-    """Return whether a name stands for several files."""
+    """Return whether a name is a pattern of several files."""
     return any(sign in source for sign in _PATTERN) and not Path(source).expanduser().exists()
 
 
@@ -103,7 +103,7 @@ def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
 
 
 def _open_pattern(pattern: str, skips: bool) -> OpenedData:
-    """Return all files of a pattern, as one data set.
+    """Open all files of a pattern as one data set.
 
     Raises:
         DataError: there is none, one cannot be read, or they are of several kinds.
@@ -147,7 +147,7 @@ def _join_parts(
 
 @contextmanager
 def _decompress(path: Path, name: str) -> Iterator[Path]:
-    """A file as it is, or the content of a compressed one, which is there as long as the context.
+    """Decompress a file for the time of the context; yield other files as they are.
 
     Raises:
         DataError: it cannot be decompressed.
@@ -167,7 +167,7 @@ def _decompress(path: Path, name: str) -> Iterator[Path]:
 
 @cache
 def save_standard_input() -> Path:
-    """What comes on standard input, in a file that is there until the process ends.
+    """Save standard input to a file that exists until the process ends.
 
     Raises:
         DataError: a terminal is there, which nobody types a data set into.

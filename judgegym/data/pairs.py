@@ -1,16 +1,11 @@
-"""Preference rows as questions to a judge: which answers are shown, in which order, and which letter is right.
+"""Preference rows as questions to a judge: the answers shown, their order, the right letter.
 
-Every order depends on the seed and the row's id only, and not on the order of the rows.
+Every order depends on the seed and the row's id only, not on the order of the rows.
 
-Preference data of any known schema: for each prompt, correct and wrong answers.
-
-A row without a preference, or with a part that no judge is shown, is left out and counted; a row of
-no known schema is an error.
-
-The schemas of preference data, recognised by the values in a row and not by a dataset's name.
-
-Each schema has a reader that returns a draft, the reason why the row has no preference, or `None`
-for another schema.
+Preference data may have any known schema. The schemas are recognised by the values in a row, not by
+a dataset's name. Each schema has a reader that returns a draft, the reason why the row has no
+preference, or `None` for another schema. A row without a preference, or with a part that no judge
+is shown, is left out and counted; a row of no known schema is an error.
 """
 
 from __future__ import annotations
@@ -64,7 +59,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """One row.
+    """Preference of one row.
 
     Attributes:
         prompt: the prompt; a conversation of several turns is one text that names the roles.
@@ -84,7 +79,7 @@ class Preference:
 
 
 def recognise(row: Row) -> Preference | Reason:
-    """Return the preference of a row of any known schema, or the reason why the row has no preference.
+    """Recognise the preference of a row of any known schema, or the reason why it has none.
 
     A null column counts as absent.
 
@@ -102,7 +97,7 @@ def recognise(row: Row) -> Preference | Reason:
 
 
 def _read_ranked(values: _Values) -> Preference | Reason | None:
-    """Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is the best."""
+    """Read Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is best."""
     prompt, answers = parse_prompt_turns(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
@@ -123,7 +118,10 @@ def _read_ranked(values: _Values) -> Preference | Reason | None:
 
 
 def _read_graded(values: _Values) -> Preference | Reason | None:
-    """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
+    """Read HelpSteer3: `context`, two responses, and a preference.
+
+    It is negative if the first is better.
+    """
     grade = _parse_number(values.get("overall_preference"))
     if (
         grade is None or abs(grade) > 3
@@ -138,7 +136,7 @@ def _read_graded(values: _Values) -> Preference | Reason | None:
 
 
 def _read_labelled(values: _Values) -> Preference | Reason | None:
-    """JudgeBench: `question`, two responses and a label."""
+    """Read JudgeBench: `question`, two responses and a label."""
     label = values.get("label")
     if not isinstance(label, str):
         return None
@@ -151,7 +149,7 @@ def _read_labelled(values: _Values) -> Preference | Reason | None:
 def _draft_two(
     prompt_value: JSON, first: JSON, second: JSON, preference: float
 ) -> Preference | Reason | None:
-    """Return the draft of two responses, of which the first is the better one if the preference is positive."""
+    """Draft two responses; the first is the better one if the preference is positive."""
     prompt = parse_prompt_turns(prompt_value)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
@@ -164,7 +162,7 @@ def _draft_two(
 
 
 def _read_pair(values: _Values) -> Preference | Reason | None:
-    """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
+    """Read `chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
     draft = draft_pair(values)
     scores = _parse_number(values.get("score_chosen")), _parse_number(values.get("score_rejected"))
     return (
@@ -175,7 +173,10 @@ def _read_pair(values: _Values) -> Preference | Reason | None:
 
 
 def draft_pair(values: _Values) -> Preference | Reason | None:
-    """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
+    """Draft `chosen` and `rejected`, whatever their scores.
+
+    `values` has no null columns.
+    """
     correct, wrong, turns = (
         _parse_texts(values.get("chosen")),
         _parse_texts(values.get("rejected")),
@@ -197,7 +198,9 @@ def draft_pair(values: _Values) -> Preference | Reason | None:
 
 
 def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
-    """Return the turns of the prompt of `chosen` and `rejected`, and those of either answer; `None` if there are none.
+    """Split `chosen` and `rejected` into the turns of their prompt and of each answer.
+
+    `None` if there are none.
 
     The common beginning of two conversations is the prompt, after the explicit prompt unless they
     repeat that. Of answers that are texts, or lists of them, there are no turns.
@@ -228,7 +231,7 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
 
 
 def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
-    """Return the turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
+    """Parse the turns of a prompt: messages, a transcript up to the answer, or one text."""
     if not isinstance(value, str):
         return parse_turns(value)
     spoken = parse_transcript(value) if value.rstrip().endswith("Assistant:") else None
@@ -240,7 +243,7 @@ def _parse_conversation(value: JSON) -> tuple[Turn, ...] | None:
 
 
 def _parse_texts(value: JSON) -> tuple[str, ...] | None:
-    """One text or a list of texts; `None` for anything else."""
+    """Return one text or a list of texts as a tuple; `None` for anything else."""
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, Sequence):
@@ -250,7 +253,7 @@ def _parse_texts(value: JSON) -> tuple[str, ...] | None:
 
 
 def _parse_number(value: JSON) -> float | None:
-    """Return a finite number, or the text of one, as in CSV files; `None` for anything else."""
+    """Return a finite number, also from a text as in CSV files; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -337,7 +340,10 @@ def _read_draft(row: Row, *, all_rows: bool) -> Preference | Reason:
 
 
 def _drop_unusable(draft: Preference) -> Preference | Reason:
-    """Return the draft without answers that are empty or equal to a correct one; or the reason why none is left."""
+    """Drop answers that are empty or equal to a correct one.
+
+    Return the reason if no preference is left.
+    """
     correct = tuple(text for text in draft.correct if text.strip())
     wrong = tuple(text for text in draft.wrong if text.strip())
     if not draft.prompt.strip() or not correct or not wrong:
@@ -353,7 +359,9 @@ def _content_digest(draft: Preference) -> bytes:
 
 
 def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
-    """Return a uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for each row.
+    """Return a uid for each row, from its own id and the digest of its content.
+
+    The digest has `_DIGEST_BYTES` for each row.
 
     It seeds random choices, so it must not depend on the order of the rows.
     """
@@ -414,7 +422,7 @@ class PairTask:
 
     @property
     def letters(self) -> str:
-        """The letters of the answers."""
+        """Letters of the answers."""
         return LETTERS[: len(self.answers)]
 
     @property
@@ -469,7 +477,7 @@ def choice_task(
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
-    """Return a rating for each of at most `most` answers, of which at least one is correct and one is wrong."""
+    """Return a rating task of at most `most` answers, with a correct and a wrong one."""
     correct = row.correct[: max(1, most - 1)]
     wrong = row.wrong[: max(1, most - len(correct))]
     answers, places = (*correct, *wrong), tuple(range(len(correct)))
@@ -480,7 +488,7 @@ def ties_task(row: Preference, *, most: int) -> PairTask:
 
 
 def add_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
-    """Return all tasks, and after them their reversed twins."""
+    """Return all tasks, then their twins with reversed answers."""
     uids = [*tasks.uids, *(f"{uid}{SWAPPED}" for uid in tasks.uids)]
     count = len(tasks)
     return TaskList(

@@ -1,9 +1,9 @@
-"""The rows of a dataset. A row that cannot be read is an error that names its place; no value is made up.
+"""Rows of a dataset. A row that cannot be read is an error with its place; no value is made up.
 
 Guarantee: memory holds the places of rows and, where they are looked up, their ids; a row is read
-    when it is asked for.
+on access.
 
-Which datasets were read, so that a result can say what it was measured on.
+The datasets that were read are recorded, so that a result can say what it was measured on.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _UID_COLUMNS = ("uid", "question_id", "id")
 
 
 class RowError(DataError):
-    """A row cannot be read.
+    """Error of a row that cannot be read.
 
     Attributes:
         place: file and row.
@@ -71,7 +71,7 @@ class RowError(DataError):
     """
 
     def __init__(self, place: str, reason: str, column: str | None = None) -> None:
-        """Name the row's place before the reason."""
+        """Put the row's place before the reason."""
         super().__init__(f"{place}: {reason}")
         self.place = place
         self.reason = reason
@@ -79,7 +79,7 @@ class RowError(DataError):
 
 
 class Task(Protocol):
-    """The fields that the task of every environment has."""
+    """Fields of every environment's task."""
 
     @property
     def uid(self) -> str:
@@ -164,17 +164,22 @@ class Row:
         return None
 
     def filled_text(self, *columns: str) -> str | None:
-        """Return the text of the first of `columns` that has more than white space, or `None`."""
+        """Return the first text of `columns` that is not blank, or `None`."""
         texts = (self.optional_text(column) for column in columns)
         return next((text for text in texts if text is not None and text.strip()), None)
 
     @property
     def _is_from_table(self) -> bool:
-        """Whether it is of a CSV or TSV file: an empty text means that there is none, and lists are written as text."""
+        """Whether it is from a CSV or TSV file.
+
+        There an empty text means that there is none, and lists are written as text.
+        """
         return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
 
     def filled_values(self) -> Mapping[str, JSON]:
-        """The columns that are not null; in a CSV or TSV file, cells that hold a list or messages in JSON are these.
+        """Return the columns that are not null.
+
+        In a CSV or TSV file, a cell with a list or messages in JSON has that value.
 
         Raises:
             DataError: a cell that should hold a list is not JSON.
@@ -185,7 +190,7 @@ class Row:
         return filled
 
     def _parse_cell(self, column: str, cell: JSON) -> JSON:
-        """Return the value of a cell: a list of texts or objects, messages, or the text itself."""
+        """Parse a cell: a list of texts or objects, messages, or the text itself."""
         text = cell.strip() if isinstance(cell, str) else ""
         if not (text.startswith("[") and text.endswith("]")) and not (
             text.startswith("{") and text.endswith("}")
@@ -213,22 +218,22 @@ class Row:
         return value if isinstance(value, list) and is_list else cell
 
     def value(self, path: str) -> JSON:
-        """Return the value of a column, or of a path into one; `None` without it. See `value_at`."""
+        """Return the value of a column or of a path into one, or `None`; see `value_at`."""
         return value_at(self.values, path)
 
     def error(self, reason: str, column: str | None = None) -> RowError:
-        """Return the error that says why the row cannot be read, and the column that is at fault, if one is."""
+        """Return the error why the row cannot be read; `column` names the column at fault."""
         return RowError(self.place, reason, column)
 
     def missing_error(self, expected: str, column: str | None = None) -> RowError:
-        """Return the error for something that the row should have but has not."""
+        """Return the error for something that the row should have but lacks."""
         return self.error(
             f"expected {expected}; columns found: {', '.join(self.values) or 'none'}", column
         )
 
 
 def read_text_cell(value: JSON) -> JSON:
-    """Return the number, list or object that a text says in JSON, for files that have texts alone; else the value."""
+    """Parse a number, list or object in JSON from a text cell; return other values unchanged."""
     if not isinstance(value, str):
         return value
     parsed = wire.loads_or_none(value.encode("utf-8", "replace"))
@@ -240,7 +245,7 @@ def read_text_cell(value: JSON) -> JSON:
 
 
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
-    """Return the value of a column, or within one: `meta.source`, `turns.0.text`; `None` without it.
+    """Return the value of a column or a path: `meta.source`, `turns.0.text`; `None` without it.
 
     A name after a list is that of a field of each of its objects: `completions.response` is a list
         of responses.
@@ -266,7 +271,7 @@ def _take_step(value: JSON, step: str) -> JSON:
 
 @contextmanager
 def name_row_in_errors(row: Row, *, shows_images: bool = False) -> Iterator[None]:
-    """Name the row in the error about a conversation of it.
+    """Name the row in errors about its conversation.
 
     Args:
         row: the row.
@@ -284,7 +289,7 @@ def name_row_in_errors(row: Row, *, shows_images: bool = False) -> Iterator[None
 
 
 class DataSet(LazySequence[Row]):
-    """The rows of a dataset, in its own order; each is read when it is asked for.
+    """Rows of a dataset in its order, each read on access.
 
     Attributes:
         source: the dataset's name.
@@ -315,7 +320,7 @@ class DataSet(LazySequence[Row]):
         self._starts = [start for start, _ in files]
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return how many rows there are."""
         return len(self.values)
 
     def read(self, index: int) -> Row:
@@ -338,7 +343,7 @@ class DataSet(LazySequence[Row]):
 
 
 def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
-    """Return the rows of a dataset, in its own order.
+    """Load the rows of a dataset, in its own order.
 
     JSON is parsed line by line and not loaded as a table, because a table infers types: text that
     looks like a date or a number would be converted.
@@ -375,10 +380,10 @@ def bad_line_message(line: BadLine) -> str:
 
 
 class LazyMapping(Mapping[str, ItemT]):
-    """What belongs to uids, in their order; each item is read when it is asked for."""
+    """Items by uid, in order, each read on access."""
 
     def __init__(self, uids: Collection[str], read: Callable[[str], ItemT]) -> None:
-        """Read the item of each of `uids`, whose test of membership is to be fast, by `read`."""
+        """Read the item of each uid with `read`; membership in `uids` should be fast."""
         self._uids = uids
         self._read = read
 
@@ -393,12 +398,12 @@ class LazyMapping(Mapping[str, ItemT]):
         return iter(self._uids)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._uids)
 
 
 def index_by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[Row]:
-    """Rows by their id, in the order of the dataset.
+    """Return the rows by their id, in the order of the dataset.
 
     Args:
         rows: the rows of one dataset.
@@ -438,17 +443,17 @@ class DatasetRead:
     digest: str
 
     def to_json(self) -> dict[str, JSON]:
-        """As `metrics.json` holds it."""
+        """Return the entry of `metrics.json`."""
         return {"name": self.name, "split": self.split, "rows": self.rows, "digest": self.digest}
 
 
 def collect_datasets_read() -> AbstractContextManager[list[DatasetRead]]:
-    """Return a list to which each dataset is added that is read within the block, once."""
+    """Collect each dataset that is read within the block, once, in a list."""
     return bind_context(_READ, list[DatasetRead]())
 
 
 def record_dataset(name: str, *, split: str | None, rows: int, digest: str) -> None:
-    """Note that a dataset was read; outside `recording` nothing is done.
+    """Record that a dataset was read, if within `collect_datasets_read`.
 
     Args:
         name: the name by which the settings call it.

@@ -1,6 +1,7 @@
-"""Rows of rubric data: instruction, response, reference, rubric and gold score, under the usual column names.
+"""Rows of rubric data and of aspect critique, under the usual column names.
 
-Rows for aspect critique: a question, optionally an answer to it and gold verdicts on that answer.
+Rubric rows have instruction, response, reference, rubric and gold score. Rows for aspect critique
+have a question, and perhaps an answer to it with gold verdicts.
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ def _read_task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> 
 
 
 def _read_rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
-    """Return the rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
+    """Read the rubric: a string, an object with `criteria`, or the `orig_*` columns.
+
+    The object may have `score1_description` and so on.
+    """
     rubric = next(
         (row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None
     )
@@ -191,7 +195,7 @@ class AspectTask:
 
 
 def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
-    """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
+    """Return a task for each row with a question or an answer, perhaps with gold verdicts.
 
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another
@@ -207,7 +211,9 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
 
 
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
-    """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
+    """Return a task for each gold verdict.
+
+    It is in `verdicts` by the aspects' names or, for a single aspect, in `verdict`.
 
     Rows without an answer or without a verdict on these aspects have no task; a warning counts
     them.
@@ -261,7 +267,7 @@ def _build_aspect_task(
 
 
 def read_context(row: Row) -> str | None:
-    """Return the context: a string, or a list of strings joined with newlines; `None` if it is empty."""
+    """Read the context: a string, or a list of strings joined with newlines; `None` if empty."""
     value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
     if value is None or isinstance(value, str):
         return value
@@ -271,7 +277,7 @@ def read_context(row: Row) -> str | None:
 
 
 def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dict[str, bool]:
-    """Return the gold verdicts by name, from an object; of a single name also from `verdict`.
+    """Read the gold verdicts by name from an object; a single one also from `verdict`.
 
     Args:
         row: the row.

@@ -1,8 +1,8 @@
-"""The tasks of a dataset, built when they are asked for, and the orders and choices of them.
+"""Tasks of a dataset, built on demand, with their orders and selections.
 
-Guarantees: each task is built once before the list is there, so that a row that cannot be read is
-an error before the first call; after that memory holds the tasks' uids and the places of their
-rows, and no text of them. A plain list of tasks serves in the same places.
+Guarantees: each task is built once before the list exists, so that a row that cannot be read is an
+error before the first call. After that memory holds only the tasks' uids and the places of their
+rows. A plain list of tasks can be used instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from judgegym.judges.core.seeding import derive_seed
 
 
 class TaskLike(Protocol):
-    """What an item of a `TaskList` has."""
+    """Protocol of the items of a `TaskList`."""
 
     @property
     def uid(self) -> str:
@@ -33,7 +33,7 @@ _NAMED = ("category", "cluster")
 
 
 class TaskList(Sequence[ItemT], Generic[ItemT]):
-    """Tasks in the order of their rows; each is built anew whenever it is asked for.
+    """Tasks in the order of their rows, built anew on each access.
 
     Attributes:
         uids: their uids.
@@ -48,7 +48,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         group_names: Collection[str] = (),
         places: Sequence[int] | None = None,
     ) -> None:
-        """Name the tasks.
+        """Store the uids and the builder of the tasks.
 
         Args:
             uids: their uids, each once.
@@ -81,7 +81,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
     def expand_rows(
         cls, rows: Mapping[str, Row], build: Callable[[str, Row], Sequence[ItemT]]
     ) -> TaskList[ItemT]:
-        """Make any number of tasks of each row, also none.
+        """Make any number of tasks of each row, or none.
 
         Args:
             rows: by uid, as `by_uid` returns them.
@@ -108,7 +108,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         )
 
     def __len__(self) -> int:
-        """How many tasks there are."""
+        """Return how many tasks there are."""
         return len(self.uids)
 
     @overload
@@ -116,7 +116,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
     @overload
     def __getitem__(self, index: slice) -> TaskList[ItemT]: ...
     def __getitem__(self, index: int | slice) -> ItemT | TaskList[ItemT]:
-        """Build the task at an index, or make a list of a part of the tasks.
+        """Build the task at an index, or make a list of a slice.
 
         Raises:
             DataError: the file of its row has changed.
@@ -134,11 +134,11 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         )
 
     def where(self, is_wanted: Callable[[ItemT], bool]) -> TaskList[ItemT]:
-        """Make a list of the tasks that are wanted."""
+        """Make a list of the tasks for which `is_wanted` is true."""
         return self.pick(index for index, task in enumerate(self) if is_wanted(task))
 
     def map(self, convert: Callable[[ItemT], OtherT]) -> TaskList[OtherT]:
-        """Make a list of what `convert` makes of each task, under the same uid."""
+        """Make a list of the converted tasks, under the same uids."""
         build = self._build
         return TaskList(
             self.uids, lambda place: convert(build(place)), self.group_names, self._places
@@ -156,7 +156,7 @@ def _names_in(task: object) -> list[str]:
 
 
 def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
-    """Return the categories and clusters of tasks; those of a `TaskList` without building a task."""
+    """Return the categories and clusters of tasks, without building those of a `TaskList`."""
     return (
         tasks.group_names
         if isinstance(tasks, TaskList)
@@ -165,33 +165,36 @@ def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
 
 
 def list_uids(tasks: Sequence[TaskT]) -> Sequence[str]:
-    """Return the uids of tasks, in their order; those of a `TaskList` without building a task."""
+    """Return the uids of tasks in order, without building those of a `TaskList`."""
     return tasks.uids if isinstance(tasks, TaskList) else [task.uid for task in tasks]
 
 
 def index_uids(tasks: Sequence[TaskT]) -> Mapping[str, int]:
-    """Return the index of each task by its uid; of a `TaskList` one mapping for all who ask."""
+    """Return the index of each task by uid; a `TaskList` shares one mapping."""
     if isinstance(tasks, TaskList):
         return tasks.positions
     return {task.uid: index for index, task in enumerate(tasks)}
 
 
 def pick_tasks(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
-    """Return the tasks at `indexes`, in their order; those of a `TaskList` are not built."""
+    """Return the tasks at `indexes`, in that order, without building those of a `TaskList`."""
     return (
         tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
     )
 
 
 def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[TaskT]:
-    """`limit` tasks in their own order; the choice depends on the seed and their ids only."""
+    """Select `limit` tasks in their own order; the choice depends on seed and ids only."""
     if limit is None or limit >= len(tasks):
         return tasks
     return pick_tasks(tasks, sorted(_shuffle_indexes(tasks, seed, "limit")[:limit]))
 
 
 def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[TaskT]:
-    """Return the tasks in the order of one epoch, which depends on the seed, the epoch and their ids only."""
+    """Return the tasks in the order of one epoch.
+
+    It depends on the seed, the epoch and their ids only.
+    """
     return pick_tasks(tasks, _shuffle_indexes(tasks, seed, f"epoch {epoch}"))
 
 
