@@ -2,7 +2,7 @@
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share as people read it, such as 4.2 %.
+    """Format a share as a percentage, such as 4.2 %.
 
     Args:
         share: from 0 to 1.

@@ -1,10 +1,8 @@
-"""Agreement of judges with gold labels and with each other.
+"""Agreement of judges with gold labels and with each other, and means of rewards.
 
-The statistics are scipy's and scikit-learn's, but for κ with quadratic weights and α. A statistic
-that is not defined for its input (one pair, a judge with constant verdicts) is left out with a
-reason: it is never 0 and never NaN.
-
-The mean of a group's rewards.
+The statistics are scipy's and scikit-learn's, except for κ with quadratic weights and α. A
+statistic that is not defined for its input (one pair, a judge with constant verdicts) is left out
+with a reason: it is never 0 and never NaN.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ class Agreement:
 
 
 def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[float, float], bool]:
-    """Return the rule that says whether a judge's raw score agrees with a gold score.
+    """Return the rule whether a judge's raw score agrees with a gold score.
 
     `score --gold_column`, `--anchors` and `audit` all count by it. On a scale of whole steps both
     have to have the same nearest level; a score at a half step, gold too, has the upper one, as in
@@ -82,7 +80,7 @@ def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[fl
 
 
 def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale) -> Agreement:
-    """Return a judge's scores against gold scores of the same items.
+    """Compare a judge's scores with gold scores of the same items.
 
     `exact_rate` and `within_one_rate` (0 to 1) and `quadratic_kappa` compare the nearest levels of
     the scale, since a mean of several scores may lie between two; `mae`, `bias` (judge − gold, in
@@ -118,7 +116,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
 
 
 def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
-    """Return a judge's yes/no verdicts against gold verdicts of the same items.
+    """Compare a judge's yes/no verdicts with gold verdicts of the same items.
 
     `accuracy`, `precision`, `recall` and `f1` (of yes; 0 to 1) and Cohen's `kappa`.
     """
@@ -143,7 +141,9 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 
 
 def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) -> float | str:
-    """A correlation from −1 to 1 over the items that have both values (not `None`, not NaN), or why it is undefined.
+    """Return a correlation from −1 to 1 over the items with both values, or why there is none.
+
+    `None` and NaN are no values.
 
     It is undefined for fewer than two items, and if one side is constant.
     """
@@ -164,7 +164,7 @@ def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) ->
 
 
 def krippendorff_alpha(ratings: Ratings) -> float | str:
-    """Krippendorff's alpha for intervals: 1 is full agreement, 0 agreement by chance.
+    """Return Krippendorff's alpha for intervals: 1 is full agreement, 0 agreement by chance.
 
     For squared differences the sums over an item's ratings are enough: Σ (x − y)² over all ordered
     pairs of n numbers is 2n Σ x² − 2 (Σ x)². The library krippendorff has a table with a cell for
@@ -200,7 +200,7 @@ def krippendorff_alpha(ratings: Ratings) -> float | str:
 
 
 def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
-    """Cohen's kappa with quadratic weights of the rows that have both values, or why it is undefined.
+    """Return Cohen's kappa with quadratic weights of rows with both values, or why there is none.
 
     1 − Σ (x − y)² / Σ of all pairs of an x and a y, (x − y)². Of verdicts 0 and 1 it is Cohen's
     kappa; scores may be any numbers. It is Lin's coefficient of concordance, too.
@@ -221,7 +221,7 @@ def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
 
 
 def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
-    """Return the values of the items that have both.
+    """Return the values of the items with both.
 
     Raises:
         ValueError: there are more values of one side than of the other.
@@ -236,7 +236,7 @@ def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, F
 
 
 def _split_defined(values: Mapping[str, float | str]) -> Agreement:
-    """Return the finite values, and the reasons for the others."""
+    """Split values into the finite ones, and the reasons for the others."""
     defined = {
         name: value
         for name, value in values.items()
@@ -259,7 +259,10 @@ class Interval:
 
 
 def exact_mean(numbers: Sequence[float]) -> float:
-    """The mean; of equal numbers it is exactly this number, so that rounding does not give the group a signal."""
+    """Return the mean; the mean of equal numbers is exactly that number.
+
+    So rounding gives the group no signal.
+    """
     return numbers[0] if len(set(numbers)) == 1 else math.fsum(numbers) / len(numbers)
 
 
@@ -269,7 +272,7 @@ def clipped_mean(values: Sequence[float]) -> float:
 
 
 def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
-    """Return the standard deviation of `clipped_mean` over resamples of the values with replacement.
+    """Return the standard deviation of `clipped_mean` over resamples with replacement.
 
     Args:
         values: at least one.
@@ -291,7 +294,10 @@ def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
 
 
 def expected_minimum(values: Sequence[float], size: int) -> float:
-    """The mean, over all choices of `size` of the values (1 to their number), of the least of those that are chosen."""
+    """Return the mean of the least value over all choices of `size` of the values.
+
+    `size` is from 1 to their number.
+    """
     lowest_first, count = sorted(values), len(values)
     ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
     return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(
@@ -300,13 +306,13 @@ def expected_minimum(values: Sequence[float], size: int) -> float:
 
 
 def side(score: float) -> int:
-    """Return the verdict of one score from 0 to 1: the side of ½, −1 or 1, or 0 for ½."""
+    """Return the verdict of a score from 0 to 1: its side of ½ as −1 or 1, or 0 at ½."""
     rounded = round(score, 9)
     return (rounded > 0.5) - (rounded < 0.5)
 
 
 def sides(scores: Floats) -> Floats:
-    """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
+    """Return the verdicts of scores from 0 to 1: the side of ½ as −1 or 1, 0 at ½, NaN of NaN."""
     import numpy as np  # late: as above
 
     signs: Floats = np.sign(np.round(scores, 9) - 0.5)
@@ -314,14 +320,17 @@ def sides(scores: Floats) -> Floats:
 
 
 def cluster_sums(values: Floats, clusters: Codes) -> Floats:
-    """Sum the columns of values over the rows of each cluster; clusters are numbered from 0 without a gap."""
+    """Sum the columns of values over the rows of each cluster.
+
+    Clusters are numbered from 0 without a gap.
+    """
     import numpy as np
 
     return np.column_stack([np.bincount(clusters, column) for column in values.T])
 
 
 def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
-    """What the statistics of agreement are made of, summed over clusters.
+    """Return the sums over clusters that the statistics of agreement are made of.
 
     Args:
         first: a vector for each label of the first side: one-hot, or the score alone.
@@ -341,7 +350,9 @@ def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
 
 
 def kappas(totals: Floats) -> Floats:
-    """Cohen's κ of each row of totals (`agreement_sums`); of scores with quadratic weights; NaN where undefined.
+    """Return Cohen's κ of each row of totals (`agreement_sums`), NaN where undefined.
+
+    Scores have quadratic weights.
 
     Source: Cohen (1960, 1968): 1 − Σ |x − y|² / E Σ |x − y|².
     """
@@ -353,7 +364,7 @@ def kappas(totals: Floats) -> Floats:
 
 
 def agreement_parts(totals: Floats) -> tuple[Floats, ...]:
-    """Split totals of `agreement_sums` into what they are the sums of."""
+    """Split totals of `agreement_sums` into the single sums."""
     size = (totals.shape[1] - 4) // 2
     return (*totals[:, :4].T, totals[:, 4 : 4 + size], totals[:, 4 + size :])
 

@@ -1,4 +1,4 @@
-"""Strengths of players from games between two of them (Bradley and Terry), with ties and an advantage of the first.
+"""Strengths from pairwise games (Bradley and Terry), with ties and a position term.
 
 The logarithm of the odds that the first player of a game wins is strength(first) − strength(second)
 + position, plus covariates × their coefficients. A tie is half a win and half a loss. The fit is
@@ -62,7 +62,7 @@ class GameOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strengths:
-    """The parameters of a fit, as logarithms of odds.
+    """Parameters of a fit, as logarithms of odds.
 
     Attributes:
         values: the strength of each player; their mean is 0.
@@ -93,7 +93,7 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
 def fit_resampled(
     players: int, rows: Sequence[Sequence[GameOutcome]], *, rounds: int, seed: int = 0
 ) -> Iterator[Strengths]:
-    """Return the strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
+    """Yield the strengths from resamples of rows (the percentile bootstrap).
 
     Games of the same players, order and covariates are added up once, so that without covariates a
     round takes a time
@@ -131,7 +131,7 @@ def _fit_distinct(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Games added up by their kind: who was first, who second, and the covariates.
+    """Games added up by kind: first player, second player, and covariates.
 
     Attributes:
         players: how many there are.
@@ -176,11 +176,11 @@ class _Kinds:
 
     @property
     def results(self) -> NDArray[np.float64]:
-        """For all rows together, of each kind the weighted points of the first and of the second."""
+        """For all rows, the weighted points of the first and of the second player of each kind."""
         return self._add_up(self.points)
 
     def draw(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Return the same for a resample of the rows."""
+        """Return the results of a resample of the rows."""
         import numpy as np
 
         drawn = np.bincount(
@@ -201,7 +201,7 @@ class _Kinds:
 
 
 def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
-    """The fit of added-up games: each kind is a win of the first and a loss, with the points as their weights."""
+    """Fit added-up games: each kind is a win of the first and a loss, weighted by points."""
     import numpy as np
     from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
@@ -254,14 +254,16 @@ def _one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _thread_pools() -> ThreadpoolController:
-    """Return the libraries of linear algebra that are loaded by now, scikit-learn's."""
+    """Return the loaded libraries of linear algebra, scikit-learn's."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def _round_certain(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The numbers as far as they are certain: the last digits of a fit may differ between two processes, and 0 be -0.
+    """Round numbers to the digits that are certain.
+
+    The last digits of a fit may differ between two processes, and 0 be -0.
 
     The next games of a tournament and the bytes of a file depend on them, so that they must not.
     """

@@ -1,4 +1,4 @@
-"""Whether the promise of a cascade holds: how often its two judges differ where the cheap one decides.
+"""Test of a cascade's promise: how often its judges differ where the cheap one decides.
 
 Source: Clopper and Pearson (1934).
 """
@@ -27,7 +27,9 @@ def upper_bound(events: int, rows: int, *, level: float) -> float:
 
 
 def promise_evidence(rows: int, differ: int, *, harm: float, recheck: float) -> float:
-    """Return the evidence that a promise is broken; it is 200 or more in at most 1 of 200 runs in which it holds.
+    """Return the evidence that a promise is broken.
+
+    It reaches 200 in at most 1 of 200 runs in which the promise holds.
 
     It may be looked at after every row: it is the value of a bet that grows only if more than `harm
     · recheck` of the rows differ, mixed over how many times as many there are (Ville's inequality).

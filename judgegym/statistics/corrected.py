@@ -1,4 +1,4 @@
-"""Means and rates of a judge, corrected by labels of people for a random part of the rows.
+"""Means and rates of a judge, corrected by human labels of a random part of the rows.
 
 N rows have a value of the judge, n of them a label too. The estimate is prediction-powered (PPI++):
 θ = λ·mean(judge on unlabelled) + mean(label − λ·judge on labelled). For every λ, and however bad
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FEWEST_LABELS = 2
 """Minimum number of labels for an estimate, in each stratum too."""
 TOP_UP = 10
-"""How many labels to add at a time until an interval is as narrow as wanted: stopping then keeps the coverage."""
+"""Labels to add at a time until an interval is narrow enough; stopping keeps the coverage."""
 _PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
 _PLAN_REACH = 1.2816  # standard errors of the pilot's estimates to both sides: a range of 80 %
 
@@ -54,7 +54,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Return half of the interval's width."""
+        """Half of the interval's width."""
         return (self.interval.high - self.interval.low) / 2
 
 
@@ -89,7 +89,7 @@ class CorrectedMean(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class LabelCount:
-    """How many labels an interval takes in all; `None` is more than there are rows.
+    """Number of labels that an interval takes in all; `None` if there are too few rows.
 
     `fewest` and `most` are a range of 80 %: few labels estimate the judge's correlation and the
     variance only roughly.
@@ -185,7 +185,9 @@ def corrected_mean(
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """θ with a weight, its variance v, and θ with the pseudo-labels of a rate; of a mean the shares in its error.
+    """θ with a weight, its variance v, and values to compute its interval.
+
+    They are θ with the pseudo-labels for a rate, and the shares in its error for a mean.
 
     Attributes:
         shares: of each cluster with a label.
@@ -212,7 +214,7 @@ class _Sample:
         clusters: Codes | None,
         ends: Ends | None,
     ) -> None:
-        """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
+        """Keep the columns and the indices of each stratum's labelled and unlabelled rows."""
         import numpy as np
 
         self.judge, self.labels, self.kind, self.ends = judge, labels, kind, ends
@@ -234,7 +236,7 @@ class _Sample:
 
     @property
     def refusal(self) -> str | None:
-        """Return why there is no estimate."""
+        """Why there is no estimate."""
         import numpy as np
 
         fewest = min(len(labelled) for labelled, _ in self.strata)
@@ -251,7 +253,7 @@ class _Sample:
         return None
 
     def weight(self) -> float:
-        """Return λ: over strata, the weight of the smallest variance; with one stratum that of PPI++."""
+        """Return λ: the weight with the smallest variance over strata; with one stratum PPI++'s."""
         import numpy as np
 
         covariance = variance = 0.0
@@ -323,7 +325,7 @@ class _Sample:
         return _Fit(weight, value, variance, smoothed, sums[has_label], noise)
 
     def simple_variance(self) -> float:
-        """Return the variance of a mean of as many labels of rows drawn at random, whatever their stratum."""
+        """Return the variance of a mean of as many labels drawn at random over all strata."""
         mean = square = 0.0
         for labelled, unlabelled in self.strata:
             part, values = (
@@ -335,13 +337,19 @@ class _Sample:
         return (square - mean**2) / self.count
 
     def estimate_end_variance(self) -> float:
-        """Return the variance of a label where all labels are the same, as if one more were at either end."""
+        """Return the variance of labels that are all the same.
+
+        It is computed as if one more were at either end.
+        """
         assert self.ends is not None
         label = float(self.labels[self.labelled][0])
         return ((label - self.ends.low) ** 2 + (self.ends.high - label) ** 2) / 2 / (self.count + 1)
 
     def estimate(self, fit: _Fit, level: float) -> Estimate:
-        """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
+        """Return θ with its interval.
+
+        For a rate of independent labelled rows alone it is Wilson's own.
+        """
         if self.kind == "mean" and self.ends is not None:
             value = min(self.ends.high, max(self.ends.low, fit.value))
             mean_estimate = estimate_share_mean(value, fit.shares, self.ends, noise=fit.noise)
@@ -362,12 +370,12 @@ class _Sample:
 
 
 def _bessel(size: float) -> float:
-    """Return what the deviations of a sample are multiplied by, so that their squares do not fall short."""
+    """Return the factor that corrects the deviations of a sample for their mean (Bessel)."""
     return math.sqrt(size / (size - 1)) if size > 1 else 1.0
 
 
 def wilson(rate: float, size: float, reach: float) -> Interval:
-    """Return Wilson's interval of a rate over `size` rows, which need not be a whole number."""
+    """Return Wilson's interval of a rate over `size` rows, perhaps a fraction."""
     square = reach**2 / size
     half = reach * math.sqrt(rate * (1 - rate) / size + square / (4 * size)) / (1 + square)
     middle = (rate + square / 2) / (1 + square)
@@ -375,14 +383,19 @@ def wilson(rate: float, size: float, reach: float) -> Interval:
 
 
 def t_quantile(level: float, freedom: float = math.inf) -> float:
-    """Return how many standard errors an interval reaches; with infinite degrees of freedom, the normal quantile."""
+    """Return how many standard errors an interval reaches.
+
+    With infinite degrees of freedom it is the normal quantile.
+    """
     from scipy.special import stdtrit  # late, and not `scipy.stats`, which takes half a second
 
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def labels_needed(estimate: CorrectedMean, half_width: float) -> LabelCount:
-    """Return how many randomly drawn labels in all make the 95 % interval ± `half_width`, judging by the labels so far.
+    """Return how many labels make the 95 % interval ± `half_width`, judging by those so far.
+
+    They are drawn at random; the count includes the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation
     of labels and judge. The range takes the ends of the intervals of r (by Fisher's z) and of σ².
@@ -409,5 +422,8 @@ def labels_needed(estimate: CorrectedMean, half_width: float) -> LabelCount:
 
 
 def labels_to_add(estimate: CorrectedMean, half_width: float) -> int:
-    """Return how many labels to add next: ten, or the rest; 0 when the interval is ± `half_width` or narrower."""
+    """Return how many labels to add next: ten, or the remaining ones.
+
+    0 if the interval is ± `half_width` or narrower.
+    """
     return 0 if estimate.half_width <= half_width else min(TOP_UP, estimate.rows - estimate.labels)

@@ -1,10 +1,10 @@
-"""Whether a judge has changed since its first run: its new judgments of fixed rows against several earlier ones.
+"""Drift test: has a judge changed since its first run on fixed rows?
 
 If the judge is unchanged, the judgments of a row, earlier and new, are draws of one distribution,
 and which of them are the new ones is exchangeable. So the statistic, the sum over rows of |mean of
 the new − mean of the earlier|, is compared with its values for other choices of the new ones within
-each row. The level of this permutation test holds for any noise of the judge; noise costs power
-alone.
+each row. The level of this permutation test holds for any noise of the judge; noise only costs
+power.
 
 Source: Fisher's permutation test, stratified by row; p-values as Phipson and Smyth, Permutation
 P-values Should Never Be Zero (2010).
@@ -18,7 +18,7 @@ from itertools import combinations, product
 from statistics import median
 
 FLIP = 0.1
-"""A judgment has flipped if its score, from 0 to 1, differs from the earlier one by more than this."""
+"""A judgment has flipped if its score (0 to 1) differs from the earlier one by more than this."""
 _ROUNDS = 9_999
 _SEED = 0
 _ROUNDING = 1e-9
@@ -85,7 +85,7 @@ def _differs(first: float, second: float) -> bool:
 
 
 def _flip_rate(earlier: Sequence[float], size: int) -> float:
-    """How often the median of so many draws of the earlier scores differs from their median."""
+    """Return how often the median of `size` draws of the earlier scores differs from theirs."""
     middle = median(earlier)
     draws = [median(chosen) for chosen in product(earlier, repeat=size)]
     return sum(_differs(drawn, middle) for drawn in draws) / len(draws)

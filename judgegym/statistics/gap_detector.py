@@ -1,20 +1,19 @@
-"""Tell that a training judge and a gold judge drift apart: an alarm that holds over a whole training run.
+"""Alarm for a training judge that drifts from a gold judge, valid over a whole training run.
 
 Each check compares the scores that both judges gave the same rollouts, each rollout of another
-group, since rollouts of
-one group depend on each other. The first checks are the reference: two judges may differ by a
-constant, and only what comes on top of it, and of a tolerance, counts.
+group, since rollouts of one group depend on each other. The first checks are the reference: two
+judges may differ by a constant, and only what exceeds it, and a tolerance, counts.
 
-Few rollouts have no normal mean, least of all where the judges seldom differ: checks with fewer
-than `FEWEST_ROLLOUTS` are put together until they have so many, and no alarm comes before.
+The mean of few rollouts is not normal, least of all where the judges seldom differ. So checks with
+fewer than `FEWEST_ROLLOUTS` are put together until they have so many, and no alarm comes before.
 
 Guarantees: if the gap never exceeds that of the reference by more than the tolerance, the
-probability of an alarm in the whole run is at most `1 / ALARM_AT` up to the normal approximation of
-the mean of a check. It is the value of a bet that grows only if the gap does, mixed over when the
-drift begins and over how large it is (Ville's inequality).
+probability of an alarm in the whole run is at most `1 / ALARM_AT`, up to the normal approximation
+of the mean of a check. The evidence is the value of a bet that grows only if the gap does, mixed
+over when the drift begins and over how large it is (Ville's inequality).
 
-What it cannot tell: a gap that two scales make (a gold judge that uses less of its scale) from one
-that a policy makes by gaming the training judge; and near the top of the scale no gap can grow.
+The detector cannot tell a gap that two scales make (a gold judge that uses less of its scale) from
+one that a policy makes by gaming the training judge. Near the top of the scale no gap can grow.
 
 Source: Ville (1939); Ramdas et al., Game-theoretic statistics and safe anytime-valid inference
 (2023), sections 3 and 4; the mixture over start times is that of Shin et al., E-detectors (2022).
@@ -65,7 +64,7 @@ class GapCheck:
 
 @dataclass(slots=True)
 class Moments:
-    """Counts numbers, and adds up them and their squares."""
+    """Count, sum and sum of squares of numbers."""
 
     count: int = 0
     total: float = 0.0
@@ -79,12 +78,12 @@ class Moments:
 
     @property
     def mean(self) -> float:
-        """Return the mean of one number or more."""
+        """The mean of one number or more."""
         return self.total / self.count
 
     @property
     def variance(self) -> float:
-        """Return the variance of a sample; 0 of fewer than two numbers."""
+        """The variance of a sample; 0 of fewer than two numbers."""
         return (
             max(0.0, self.squares - self.total * self.mean) / (self.count - 1)
             if self.count > 1
@@ -94,7 +93,7 @@ class Moments:
 
 @dataclass(slots=True)
 class GapDetector:
-    """Adds up the evidence of the checks of one run.
+    """Evidence of the checks of one run.
 
     Attributes:
         checks: how many checks after the reference are planned, 1 or more; further ones are valid,
@@ -118,7 +117,7 @@ class GapDetector:
 
     @property
     def in_reference(self) -> bool:
-        """Return whether the next check is still of the reference."""
+        """Whether the next check is still in the reference."""
         return self._reference.count < self.reference_rollouts
 
     def add(self, step: int, training: Sequence[float], gold: Sequence[float]) -> GapCheck:
@@ -165,7 +164,7 @@ class GapDetector:
         )
 
     def restore(self, check: GapCheck) -> None:
-        """Take a check of the same run into account that an earlier process has made, in the order of the checks."""
+        """Restore a check that an earlier process of the same run made, in order."""
         if check.limit is not None and check.rollouts >= FEWEST_ROLLOUTS:
             self._waiting = Moments()
             self._bet((check.gap - check.limit) / check.error)
@@ -177,7 +176,7 @@ class GapDetector:
         moments.squares += check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
 
     def _bet(self, z: float) -> None:
-        """Add the evidence of a gap that is so many standard errors above the limit."""
+        """Add the evidence of a gap that is `z` standard errors above the limit."""
         self._made += 1
         # Beyond the plan a start has a weight of a convergent series, so that all weights still add
         # up to 2 at most.

@@ -1,4 +1,4 @@
-"""Intervals of rates, of means and of ratios: one function for all that commands, files and pages show.
+"""Intervals of rates, means and ratios, by one function for all commands, files and pages.
 
 Values on a scale with two ends (rates from 0 to 1, scores from 1 to 5, differences of these) have
 the mid-P interval. A
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _ROUNDED = 12
 """Decimal places to which rows are the same."""
 _MANY, _ROUNDED_OF_MANY = 5_000, 4
-"""Of more rows than these, values are rounded to so many places of the scale: their sum does not change visibly."""
+"""With more rows, values are rounded to this many places, which does not change sums visibly."""
 _CLOSE = 1e-9
 """How near to a quantile the search for it ends, as a share of the scale."""
 
@@ -54,7 +54,7 @@ class Ends(NamedTuple):
 
     @property
     def span(self) -> float:
-        """Return the distance between the ends."""
+        """The distance between the ends."""
         return self.high - self.low
 
     def widen(self, ends: Ends) -> Ends:
@@ -63,7 +63,7 @@ class Ends(NamedTuple):
 
     @property
     def difference_ends(self) -> Ends:
-        """Return the ends of differences of two values."""
+        """The ends of differences of two values."""
         return Ends(-self.span, self.span)
 
 
@@ -90,13 +90,19 @@ class MeanEstimate:
         return Interval(self._quantile(tail), self._quantile(1 - tail))
 
     def p_value(self, truth: float = 0.0) -> float:
-        """Return the two-sided p-value of a true value; below 1 − level if the interval does not hold it."""
+        """Return the two-sided p-value of a true value.
+
+        It is below 1 − level if the interval excludes the value.
+        """
         below = self._below(truth)
         return min(1.0, 2 * min(below, 1 - below))
 
 
 def find_ends(values: Numbers, ends: Ends | None = None) -> Ends | None:
-    """Return the ends of the scale of some values: those that are known; 0 and 1 if no value is beyond them."""
+    """Return the ends of the scale of values.
+
+    Unknown ends are 0 and 1 if no value is beyond them.
+    """
     import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
 
     if ends is None:
@@ -163,7 +169,7 @@ def mean_interval(
     ends: Ends | None = None,
     level: float = 0.95,
 ) -> Interval | None:
-    """Return the interval of `estimate_mean`; `None` where there is none."""
+    """Return the interval of `estimate_mean`, or `None`."""
     estimate = estimate_mean(totals, weights, clusters=clusters, ends=ends)
     return None if isinstance(estimate, str) else estimate.interval(level)
 
@@ -171,7 +177,7 @@ def mean_interval(
 def estimate_share_mean(
     value: float, shares: Floats, ends: Ends, *, noise: float = 0.0
 ) -> MeanEstimate:
-    """Estimate a mean on a scale, of which each independent row has a share in the error.
+    """Estimate a mean on a scale, where each independent row has a share in the error.
 
     Args:
         value: the estimate.
@@ -204,7 +210,10 @@ def _estimate_without_ends(value: float, residuals: Floats) -> MeanEstimate | st
 
 
 def _estimate_rate(hits: int, rows: int, ends: Ends) -> MeanEstimate:
-    """Estimate the rate of independent rows; a hit is at the high end of the scale, another row at the low one."""
+    """Estimate the rate of independent rows.
+
+    A hit is at the high end of the scale, another row at the low one.
+    """
     import numpy as np
 
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, rows + 1)))])
@@ -270,7 +279,7 @@ _SMALLEST_SLOPE = 1e-90
 
 
 def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
-    """Return the probability that Σ slope·E + noise·Z ≤ 0, where E are exponential and Z is a normal variable.
+    """Return P(Σ slope·E + noise·Z ≤ 0), where E are exponential and Z is normal.
 
     Args:
         slopes: of the sum.
@@ -330,7 +339,7 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
 def _solve(
     below: Callable[[float], float], share: float, value: float, error: float, ends: Ends
 ) -> float:
-    """Return where a function that rises along the scale is equal to a share; an end of the scale if it never is.
+    """Return where a rising function on the scale equals a share, or else an end of the scale.
 
     Args:
         below: the function.

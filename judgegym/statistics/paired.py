@@ -1,4 +1,4 @@
-"""Two measurements of the same rows: the interval of their difference, paired tests, and the rows that would settle it.
+"""Paired statistics: the interval of a difference, tests, and the rows needed to settle it.
 
 Intervals are of the differences of rows, so that what makes a row easy or hard for both sides does
 not count as noise. The tests are scipy's. A statistic that is not defined for its input is replaced
@@ -29,19 +29,19 @@ TestName = Literal["sign", "mcnemar", "wilcoxon"]
 
 @dataclass(frozen=True, slots=True)
 class RatioTerms:
-    """What each row adds to a ratio: the statistic is sum(totals) / sum(weights). A mean has weights of 1."""
+    """Terms of a ratio by row: sum(totals) / sum(weights). A mean has weights of 1."""
 
     totals: Numbers
     weights: Numbers
 
     @property
     def ratio(self) -> float:
-        """Return the statistic over all rows."""
+        """The statistic over all rows."""
         return math.fsum(self.totals) / math.fsum(self.weights)
 
     @property
     def values(self) -> Floats:
-        """Return the statistic of each row by itself."""
+        """The statistic of each row by itself."""
         import numpy as np
 
         values: Floats = np.divide(self.totals, self.weights, dtype=float)
@@ -49,7 +49,10 @@ class RatioTerms:
 
     @property
     def linearised(self) -> Floats:
-        """Return values of rows whose mean is the statistic, and which vary as it does; a mean's are its values."""
+        """Values of rows whose mean is the statistic, and which vary as it does.
+
+        For a mean they are its values.
+        """
         import numpy as np
 
         ratio, weights = self.ratio, np.asarray(self.weights, dtype=float)
@@ -59,13 +62,13 @@ class RatioTerms:
         return values
 
     def select(self, places: Codes | slice) -> RatioTerms:
-        """Return the terms of some rows."""
+        """Return the terms of selected rows."""
         import numpy as np
 
         return RatioTerms(np.asarray(self.totals)[places], np.asarray(self.weights)[places])
 
     def sum_by_unit(self, units: Codes) -> RatioTerms:
-        """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
+        """Return the sums over the rows of each unit; units are numbered from 0 without a gap."""
         import numpy as np
 
         return RatioTerms(
@@ -111,7 +114,10 @@ class PairedTest:
 
 @dataclass(frozen=True, slots=True)
 class RowsNeeded:
-    """How many rows would settle a difference; `rows` is `None`, with the reason, where no number would."""
+    """Number of rows that would settle a difference.
+
+    `rows` is `None`, with the reason, where no number would.
+    """
 
     rows: int | None
     reason: str = ""
@@ -120,7 +126,7 @@ class RowsNeeded:
 def paired_intervals(
     first: RatioTerms, second: RatioTerms, *, ends: Ends | None = None, level: float = 0.95
 ) -> PairedIntervals | str:
-    """Return intervals for two ratios over the same rows and for their difference, which pairs the rows.
+    """Return intervals for two ratios over the same rows and for their paired difference.
 
     Args:
         first: totals and weights of the rows on the first side.
@@ -166,7 +172,9 @@ def paired_intervals(
 
 
 def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
-    """How often each kind of row is in each of `size` resamples, given how many rows of each kind there are.
+    """Draw how often each kind of row is in each of `size` resamples.
+
+    `counts` has the rows of each kind.
 
     The counts of a resample have a multinomial distribution. It is drawn from directly where there
     are few kinds, as of
@@ -188,7 +196,9 @@ def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) ->
 
 
 def sign_test(first: Numbers, second: Numbers) -> PairedTest:
-    """The exact sign test over the rows whose values differ; of values 0 and 1 it is McNemar's exact test, so named.
+    """Run the exact sign test over the rows whose values differ.
+
+    With values 0 and 1 it is McNemar's exact test, and named so.
 
     Source:
         Conover, Practical Nonparametric Statistics (1999), sections 3.4 and 3.5.
@@ -207,7 +217,9 @@ def sign_test(first: Numbers, second: Numbers) -> PairedTest:
 
 
 def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
-    """Wilcoxon's signed-rank test over the rows whose values differ; exact or approximate, as scipy chooses.
+    """Run Wilcoxon's signed-rank test over the rows whose values differ.
+
+    It is exact or approximate, as scipy chooses.
 
     Rows that are equal are left out ahead of scipy's choice, because it approximates whenever there
     is one. The approximation finds p = 0.03 for five rows that all went up, of which the exact
@@ -224,7 +236,7 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
 def _paired_test(
     name: TestName, first: Numbers, second: Numbers, p_value: Callable[[Floats], float]
 ) -> PairedTest:
-    """Return the test whose p-value is computed of the changes that are not 0.
+    """Run a test whose p-value is computed from the changes that are not 0.
 
     Changes are rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change
     from 0.3.
@@ -246,7 +258,7 @@ def _paired_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values of several tests, corrected so that one false alarm among all of them is as rare as p says.
+    """Correct the p-values of several tests for a false alarm among all of them (Holm).
 
     Source:
         Holm, A simple sequentially rejective multiple test procedure (1979).
@@ -261,7 +273,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def rows_needed(
     first: RatioTerms, second: RatioTerms, *, level: float = 0.95, power: float = 0.8
 ) -> RowsNeeded:
-    """How many rows the interval of a difference of this size would take to exclude 0, with a probability of `power`.
+    """Return how many rows make the interval of such a difference exclude 0.
+
+    That happens with a probability of `power`.
 
     n = ((z_level + z_power) · s / d)², where d is the observed difference and s the standard
     deviation over the rows of
@@ -308,7 +322,9 @@ def kappa_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, Interval | None] | str:
-    """Cohen's kappa of a judge with gold, or of a second judge minus that of a first, with a percentile interval.
+    """Return Cohen's kappa of a judge with gold, with a percentile interval.
+
+    For two judges, return the second's kappa minus the first's.
 
     1 − Σ |x − y|² / E Σ |x − y|², where E is over all pairs of a first and a second label. Of
     one-hot vectors that is kappa without weights, of numbers kappa with quadratic weights. Rows are
