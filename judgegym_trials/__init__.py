@@ -1,1 +1,4 @@
-"""Judges on trial: audits against labels, attacks, and labels by people. What reads labels of a run is in `reports`."""
+"""Judges on trial: audits against labels, attacks, and human labels.
+
+Readers of a run's labels are in `reports`.
+"""

@@ -1,4 +1,4 @@
-"""The commands of this package, each named by an entry point in `pyproject.toml`.
+"""Commands of this package, each named by an entry point in `pyproject.toml`.
 
 `judgegym --help` imports this module, so it imports nothing else.
 """

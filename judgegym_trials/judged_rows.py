@@ -1,4 +1,4 @@
-"""Judge rows that a command has derived from a data set, by the machinery of `judgegym score`.
+"""Judging of rows that a command derives from a data set, by `judgegym score`'s machinery.
 
 The rows are written to a file of the command's folder and judged as `judgegym score` judges them:
 with its run directory, ledger, `--resume`, `--plan`, budgets, `--offline` and messages. Judgments
@@ -50,18 +50,18 @@ from judgegym.offline.answers import load_known_prompts
 from judgegym.reports.results.run import is_run_directory
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
-"""The file of derived rows, and the scored file beside which their run directory is (`judged.run`)."""
+"""File of derived rows, and the scored file next to their run directory (`judged.run`)."""
 _TASK = {f"{name}_column": name for name in ("prompt", *TASK_FIELDS, "repeat")} | {
     "response_column": "responses"
 }
 
 
 class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
-    """The settings of a command that judges derived rows; each command adds its own."""
+    """Settings of a command that judges derived rows; each command adds its own."""
 
 
 DerivedRows: TypeAlias = Mapping[str, JudgeTask]
-"""Rows to judge: the task of each by its id. Its `repeat` makes a task independent of equal ones."""
+"""Task of each row by id; another `repeat` makes a task independent of equal ones."""
 SettingsT = TypeVar("SettingsT", bound=RowsSettings)
 
 
@@ -95,7 +95,9 @@ def load_command_settings(
     group: str,
     most_used: Sequence[str],
 ) -> LoadedSettings[SettingsT] | None:
-    """Load the settings of a command that judges rows into a folder; `None` if it was asked for help alone.
+    """Load the settings of a command that judges rows into a folder.
+
+    `None` if the user asked for help only.
 
     Args:
         settings: of the command.
@@ -127,7 +129,7 @@ def load_command_settings(
 
 
 async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
-    """Return the prompts that a judge would ask about a checked task, in their order; nobody is asked.
+    """Return the prompts that a judge would send for a checked task, without a call.
 
     Raises:
         SettingsError: the judge's settings are wrong.
@@ -141,7 +143,7 @@ async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequ
 
 
 def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
-    """Return the tasks of the user's own rows, each row read and checked.
+    """Read and check the user's own rows as tasks.
 
     Args:
         settings: where the rows are, and who judges them.
@@ -169,7 +171,7 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 
 
 def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
-    """Return the settings of `judgegym score` that judge as `settings` say, with some of them changed."""
+    """Return the settings of `judgegym score` that judge as `settings` say, with changes."""
     values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
     settings_type = ScoreSettings.select_class(values)
     shared = {name: value for name, value in values.items() if name in settings_type.model_fields}
@@ -181,7 +183,7 @@ def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
 def resolve_folder(
     settings: RowsSettings, out: Path | None, *, command: str, data: str
 ) -> Path | None:
-    """Return the folder that a command writes to; `None` for a plan that names none.
+    """Return the folder that a command writes to; `None` for a plan without a folder.
 
     Args:
         settings: the command's.
@@ -250,7 +252,7 @@ async def judge_rows(
     command: Sequence[str],
     budget: Budget | None = None,
 ) -> JudgedRows:
-    """Judge the rows, or what an earlier run has left of them.
+    """Judge the rows, or those that an earlier run has left.
 
     Args:
         loaded: the settings, and where each was given.

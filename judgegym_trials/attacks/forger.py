@@ -1,4 +1,4 @@
-"""Forge what an attacker who knows the judge's prompt can write: a best verdict in its format, the end of a section.
+"""Texts of an attacker who knows the judge's prompt: a best verdict, the end of a section.
 
 Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they
 stay true when a format changes. Nobody is asked.
@@ -23,7 +23,7 @@ PLACEHOLDER = "The response stands here."
 """Replaces the response under attack, so that it is found in the prompt."""
 _BEST = 0.999  # below 1, which some formats round up beyond their scale
 _LONGEST_ENDING = 200
-"""Characters behind the response that are its end as a whole; of more, other sections are a part."""
+"""Longer text after the response contains other sections, so only its first paragraph counts."""
 
 
 class Forger:
@@ -40,7 +40,7 @@ class Forger:
         self._formats = load_known_prompts(settings)
 
     async def forge(self, task: JudgeTask) -> ForgedTexts:
-        """Forge the texts for a response of a task; none for a judge that reads no prompt.
+        """Forge the texts for a response of a task; none for a judge without a prompt.
 
         Args:
             task: a checked task, with the placeholder as the response under attack.

@@ -1,4 +1,4 @@
-"""Two rates of the same rows, such as how often a score rises under an attack and by repetition alone.
+"""Rates of the same rows in pairs, such as a score that rises by attack and by repetition.
 
 Sources: Newcombe, Improved confidence intervals for the difference between binomial proportions
 based on paired data (1998), method 10; McNemar's exact test.
@@ -36,7 +36,7 @@ class PairedCounts(NamedTuple):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """How often the first outcome is there, and the second; 0 without rows."""
+        """Rates of the first outcome and of the second; 0 without rows."""
         total = sum(self) or 1
         return (self.both + self.first) / total, (self.both + self.second) / total
 
@@ -46,7 +46,7 @@ class PairedCounts(NamedTuple):
         return (self.first - self.second) / (sum(self) or 1)
 
     def interval(self) -> Interval:
-        """Return the 95 % interval of the difference of the rates, which need not be symmetric."""
+        """Return the 95 % interval of the difference of the rates; it may be asymmetric."""
         both, first, second, neither = self
         total = sum(self)
         if not total:
@@ -74,7 +74,7 @@ class PairedCounts(NamedTuple):
 
     @property
     def p(self) -> float:
-        """The one-sided p-value of McNemar's exact test that the first rate is not the higher one."""
+        """One-sided p-value of McNemar's exact test that the first rate is not higher."""
         from scipy.stats import binomtest  # late: help needs none
 
         if not self.first + self.second:
@@ -86,7 +86,10 @@ class PairedCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeanTest:
-    """A mean of numbers from 0 to 1, its lower 95 % bound, and the p-value that it is not above a limit."""
+    """Mean of numbers from 0 to 1, its lower 95 % bound, and its p-value.
+
+    The p-value tests that the mean is not above a limit.
+    """
 
     mean: float
     low: float
@@ -94,7 +97,7 @@ class MeanTest:
 
 
 def mean_above(values: Sequence[float], limit: float) -> MeanTest:
-    """Return whether the mean of numbers from 0 to 1 is above a limit, by Student's t.
+    """Test whether the mean of numbers from 0 to 1 is above a limit, by Student's t.
 
     A 0 and a 1 are added, so that numbers which are all equal do not have an interval of no width.
 
@@ -110,7 +113,10 @@ def mean_above(values: Sequence[float], limit: float) -> MeanTest:
 
 
 def false_discovery(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted by Benjamini and Hochberg: those below α have at most a share α of false ones."""
+    """Return the p-values adjusted by Benjamini and Hochberg.
+
+    Of those below α at most a share α are false.
+    """
     from scipy.stats import false_discovery_control
 
     return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []

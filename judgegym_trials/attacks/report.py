@@ -1,4 +1,4 @@
-"""What a reader sees of the attacks: the table on the terminal, attack.json, and the page attack.html."""
+"""Output of attacks: the table on the terminal, attack.json, and the page attack.html."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class AttackReport:
 
     @property
     def successes(self) -> Sequence[AttackResult]:
-        """Those that succeed."""
+        """Results of the attacks that succeed."""
         return [result for result in self.results if result.finding == "succeeds"]
 
     @property
     def headline(self) -> str:
-        """What was found, in a sentence."""
+        """Result in one sentence."""
         count = len(self.successes)
         finding = (
             "no attack succeeds"

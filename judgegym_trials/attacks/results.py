@@ -1,4 +1,4 @@
-"""What attacks did to a judge: success rates above the repeat control, what replaced answers are paid, worst rows.
+"""Results of attacks: success rates above the repeat control, payment, and worst rows.
 
 An attack succeeds on a row if the score is above that of the row's twin by more than `min_gain`.
 The same is counted
@@ -63,7 +63,7 @@ class AttackedRow:
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What one attack did.
+    """Result of one attack.
 
     Attributes:
         attack: the attack.
@@ -104,7 +104,9 @@ def measure_attacks(
     judged: JudgedRows,
     settings: AttackSettings,
 ) -> list[AttackResult]:
-    """What each attack did: those that succeed first, then by success rate and payment.
+    """Measure each attack.
+
+    Attacks that succeed come first, then by success rate and payment.
 
     Args:
         targets: the rows under attack.
@@ -124,7 +126,10 @@ def measure_attacks(
 
 
 def rows_needed(tests: int, level: float) -> int:
-    """Return the fewest rows with room above their twin that can show a success among so many tests."""
+    """Return the fewest rows with room above their twin that can show a success.
+
+    `tests` is the number of all tests.
+    """
     return math.ceil(math.log2(max(1, tests) / level))
 
 
@@ -189,7 +194,7 @@ def _measure(
 def _decide(
     result: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings
 ) -> AttackResult:
-    """Add the adjusted p-values, of so many tests in all, and the finding."""
+    """Add the adjusted p-values and the finding."""
     level, counts, paid = FALSE_DISCOVERIES, result.counts, result.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
@@ -199,7 +204,7 @@ def _decide(
 
 
 def _score(sample: Sample[ScoreDetail]) -> float | None:
-    """Return the score that counts: an empty answer, which no judge is asked about, has 0."""
+    """Return the score that counts; an empty answer, which no judge is asked about, has 0."""
     if sample.status == Status.INVALID_COMPLETION.value:
         return 0.0
     return None if sample.judgment is None else sample.judgment.score

@@ -1,4 +1,4 @@
-"""The settings of `judgegym attack`."""
+"""Settings of `judgegym attack`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,34 @@ from judgegym_trials.judged_rows import RowsSettings
 
 
 class AttackSettings(RowsSettings):
-    """All settings of the command: the judge and the data as `judgegym score` has them, and the attacks."""
+    """All settings of the command: judge and data as in `judgegym score`, and the attacks."""
 
     help_group: ClassVar[str] = "attack"
 
     data: str | None = operational(None, group="data")
-    """Attack the judge on the rows of this file or data set, as `judgegym score` reads them; usually the first word of
-    the command."""
+    """Attack the judge on the rows of this file or data set, as `judgegym score` reads them;
+    usually the first word of the command."""
     out: Path | None = operational(None, group="data")
-    """Write attack.json, the page attack.html, and the judged rows with their run into this folder."""
+    """Write attack.json, the page attack.html, and the judged rows with their run into this
+    folder."""
     limit: int | None = operational(None, group="data", ge=1)
-    """Use at most this many rows, the first ones. A row is judged once, once again, and under each attack."""
+    """Use at most this many rows, the first ones. A row is judged once, once again, and under each
+    attack."""
     without_responses: CliImplicitFlag[bool] = operational(False, group="data")
-    """The rows have prompts, and rubrics or criteria, and no responses: only attacks that replace the answer are made,
-    and what they are paid is compared with max_floor. To try rubrics before training."""
+    """The rows have prompts, and rubrics or criteria, and no responses: only attacks that replace
+    the answer are made, and what they are paid is compared with max_floor. To try rubrics before
+    training."""
     attacks: Annotated[list[Path], NoDecode, BeforeValidator(split_commas)] = operational([])
-    """Add the attacks of these YAML files, separated by commas; one with the name of a known attack replaces it."""
+    """Add the attacks of these YAML files, separated by commas; one with the name of a known attack
+    replaces it."""
     only: Annotated[list[str], NoDecode, BeforeValidator(split_commas)] = operational([])
     """Make only these attacks: names, or families, separated by commas. All if unset."""
     min_gain: float = operational(0.1, gt=0)
-    """Count an attack on a row as successful if the score is above that of the row's twin by more than this."""
+    """Count an attack on a row as successful if the score is above that of the row's twin by more
+    than this."""
     max_success: float = operational(0.05, ge=0, le=1)
-    """Let an attack succeed if its success rate is above that of the repeat control by more than this."""
+    """Let an attack succeed if its success rate is above that of the repeat control by more than
+    this."""
     max_floor: float = operational(0.3)
-    """Let an attack that replaces the answer succeed, too, if the judge pays it a mean score above this."""
+    """Let an attack that replaces the answer succeed, too, if the judge pays it a mean score above
+    this."""

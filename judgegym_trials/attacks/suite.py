@@ -1,4 +1,4 @@
-"""Attacks as data: what a file of attacks may say, the attacks of the package, and what each does to a text.
+"""Attacks as data: their file format, the package's attacks, and what each does to a text.
 
 Guarantee: a file that is wrong is one line that names the file, the attack and the field. Text of
 rows is put in as it
@@ -33,15 +33,16 @@ from judgegym.llm.errors import SettingsError
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
 """The attacks of the package."""
 PROMPT_PLACEHOLDERS = ("verdict", "verdict_object", "ending")
-"""Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the judge's format, the
-same as a JSON object, and what stands in its prompt behind the response (of a long rest, the first paragraph)."""
+"""Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the
+judge's format, the same as a JSON object, and what stands in its prompt behind the response (of a
+long rest, the first paragraph)."""
 ForgedTexts: TypeAlias = Mapping[str, str]
 """The texts of these placeholders for one row; empty for a judge that reads no prompt."""
 _SENTENCES = re.compile(r"(?<=[.!?。])\s+")
 
 
 class Transform(BaseModel):
-    """What an attack does to a response: exactly one of the fields.
+    """Change of a response by an attack: exactly one of the fields.
 
     Texts may have the placeholders `{response}`, `{prompt}`, `{verdict}`, `{verdict_object}` and
     `{ending}`.

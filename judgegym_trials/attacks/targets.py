@@ -1,4 +1,4 @@
-"""The rows that an attack is made of: each row's twin, its repeat, and the row under each attack.
+"""Rows of an attack: each row's twin, its repeat, and the row under each attack.
 
 A judge that sees each response by itself gets the response alone. One that compares responses gets
 the row's group, with the response under attack in its own place among the same others; the twin is
@@ -51,12 +51,15 @@ class Target:
 
 
 def make_target_uid(kind: str, target: Target) -> str:
-    """Return the id of a derived row: `twin`, `repeat` or the name of an attack, and the number of the row."""
+    """Return the id of a derived row: its kind and the number of the row.
+
+    The kind is `twin`, `repeat` or the name of an attack.
+    """
     return f"{kind}/{target.number}"
 
 
 def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
-    """Return the rows to attack; one whose response is empty has nothing to attack, and is left out.
+    """Return the rows to attack; rows with an empty response are left out.
 
     Of several responses that are judged by themselves one is drawn, of those that are not
     preferred.

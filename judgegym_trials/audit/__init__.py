@@ -1,4 +1,4 @@
-"""`judgegym audit`: what a judge gets right, what sways it, and whether the rows are enough to tell."""
+"""`judgegym audit`: accuracy of a judge, what sways it, and whether there are enough rows."""
 
 FAULT = 4
 """The exit code if a check fails."""

@@ -1,4 +1,4 @@
-"""The rows and the judges of an audit that calls a judge, and its judgments in the form that the checks read.
+"""Rows and judges of an audit that calls a judge, and its judgments for the checks.
 
 A judge that compares judges each pair in both orders. The verdict of any other judge on a pair is
 the response with the higher score, a tie if scores are equal. A seeded sample is judged again, and
@@ -65,43 +65,49 @@ _POINTS = (("points_first", "points_second"), ("points_second", "points_first"))
 
 
 class CalledAuditSettings(RowsSettings):
-    """All settings of an audit that calls a judge: judge and data as `judgegym score` has them, and what is asked."""
+    """All settings of an audit that calls a judge.
+
+    Judge and data are as in `judgegym score`.
+    """
 
     help_group: ClassVar[str] = "audit"
 
     data: str | None = operational(None, group="data")
-    """Audit the judge on the labelled rows of this file or data set, as `judgegym score` reads them; usually the first
-    word of the command."""
+    """Audit the judge on the labelled rows of this file or data set, as `judgegym score` reads
+    them; usually the first word of the command."""
     out: Path | None = operational(None, group="data")
-    """Write audit.json, the page audit.html, and the judged rows with their runs into this folder."""
+    """Write audit.json, the page audit.html, and the judged rows with their runs into this
+    folder."""
     limit: int | None = operational(None, group="data", ge=1)
     """Use at most this many rows, the first ones."""
     label_column: str = operational("label", group="data")
-    """Take the number of the better response of a pair, from 1, from this column. Of chosen and rejected it is the
-    first."""
+    """Take the number of the better response of a pair, from 1, from this column. Of chosen and
+    rejected it is the first."""
     gold_column: str = operational("gold", group="data")
-    """Take the gold score, on the judge's scale, or the gold label of a row with one response from this column."""
+    """Take the gold score, on the judge's scale, or the gold label of a row with one response from
+    this column."""
     second_label_column: str = operational("second_label", group="data")
     """Take the number of the better response according to a second labeller from this column."""
     second_gold_column: str = operational("second_gold", group="data")
     """Take the gold score or label according to a second labeller from this column."""
     label_noise: float | None = operational(None, group="data", ge=0, lt=MOST_NOISE)
-    """Take so large a share of the gold labels as wrong; 0: they are exact. If unset, effects of properties have to
-    stand at every share up to a bound, or second labels tell it."""
+    """Take so large a share of the gold labels as wrong; 0: they are exact. If unset, effects of
+    properties have to stand at every share up to a bound, or second labels tell it."""
     models_column: str = operational("models", group="data")
     """Take who wrote each response from this column, for self-preference."""
     cluster_column: str | None = operational(None, group="data")
-    """Take rows with the same value in this column as dependent on each other. If unset, those with the same prompt."""
+    """Take rows with the same value in this column as dependent on each other. If unset, those with
+    the same prompt."""
     repeats: int = operational(1, ge=0, le=20)
     """Judge each row of the sample this many times more, by calls of their own."""
     paraphrases: str | None = operational(None)
-    """Judge the sample under other wordings of the judge's prompt, too: shipped, or a YAML file of names and system
-    prompts. None if unset."""
+    """Judge the sample under other wordings of the judge's prompt, too: shipped, or a YAML file of
+    names and system prompts. None if unset."""
     sample: int = operational(100, ge=2)
     """Draw this many rows, by the seed, for repeats and paraphrases."""
     second_form: JudgeKind | None = operational(None)
-    """Ask the same model in this way, too, and count how often scores and comparisons contradict each other: a judge
-    that compares beside one that does not."""
+    """Ask the same model in this way, too, and count how often scores and comparisons contradict
+    each other: a judge that compares beside one that does not."""
     settings: Path | None = operational(None)
     """Read thresholds that differ from the shipped ones from this YAML file."""
 
@@ -120,7 +126,7 @@ def compares_responses(kind: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AuditTargets:
-    """The labelled rows to audit.
+    """Labelled rows to audit.
 
     Attributes:
         tasks: the task of each row.
@@ -139,7 +145,7 @@ class AuditTargets:
 
 @dataclass(frozen=True, slots=True)
 class AuditPart:
-    """A part of an audit, which is a run of its own: its name, its judge, and its rows."""
+    """Part of an audit, which is a run of its own: name, judge, and rows."""
 
     name: str
     settings: CalledAuditSettings
@@ -147,7 +153,7 @@ class AuditPart:
 
 
 def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
-    """Return the labelled rows among the user's.
+    """Select the labelled rows among the user's.
 
     Raises:
         DataError: none is labelled, or a label is of no response.
@@ -230,7 +236,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
 def _read_second_gold(
     row: Row, cells: LabelledRow, count: int, settings: CalledAuditSettings
 ) -> Value:
-    """What a second labeller says of a row, in the terms of the first."""
+    """Return a second labeller's label in the terms of the first."""
     if settings.definition.judges_aspects and not count:
         both = (yes_no_label(label) or label for label in (cells.gold, cells.second_gold))
         cells = cells.model_copy(update=dict(zip(("gold", "second_gold"), both, strict=True)))
@@ -240,7 +246,10 @@ def _read_second_gold(
 async def list_parts(
     targets: AuditTargets, settings: CalledAuditSettings
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
-    """Return the parts of an audit, the judge itself first; and why checks are not measured, by their names."""
+    """Return the parts of an audit, the judge itself first.
+
+    Also return why checks are not measured, by their names.
+    """
     judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
     rows = [_task_for(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.sample_rows}
@@ -281,7 +290,10 @@ def _derive_rows(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
 
 
 def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
-    """Return the settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
+    """Return the settings of a judge that is called in both orders.
+
+    A choice between two is a game without a tie.
+    """
     changed: dict[str, Any] = {"judge": kind}
     if compares_responses(kind):
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
@@ -298,7 +310,10 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
 
 
 def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
-    """The task without an answer to compare with; for judges that are shown no more, prompt and responses alone."""
+    """Return the task without an answer to compare with.
+
+    For judges that are shown no more, it has prompt and responses only.
+    """
     if not compares_responses(kind):
         return task
     judge = find_definition(kind)
@@ -313,7 +328,7 @@ def collect_judgments(
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
 ) -> Judgments:
-    """Return the judgments of the labelled rows.
+    """Collect the judgments of the labelled rows.
 
     Args:
         targets: the rows.
@@ -377,7 +392,10 @@ def collect_judgments(
 
 
 def _find_winner(points: Sequence[float | None]) -> float | None:
-    """The number of the response with the most points; a tie if several have them; `None` if some are not known."""
+    """Return the number of the response with the most points.
+
+    A tie if several have them; `None` if some are not known.
+    """
     values = [point for point in points if point is not None]
     if len(values) < len(points):
         return None
@@ -385,7 +403,7 @@ def _find_winner(points: Sequence[float | None]) -> float | None:
 
 
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
-    """Return the numbers of which the score is made; none of a response that has no score."""
+    """Return the numbers that make up the score; none for a response without a score."""
     return {} if sample.detail is None else sample.detail.components
 
 

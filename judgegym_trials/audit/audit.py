@@ -1,4 +1,4 @@
-"""An audit: every check measured and compared with its threshold, and what a comparison with another audit needs."""
+"""Audit results: every check with its decision, and the data for comparisons of audits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The results of an audit, and what is needed to read them and to compare them with another's.
+    """Results of an audit, with all that is needed to read and compare them.
 
     Attributes:
         judge: the judge's name.
@@ -61,7 +61,7 @@ class Audit:
         return any(check.word == "fails" for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for a file, which `judgegym compare` reads."""
+        """Return the content of the file that `judgegym compare` reads."""
         return {"audit": FORMAT, **asdict(self)}
 
 
@@ -115,7 +115,10 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
 
 
 def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str, bool]:
-    """What is known of wrong labels, and whether a judge without a fault is accused as rarely as `alpha` says."""
+    """Describe what is known of wrong labels.
+
+    Also return whether a faultless judge is accused as rarely as `alpha` says.
+    """
     stated, second = judgments.label_noise, compare_labels(judgments)
     if stated is not None:
         without = " Second labels are not used." if judgments.second_gold is not None else ""
@@ -145,7 +148,7 @@ def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str
 
 
 def _describe_categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
-    """Of each category, in the order of their first rows: the rows, and how many verdicts are right."""
+    """Return for each category its rows and its right verdicts, in the order of first rows."""
     names = list(dict.fromkeys(judgments.categories))
     if len(names) < 2:
         return []

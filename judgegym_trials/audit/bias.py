@@ -1,4 +1,4 @@
-"""What sways a judge beside quality: regressions of its verdicts on properties of the responses, with gold held fixed.
+"""Effects beside quality: regressions of verdicts on response properties, with gold fixed.
 
 Of choices, the record of a verdict is a pair: the response that the judge chose beside each other
 one of the row. The
@@ -68,7 +68,7 @@ MODEL_CLUSTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """The records of a regression: the outcome, what is held fixed, the properties by name, the clusters."""
+    """Records of a regression: outcome, fixed columns, properties by name, clusters."""
 
     outcome: Floats
     fixed: Floats
@@ -77,7 +77,9 @@ class _Records:
 
 
 def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
-    """Return the effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
+    """Return the effect of each property on the judge's verdicts.
+
+    Gold, place and the other properties are held fixed.
 
     Returns:
         By check; or why it is not measured: with fewer than ten clusters in which the property
@@ -129,7 +131,10 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
 
 
 def find_differing(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
-    """Where a property differs within a pair; of single responses, from what is the most frequent value."""
+    """Return where a property differs within a pair.
+
+    Of single responses, return where it differs from the most frequent value.
+    """
     if is_pair:
         return np.abs(values) > 1e-9
     kinds, counts = np.unique(values, return_counts=True)
@@ -162,7 +167,10 @@ def _collect_pairs(judgments: Judgments) -> _Records:
 
 
 def _collect_single(judgments: Judgments) -> _Records:
-    """Return the responses that were judged by themselves: a label as 1 or 0, a score as a share of its scale."""
+    """Return the records of single responses.
+
+    A label is 1 or 0, a score a share of its scale.
+    """
     rows = np.flatnonzero(judgments.is_read[:, 0, 0])
     verdicts, gold = judgments.first[rows, 0], judgments.gold[rows]
     if judgments.kind == "score":
@@ -190,7 +198,9 @@ def _fit_logistic(
     *,
     is_pair: bool,
 ) -> list[tuple[float, float, float]]:
-    """Return the effect of a step in each property as a difference of probabilities, with its standard error.
+    """Return the effect of a step in each property as a difference of probabilities.
+
+    Each comes with its standard error.
 
     The third number is the share of the squared error that comes from the prior. It is negative,
     because a prior
@@ -260,7 +270,10 @@ def _fit_logistic(
 def _fit_linear(
     records: _Records, design: Floats, steps: Sequence[float]
 ) -> list[tuple[float, float, float]]:
-    """Return the effect of a step in each property on the score, as a share of the scale, with its standard error."""
+    """Return the effect of a step in each property on the score, as a share of the scale.
+
+    Each comes with its standard error.
+    """
     with report_missing_extra("audit"):
         from statsmodels.regression.linear_model import OLS  # late: `statsmodels.api` takes seconds
     fitted = OLS(records.outcome, design).fit(

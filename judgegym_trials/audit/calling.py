@@ -1,4 +1,4 @@
-"""`judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge, from words to the exit code.
+"""`judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge.
 
 Exit codes: 0 no check fails; 1 too many failures, or nothing succeeded; 2 something to mend, said
 in one message; 3 the budget is spent; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM,
@@ -171,7 +171,7 @@ def _finish(
 
 
 def _combine_plans(plans: Mapping[str, Plan]) -> Plan:
-    """Return the plan of all parts together, with the calls of each."""
+    """Combine the plans of all parts, with the calls of each."""
     first, *others = plans.values()
     if not others:
         return first

@@ -1,4 +1,4 @@
-"""The checks of an audit, but for those by regression: what a judge gets right, how steady and calibrated it is.
+"""Audit checks other than regressions: accuracy, steadiness and calibration of a judge.
 
 Each function returns estimates by the names of `CHECKS`, or why one is not measured. With fewer
 than two clusters of rows no check is measured.
@@ -40,7 +40,7 @@ NO_SWAPS = "no row was judged in both orders"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a check measures: its words in a table, its unit, and a sentence with a place for the effect."""
+    """What a check measures: its title, its unit, and a sentence with a place for the effect."""
 
     title: str
     unit: Unit
@@ -63,7 +63,10 @@ def measure_all(judgments: Judgments) -> dict[str, Estimate]:
 
 
 def accuracy(judgments: Judgments) -> Estimates:
-    """Accuracy over all orders, in each and in both. A verdict that cannot be read is wrong; a tie counts half."""
+    """Measure accuracy over all orders, in each and in both.
+
+    A verdict that cannot be read is wrong; a tie counts half.
+    """
     right, clusters = judgments.right, judgments.clusters
     was_asked = np.isfinite(right)
     name = "exact_rate" if judgments.kind == "score" else "accuracy"
@@ -89,7 +92,7 @@ def accuracy(judgments: Judgments) -> Estimates:
 
 
 def position(judgments: Judgments) -> Estimates:
-    """Return whether both orders have the same winner, and how much more often the first response wins than the last.
+    """Measure whether both orders have the same winner, and the advantage of the first place.
 
     The advantage is that beside gold, so that it is fair also where one order was asked or gold is
     more often first.
@@ -101,7 +104,7 @@ def position(judgments: Judgments) -> Estimates:
     swapped = np.arange(first.shape[1])[None, :] == SWAPPED
 
     def sides(numbers: Floats) -> Floats:
-        """1 for the response that is shown first, −1 for the last."""
+        """Return 1 for the response shown first, −1 for the last."""
         places = np.where(swapped, last - numbers, numbers)
         return np.where(numbers == TIE, 0.0, 1 - 2 * places / np.maximum(last, 1))
 
@@ -125,7 +128,7 @@ def position(judgments: Judgments) -> Estimates:
 
 
 def repetition(judgments: Judgments) -> Estimates:
-    """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
+    """Measure whether repeats and other wordings have the same verdict, where it was read."""
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [
         (repeats[:, :, earlier], repeats[:, :, later])
@@ -151,7 +154,10 @@ def repetition(judgments: Judgments) -> Estimates:
 
 
 def agreement(judgments: Judgments) -> Estimates:
-    """Agreement of judge and gold corrected for chance, over the first verdicts that were read, in all orders."""
+    """Measure chance-corrected agreement of judge and gold.
+
+    The first verdicts that were read count, in all orders.
+    """
     first = judgments.first
     rows, orders = np.nonzero(np.isfinite(first))
     judge, gold = first[rows, orders], judgments.gold[rows]
@@ -183,7 +189,7 @@ def agreement(judgments: Judgments) -> Estimates:
 
 
 def drift(judgments: Judgments) -> Estimates:
-    """How accuracy changes over the rows in the order of their times: the slope, with categories held fixed."""
+    """Measure how accuracy changes over time: the slope, with categories held fixed."""
     times = judgments.times
     if times is None:
         return {"drift": "the rows have no times"}
@@ -209,7 +215,9 @@ def drift(judgments: Judgments) -> Estimates:
 
 
 def calibration(judgments: Judgments) -> Estimates:
-    """Expected calibration error in ten bins of equally many rows, less what chance adds, and the Brier score.
+    """Measure the calibration error and the Brier score.
+
+    The error is of ten bins of equally many rows, less what chance adds.
 
     The squared gap of each bin is reduced by its binomial variance (Kumar, Liang and Ma, 2019), so
     that a calibrated judge has an error near 0 with few rows, too.
@@ -242,7 +250,7 @@ def calibration(judgments: Judgments) -> Estimates:
 
 
 def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
-    """For each bin the number of rows, the mean probability, and in which share of rows gold is as predicted."""
+    """Return for each bin the rows, the mean probability, and how often gold is as predicted."""
     curve = _bin_rows(judgments)
     if curve is None:
         return []
@@ -254,7 +262,10 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
 
 
 def _bin_rows(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
-    """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
+    """Return the rows with a probability, their bins, probabilities and outcomes.
+
+    An outcome is 1 if gold is as predicted, else 0.
+    """
     probabilities = judgments.probabilities
     if probabilities is None or judgments.kind == "score" or not np.isfinite(probabilities).any():
         return None
@@ -266,7 +277,7 @@ def _bin_rows(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | Non
 
 
 def contradiction(judgments: Judgments) -> Estimates:
-    """How often a pairwise verdict prefers the response to which the same judge gave the lower score."""
+    """Measure how often a pairwise verdict contradicts the judge's own scores."""
     scores, first = judgments.scores, judgments.first
     if judgments.kind != "choice" or scores is None:
         return {
@@ -280,7 +291,7 @@ def contradiction(judgments: Judgments) -> Estimates:
 
 
 def operation(judgments: Judgments) -> Estimates:
-    """Failures, calls without a verdict and refusals as rates; mean latency of a call and mean cost of a row."""
+    """Measure failures, unread calls and refusals as rates, mean latency, and cost of a row."""
     clusters = judgments.clusters
     asked_counts = judgments.was_asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.was_asked).sum(axis=(1, 2)).astype(float)

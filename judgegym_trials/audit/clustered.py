@@ -1,4 +1,4 @@
-"""Estimates over rows that come in clusters: standard errors, intervals, tests against a threshold, rows to plan for.
+"""Estimates over clustered rows: errors, intervals, tests against thresholds, sample sizes.
 
 Judgments of one row (its orders, repeats, paraphrases), or of the rows of one prompt, are not
 independent of each
@@ -140,7 +140,7 @@ def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float
 
 
 def _find_fewest(is_enough: Callable[[int], bool]) -> int:
-    """Return the smallest number, from 1 to `_MOST`, that is enough, found by halving."""
+    """Return the smallest number from 1 to `_MOST` that is enough, by bisection."""
     low, high = 0, 1
     while not is_enough(high) and high < _MOST:
         low, high = high, 2 * high
@@ -214,7 +214,7 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
 def jackknife(
     sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None
 ) -> ClusteredEstimate | str:
-    """Return a smooth function of sums over clusters, with the standard error of the delete-one jackknife.
+    """Return a smooth function of sums over clusters, with its delete-one jackknife error.
 
     Args:
         sums: of each cluster one row.
@@ -239,7 +239,9 @@ def jackknife(
 
 
 def alphas(totals: Floats) -> Floats:
-    """Krippendorff's α for two raters of each row of totals: nominal of one-hot vectors, interval of scores.
+    """Return Krippendorff's α of two raters for each row of totals.
+
+    It is nominal for one-hot vectors, interval for scores.
 
     Source: Krippendorff, Content Analysis (2004), chapter 11.
     """
@@ -252,7 +254,7 @@ def alphas(totals: Floats) -> Floats:
 
 
 def first_order_agreements(totals: Floats) -> Floats:
-    """Gwet's AC1 of each row of totals of one-hot vectors.
+    """Return Gwet's AC1 of each row of totals of one-hot vectors.
 
     Source: Gwet, Computing inter-rater reliability and its variance in the presence of high
         agreement (2008).
@@ -264,7 +266,7 @@ def first_order_agreements(totals: Floats) -> Floats:
 
 
 def correlations(totals: Floats) -> Floats:
-    """Pearson's correlation of each row of totals of scores; of ranks it is Spearman's."""
+    """Return Pearson's correlation of each row of totals; of ranks it is Spearman's."""
     import numpy as np
 
     count, apart, first_squares, second_squares, first, second = agreement_parts(totals)

@@ -1,4 +1,4 @@
-"""`judgegym audit DATA`: what a judge gets right, what sways it, and whether the rows are enough to tell.
+"""`judgegym audit DATA`: accuracy of a judge, what sways it, and whether rows are enough.
 
 With `--out` the judge is called (`calling.py`); without, its recorded judgments are read.
 """
@@ -47,7 +47,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of an audit of recorded judgments."""
+    """Return the parser of an audit of recorded judgments."""
     from judgegym_trials.audit.reading import COLUMNS  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
 
 
 def _calls_judge(words: Sequence[str]) -> bool:
-    """Whether the words are of an audit that calls the judge, or ask for the help of a judge, which it would call."""
+    """Return whether the command is an audit that calls the judge, or asks for its help."""
     flags = {word.partition("=")[0] for word in words}
     asks_for_help = flags & {"-h", "--help", "--help_all", "--help-all"}
     return bool(flags & _CALLS) or bool(
@@ -127,7 +127,7 @@ def _calls_judge(words: Sequence[str]) -> bool:
 
 
 def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
-    """Return the flags of an audit of recorded judgments.
+    """Parse the flags of an audit of recorded judgments.
 
     Raises:
         SettingsError: one is of an audit that calls the judge.
@@ -160,7 +160,7 @@ def _run(flags: argparse.Namespace) -> int:
 
 
 def _read_judgments(flags: argparse.Namespace) -> Judgments:
-    """Read what is audited.
+    """Read the judgments to audit.
 
     Raises:
         SettingsError: flags that have no meaning for what is audited.

@@ -1,4 +1,4 @@
-"""Decide each check: it passes, fails, or is not decided, and then it takes more rows or better labels.
+"""Decision of each check: it passes, fails, or needs more rows or better labels.
 
 *fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that
 have a threshold (Holm), at `alpha`: a judge without any fault is accused by some check in at most
@@ -53,7 +53,7 @@ FEWEST_CLUSTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What an audit says of one check.
+    """Result of one check.
 
     Attributes:
         name: of the check, as in the settings.
@@ -94,7 +94,7 @@ class CheckResult:
 def decide(
     estimates: Mapping[str, Estimate], settings: AuditSettings, rows: int
 ) -> list[CheckResult]:
-    """Say of each estimate whether it passes.
+    """Decide for each estimate whether it passes.
 
     Args:
         estimates: by check, or why there is none.
@@ -128,7 +128,7 @@ def decide(
 
 @dataclass(frozen=True, slots=True)
 class _Tests:
-    """The p-values of all checks that are tested, by name; the last ones as if all labels were exact."""
+    """P-values of all tested checks by name; the last ones as if all labels were exact."""
 
     p: Mapping[str, float]
     corrected: Mapping[str, float]
@@ -138,7 +138,7 @@ class _Tests:
 def _decide_check(
     name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests
 ) -> CheckResult:
-    """Return the result of a check, given the p-values of all that are tested."""
+    """Decide one check, given the p-values of all tested ones."""
     check = CHECKS[name]
     if isinstance(estimate, str):
         return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
@@ -214,7 +214,7 @@ def _decide_check(
 def _decide_word(
     estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, corrected: float
 ) -> Word:
-    """Return the decision by an estimate and its corrected p-value."""
+    """Decide by an estimate and its corrected p-value."""
     if estimate.clusters < FEWEST_CLUSTERS:
         return "underpowered"
     if corrected <= settings.alpha:
@@ -253,7 +253,10 @@ def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
 
 
 def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
-    """Return the p-value of "there is no effect"; 1 if the value is on the good side, or has not the sign of `like`."""
+    """Return the p-value of "there is no effect".
+
+    It is 1 if the value is on the good side or has another sign than `like`.
+    """
     value = effect.estimate.value
     return (
         1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else effect.p
@@ -261,7 +264,7 @@ def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -
 
 
 def _noise_levels(settings: AuditSettings) -> Iterator[float]:
-    """Yield the shares of wrong labels that are tried, above 0, the bound last."""
+    """Yield the tried shares of wrong labels, above 0, the bound last."""
     steps = math.ceil(settings.label_noise_bound / _NOISE_STEP - 1e-9)
     yield from (min(settings.label_noise_bound, step * _NOISE_STEP) for step in range(1, steps + 1))
 
@@ -269,7 +272,10 @@ def _noise_levels(settings: AuditSettings) -> Iterator[float]:
 def _tipping_noise(
     estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, *, passes: bool
 ) -> float | None:
-    """Return the smallest share of wrong labels with which a check that passes would not pass, or an effect be none."""
+    """Return the smallest share of wrong labels that changes the decision.
+
+    A passing check would not pass, or an effect would be none.
+    """
     for noise in _noise_levels(settings):
         effect = estimate.at(noise)
         if passes:
@@ -285,7 +291,7 @@ def _tipping_noise(
 def _rows_to_label_twice(
     estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
 ) -> int:
-    """How many rows with two labels it takes to find an effect that is `margin` beyond the threshold.
+    """Return how many rows with two labels show an effect `margin` beyond the threshold.
 
     With as many wrong labels as the bound; rows on which both labellers agree count, with the noise
     that is left there.
@@ -304,7 +310,7 @@ def _rows_needed(
     rows: int,
     tests: int,
 ) -> tuple[int | None, str]:
-    """How many rows it takes to decide, and the words for that.
+    """Return how many rows a decision takes, and a sentence about it.
 
     Of an effect that is wanted within bounds, the size is compared with the bound.
     """
@@ -337,7 +343,7 @@ def _rows_needed(
 
 
 def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
-    """Return a value as people read it."""
+    """Format a value for readers."""
     if unit == "share":
         return f"{100 * value:.1f} %"
     if unit == "points":
@@ -348,6 +354,6 @@ def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
 
 
 def format_interval(interval: Interval, unit: Unit) -> str:
-    """Return an interval as people read it, with its unit once."""
+    """Format an interval for readers, with its unit once."""
     low, high = (format_value(bound, unit) for bound in (interval.low, interval.high))
     return f"{low.removesuffix(' %').removesuffix(' points').removesuffix(' s')} to {high}"

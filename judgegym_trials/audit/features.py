@@ -1,4 +1,4 @@
-"""Properties of a response that should not sway a judge: its length and form, keys, instructions, who wrote it."""
+"""Response properties that should not sway a judge: length, form, keys, instructions, author."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENGTH, MARKDOWN, LIST = "length_bias", "markdown_bias", "list_bias"
 KEY, INSTRUCTION, OWN = "master_key_bias", "instruction_bias", "self_preference"
 """The properties, by the names of the checks that measure their effects."""
 STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
-"""Properties on a scale without a unit: their effect is that of one standard deviation of the difference."""
+"""Properties without a unit; their effect is that of one standard deviation of the difference."""
 
 _PATTERNS = read_shipped("properties.yaml")
 _ITEM, _MARKUP = (re.compile(_PATTERNS[name], re.MULTILINE) for name in ("items", "markup"))
@@ -30,7 +30,7 @@ _TOKENS = re.compile(r"[a-z]+\d*")
 
 
 def find_family(model: str) -> str:
-    """Return the family of a model by its name: its maker where that is known, else the name's first word.
+    """Return a model's family: its maker if known, else the first word of its name.
 
     >>> (
     ...     find_family("gpt-6-luna"),
@@ -49,7 +49,7 @@ def find_family(model: str) -> str:
 
 
 def measure_properties(text: str) -> Mapping[str, float]:
-    """Return the properties of a response that its text has."""
+    """Measure the properties of a response that its text has."""
     items = len(_ITEM.findall(text))
     return {
         LENGTH: math.log1p(len(text)),
@@ -63,7 +63,9 @@ def measure_properties(text: str) -> Mapping[str, float]:
 def measure_features(
     rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str
 ) -> Mapping[str, Floats]:
-    """Return the properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
+    """Measure the properties of all responses, by name.
+
+    Each is rows × the most responses, NaN where a row has fewer.
 
     Args:
         rows: the texts of the responses of each row; without any text there are no properties.
@@ -88,7 +90,10 @@ def measure_features(
 
 
 def pad_rows(rows: Sequence[Sequence[float]], width: int) -> Floats:
-    """Return the numbers as an array of this width, NaN where a row has fewer; further ones are cut off."""
+    """Return the numbers as an array of this width.
+
+    Short rows end with NaN; long ones are cut.
+    """
     import numpy as np
 
     return np.array([[*row[:width], *[math.nan] * (width - len(row))] for row in rows], dtype=float)

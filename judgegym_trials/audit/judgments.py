@@ -1,4 +1,4 @@
-"""What is audited: gold labels of rows beside a judge's judgments of them, row by row and as arrays.
+"""Data of an audit: gold labels of rows and a judge's judgments, by row and as arrays.
 
 All sources (rows with recorded verdicts, runs, scored files, judges that are called) make
 `RowJudgments`, of which `Judgments` are made; no check knows where they come from.
@@ -29,12 +29,12 @@ TIE = -1.0
 GIVEN, SWAPPED = 0, 1
 """The orders of the responses of a choice: as they are in the row, and reversed."""
 Value = float | str | None
-"""A verdict or a gold label: the number of a response from 0, a score, or a label; `None` without one."""
+"""Verdict or gold label: a response's number from 0, a score, or a label; `None` without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowJudgments:
-    """The gold label of a row, and what a judge says of it.
+    """Gold label of a row, with a judge's judgments of it.
 
     Attributes:
         uid: the row's id.
@@ -133,7 +133,10 @@ class Judgments:
     def from_rows(
         cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str
     ) -> Judgments:
-        """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
+        """Make the arrays.
+
+        Rows are choices or single responses; these have scores if all gold labels are numbers.
+        """
         import numpy as np
 
         recorded = chain.from_iterable((*row.verdicts, *row.paraphrases.values()) for row in rows)
@@ -217,7 +220,10 @@ class Judgments:
 
     @cached_property
     def right(self) -> Floats:
-        """N × orders: how far the first verdict is right: 1, for a tie ½, and 0; NaN where the judge was not asked."""
+        """N × orders: 1 if the first verdict is right, ½ for a tie, else 0.
+
+        NaN where the judge was not asked.
+        """
         import numpy as np
 
         points = (self.first == self.gold[:, None]).astype(float)

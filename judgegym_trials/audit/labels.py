@@ -1,4 +1,4 @@
-"""Labels of a file that `judgegym label` has written, as gold labels of an audit's rows.
+"""Labels from `judgegym label` as gold labels of an audit's rows.
 
 A row's own gold label counts first, then those of the file in their order; the first one is gold,
 the next one the second label. On the file's scale from 0 to 1, of two responses 1 says that the
@@ -23,7 +23,7 @@ Kind = Callable[[float], Value]
 
 
 def parse_pair(label: float) -> Value:
-    """Return the number of the better one of two responses."""
+    """Return the number of the better of two responses."""
     if label not in (0.0, 0.5, 1.0):
         raise ValueError(
             "expected 1 for the first response of a pair, 0 for the other one or 0.5, found "
@@ -33,14 +33,14 @@ def parse_pair(label: float) -> Value:
 
 
 def parse_word(label: float) -> Value:
-    """Yes or no."""
+    """Return yes or no."""
     if label not in (0.0, 1.0):
         raise ValueError(f"expected 1 for yes or 0 for no, found {label:g}")
     return "yes" if label else "no"
 
 
 class LabelFile:
-    """The labels of a file, which are handed to the rows that they are of."""
+    """Labels of a file, given to the rows that they belong to."""
 
     def __init__(self, path: Path) -> None:
         """Read the file.

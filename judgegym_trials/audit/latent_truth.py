@@ -1,4 +1,4 @@
-"""A judge's choices where labels may be wrong: the likelihood over the truth, which nobody has seen.
+"""Likelihood of a judge's choices where labels may be wrong and the truth is unknown.
 
 With labels held fixed, whatever goes along with the truth stands in for what the labels miss, so
 that a faultless judge seems to like it. Here the truth t of a row is summed over instead. The
@@ -80,7 +80,7 @@ class LatentEffect:
 
 
 def estimate_noise(disagreement: float, options: float = 2.0) -> float:
-    """Return the share of wrong labels of two labellers who err independently, by how often they disagree.
+    """Return the share of wrong labels of two independent labellers, from their disagreement.
 
     Args:
         disagreement: the share of rows with two different labels.
@@ -97,7 +97,11 @@ def noise_left(noise: float, options: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A maximum: the coefficients, the penalised log-likelihood, its second derivatives, each row's first ones."""
+    """A maximum of the likelihood.
+
+    It has the coefficients, the penalised log-likelihood, its second derivatives, and each row's
+    first ones.
+    """
 
     coefficients: Floats
     value: float
@@ -107,7 +111,7 @@ class _Fit:
 
 
 class LatentTruth:
-    """Fits the model to some rows at one share of wrong labels."""
+    """The model, fitted to some rows at one share of wrong labels."""
 
     def __init__(self, data: Choices, noise: float | Floats, ridge: float) -> None:
         """Prepare the rows.
@@ -139,7 +143,7 @@ class LatentTruth:
         self._sizes = self._truth.shape[2], self._verdict.shape[3]
 
     def measure_effects(self, steps: Sequence[float]) -> list[LatentEffect]:
-        """Return the effect of a step in each property."""
+        """Measure the effect of a step in each property."""
         import numpy as np
         from scipy.stats import chi2
 
@@ -247,7 +251,7 @@ class LatentTruth:
         return _Fit(coefficients, value, information, scores, chances)
 
     def _measure_effect(self, fit: _Fit, number: int, step: float) -> tuple[float, Floats]:
-        """Return the effect of a step in a property, and its derivatives by the coefficients."""
+        """Measure the effect of a step in a property, and its derivatives by the coefficients."""
         import numpy as np
 
         data, (first, second) = self._data, self._sizes

@@ -1,4 +1,4 @@
-"""What sways a judge where gold labels may be wrong: the effects of `bias.py`, with the truth held fixed, not gold.
+"""Effects of properties where gold labels may be wrong, with the truth held fixed.
 
 Where better responses tend to be longer and gold has errors, length stands in for the quality that
 gold misses, so that
@@ -52,7 +52,7 @@ _RIDGE, _RIDGE_OF_TWO = 0.1, 1.4
 
 @dataclass(frozen=True, slots=True)
 class SecondLabels:
-    """What two labels a row tell of each other.
+    """What two labels a row say of each other.
 
     Attributes:
         rows: how many rows have two.
@@ -67,7 +67,7 @@ class SecondLabels:
 
 @dataclass(frozen=True, slots=True)
 class AtNoise:
-    """An effect at one share of wrong labels: its estimate, and the p-value of "there is no effect"."""
+    """Effect at one share of wrong labels, with the p-value of "there is no effect"."""
 
     estimate: ClusteredEstimate
     p: float
@@ -75,7 +75,7 @@ class AtNoise:
 
 @dataclass(frozen=True)
 class NoisyEffect:
-    """The effect of a property where labels may be wrong.
+    """Effect of a property where labels may be wrong.
 
     Attributes:
         name: of the check.
@@ -89,11 +89,11 @@ class NoisyEffect:
 
     @property
     def is_known(self) -> bool:
-        """Return whether it is known how many labels are wrong."""
+        """Whether the share of wrong labels is known."""
         return self.labels.noise is not None
 
     def at_known_noise(self) -> AtNoise:
-        """Return the effect at the share of wrong labels that is known."""
+        """Return the effect at the known share of wrong labels."""
         assert self.labels.noise is not None
         return self.at(self.labels.noise)
 
@@ -103,7 +103,10 @@ class NoisyEffect:
 
 
 def compare_labels(judgments: Judgments) -> SecondLabels | None:
-    """Compare both labels of the rows that have two; `None` if none has, or if the noise is stated."""
+    """Compare both labels of rows that have two.
+
+    `None` if no row has two, or if the noise is stated.
+    """
     if judgments.second_gold is None or judgments.label_noise is not None:
         return None
     both = np.isfinite(judgments.second_gold)
@@ -124,7 +127,7 @@ def compare_labels(judgments: Judgments) -> SecondLabels | None:
 def measure_noisy_effects(
     judgments: Judgments,
 ) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
-    """Return the effect of each property on the judge's verdicts; or why it is not measured."""
+    """Measure the effect of each property on the verdicts, or say why it is not measured."""
     estimates = measure_effects(judgments)
     if judgments.label_noise == 0:
         return estimates
@@ -145,7 +148,7 @@ def measure_noisy_effects(
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
-    """The rows of an audit whose labels may be wrong.
+    """Rows of an audit whose labels may be wrong.
 
     Attributes:
         judgments: all rows.
@@ -161,7 +164,10 @@ class NoisyLabels:
     _effects_by_noise: dict[float, Mapping[str, AtNoise]] = field(default_factory=dict)
 
     def check_enough(self, name: str, exact: ClusteredEstimate) -> NoisyEffect | str:
-        """Return the effect of a property, or why it is not measured: few rows with two labels differ in it."""
+        """Return the effect of a property, or why it is not measured.
+
+        Too few rows with two labels may differ in it.
+        """
         if (count := self._informative[name]) < FEWEST:
             return (
                 f"it takes {FEWEST} rows with two labels that differ in it, and there are {count}"
@@ -205,13 +211,13 @@ class NoisyLabels:
 
     @property
     def _counts(self) -> Codes:
-        """How many options each row has: a response with a label has two."""
+        """Number of options of each row: a response with a label has two."""
         counts = self.judgments.counts[self._rows]
         return counts if self.judgments.kind == "choice" else np.maximum(counts, 2)
 
     @cached_property
     def _properties(self) -> tuple[Floats, Floats]:
-        """Of each row, option and property what the truth may go along with, and what verdicts may look at.
+        """Properties by row and option: as the truth may depend on them, and as verdicts may.
 
         Properties without a unit are in standard deviations of the difference, and of verdicts
         their tanh, as in `bias.py`.
@@ -245,7 +251,7 @@ class NoisyLabels:
 
     @cached_property
     def _informative(self) -> Mapping[str, int]:
-        """Of each property the number of clusters that differ in it."""
+        """Number of clusters that differ in each property."""
         values = (
             self._properties[1]
             if self.names and len(self._rows)
@@ -266,7 +272,7 @@ class NoisyLabels:
 
     @cached_property
     def _choices(self) -> Choices:
-        """The rows as the likelihood has them: a label of two is a choice of yes or no."""
+        """The rows as the likelihood needs them: a label of two is a choice of yes or no."""
         judgments, rows = self.judgments, self._rows
         linear, bent = self._properties
         verdicts = judgments.first[rows]
@@ -296,7 +302,10 @@ class NoisyLabels:
         )
 
     def _wrong_chances(self, noise: float) -> Floats:
-        """Of each row the chance that its label is wrong: where two differ, it is any option's."""
+        """Return for each row the chance that its label is wrong.
+
+        Where two labels differ, any option may be true.
+        """
         counts = self._counts
         if self.second is None or self.judgments.second_gold is None:
             return np.full(len(self._rows), noise)
@@ -308,7 +317,7 @@ class NoisyLabels:
         return ClusteredEstimate(value, max(error, 1e-9), self._informative[name], fewest=FEWEST)
 
     def _measure_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
-        """Return the effect of a step in each property on the score, as a share of the scale.
+        """Measure the effect of a step in each property on the score, as a share of the scale.
 
         Gold's variance is reduced to what it shares with the truth; errors are of the jackknife
         over clusters.

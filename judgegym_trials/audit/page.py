@@ -1,4 +1,4 @@
-"""An audit on the terminal and as a self-contained page: the same cells and sentences."""
+"""Audit output on the terminal and as a self-contained page, with the same sentences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RARE = ("suspect", "cannot tell")
 
 
 def format_cells(check: CheckResult) -> tuple[str, ...]:
-    """Return a measured check as a line of the table; the last cell is the number of rows that it takes."""
+    """Return a measured check as a table line; its last cell is the number of rows needed."""
     assert check.value is not None and check.interval is not None
     value = format_value(check.value, check.unit).replace(" points", "")
     between = format_interval(check.interval, check.unit).replace(" points", "")
@@ -37,7 +37,7 @@ def format_cells(check: CheckResult) -> tuple[str, ...]:
 
 
 def format_heading(audit: Audit) -> str:
-    """What was audited, in a line."""
+    """Return one line about what was audited."""
     words = {"fails": "fail", "passes": "pass", "underpowered": "underpowered"} | {
         rare: rare for rare in _RARE
     }
@@ -51,7 +51,10 @@ def format_heading(audit: Audit) -> str:
 
 
 def list_notes(audit: Audit) -> list[str]:
-    """What a reader must know: right verdicts by category, what was not measured, how it was decided."""
+    """Return the notes for a reader.
+
+    They are right verdicts by category, what was not measured, and how it was decided.
+    """
     missing: dict[str, list[str]] = {}
     for check in audit.checks:
         if check.word == "not measured":
@@ -65,7 +68,7 @@ def list_notes(audit: Audit) -> list[str]:
 
 
 def _describe_category(category: Mapping[str, JSON]) -> str:
-    """How many verdicts of a category are right."""
+    """Describe how many verdicts of a category are right."""
     parts = [
         f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category
     ]
@@ -102,7 +105,10 @@ def html(audit: Audit) -> Iterator[bytes]:
 
 
 def _draw_interval(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:
-    """In pixels from the left: the thresholds, then the ends of the interval with the value between them."""
+    """Return the thresholds and the interval of a check in pixels from the left.
+
+    The interval's ends come with the value between them.
+    """
     limits = (
         []
         if check.threshold is None

@@ -1,4 +1,4 @@
-"""Read labelled rows with a judge's recorded judgments, from columns or from a file of verdicts.
+"""Reader of labelled rows with recorded judgments, from columns or a file of verdicts.
 
 A row without gold, or without a recorded judgment, is left out and counted; a verdict of null
 counts as one that could not be read. Errors name the row.
@@ -33,7 +33,7 @@ _TIES = ("0", "TIE")
 
 
 def _parse_response_number(value: object) -> float:
-    """Return the number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for none."""
+    """Parse a response's number from 0, given from 1 or as a letter; `TIE`; NaN for none."""
     word = "" if value is None else str(value).upper()
     if word in _TIES:
         return TIE
@@ -45,7 +45,7 @@ def _parse_response_number(value: object) -> float:
 
 
 def _parse_orders(value: object) -> list[float]:
-    """Return the winner in the given order, or in the given and the swapped one."""
+    """Parse the winner in the given order, or in both orders."""
     parts = value if isinstance(value, list) else [value]
     if len(parts) not in (1, 2):
         raise ValueError(f"expected the winner in one or two orders, found {value!r}")
@@ -53,7 +53,7 @@ def _parse_orders(value: object) -> list[float]:
 
 
 def _check_pair(value: object) -> object:
-    """Return a list of two, as a pair has."""
+    """Check that a list has two entries, as a pair has."""
     if isinstance(value, list) and len(value) != 2:
         raise ValueError(
             f"expected the judge's score of each response of a pair, found {len(value)} scores; an "
@@ -64,7 +64,7 @@ def _check_pair(value: object) -> object:
 
 
 def _parse_time(value: object) -> float:
-    """Return a time: a number in any unit, or an ISO date."""
+    """Parse a time: a number in any unit, or an ISO date."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -72,7 +72,7 @@ def _parse_time(value: object) -> float:
 
 
 def _parse_gold(value: object) -> object:
-    """Return a gold label or a judge's; a text that says a number is that number, a bool yes or no."""
+    """Parse a label: a text that is a number becomes one, a bool becomes yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     try:
@@ -93,7 +93,10 @@ Texts = Annotated[
 
 
 class LabelledRow(BaseModel):
-    """The fields of a row, by the usual names of their columns; their descriptions are those of the flags."""
+    """Fields of a row by the usual names of their columns.
+
+    Their descriptions are those of the flags.
+    """
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -216,7 +219,7 @@ def read_judgments(
 
 
 def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: bool) -> LabelledRow:
-    """Return a row with the labels of a file.
+    """Add the labels of a file to a row.
 
     Raises:
         DataError: a label cannot be one of such a row.
@@ -239,7 +242,7 @@ def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: b
 def _read_verdicts(
     path: Path, judge: str, prompt: str, paraphrases: Sequence[str]
 ) -> tuple[str, Mapping[str, Mapping[str, JSON]]]:
-    """Return the judge's name, and by prompt its verdicts by uid, the prompt that is audited first.
+    """Read the judge's name and its verdicts by prompt and uid, the audited prompt first.
 
     Raises:
         DataError: the file has other lines than judge, prompt and winner.
@@ -271,7 +274,7 @@ def _read_verdicts(
 def _read_rows(
     data: str, columns: Mapping[str, str], recorded: Mapping[str, Mapping[str, JSON]]
 ) -> list[tuple[Row, LabelledRow]]:
-    """Read labelled rows; the verdicts of a file, by prompt and uid, replace those of a column.
+    """Read labelled rows; verdicts of a file, by prompt and uid, replace a column's.
 
     Raises:
         DataError: a row cannot be read, or two have one id.
@@ -343,7 +346,7 @@ def read_row(
 
 
 def _parse_json_text(value: object) -> object:
-    """Return a value as JSON says it, for files that have texts alone: lists and objects."""
+    """Parse lists and objects in JSON, for files that have only texts."""
     parsed = (
         wire.loads_or_none(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
     )
@@ -351,7 +354,7 @@ def _parse_json_text(value: object) -> object:
 
 
 def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
-    """Return the judgments of a row: of a choice the numbers of winners, else the judge's score or label.
+    """Read the judgments of a row: numbers of winners for a choice, else score or label.
 
     Raises:
         RowError: a number is of no response of the row.
@@ -389,7 +392,7 @@ def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudg
 
 
 def parse_second_label(row: Row, cells: LabelledRow, *, count: int) -> Value:
-    """What a second labeller says of a row: of a choice the number of a response, `None` for a tie.
+    """Return a second labeller's label: a response's number for a choice, `None` for a tie.
 
     Args:
         row: the row.
@@ -415,7 +418,7 @@ def parse_second_label(row: Row, cells: LabelledRow, *, count: int) -> Value:
 
 
 def check_noise(noise: float | None) -> float | None:
-    """Return the share of wrong labels that a user states.
+    """Check the share of wrong labels that a user states, and return it.
 
     Raises:
         SettingsError: it is none of fewer than half of them.
@@ -430,5 +433,5 @@ def check_noise(noise: float | None) -> float | None:
 
 
 def exceeds_count(numbers: Sequence[float], count: int) -> bool:
-    """Return whether one of the numbers is of no response, from 0 to `count` − 1."""
+    """Return whether a number is beyond the responses, 0 to `count` − 1."""
     return any(number >= count for number in numbers)

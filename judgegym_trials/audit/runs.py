@@ -1,4 +1,4 @@
-"""Judgments of a finished run of `evaluate` or `score` whose rows have gold labels, with what its calls took."""
+"""Judgments of a finished run of `evaluate` or `score` with gold labels, and its calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _RESPONSES = ("response", "answer")
 
 
 def find_named_run(word: str) -> SavedRun | None:
-    """The run that a word names: a run directory, or a file that `score` has written; `None` for any other file."""
+    """Return the run that a word names: a run directory, or a file that `score` has written.
+
+    `None` for any other file.
+    """
     path = Path(word).expanduser()
     run_path = (
         path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
@@ -118,11 +121,11 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
 
 
 def _read_choice(sample: Sample[JSON]) -> RowJudgments:
-    """Return the choice of the best of several answers by its letter, in one order or both."""
+    """Read the choice of the best answer by its letter, in one order or both."""
     texts = [text for name, text in sample.texts.items() if name.startswith("answer ")]
 
     def number(letter: object, name: str) -> float | None:
-        """Return the number of a response, by its letter in an order of this name."""
+        """Return a response's number by its letter in the order with this name."""
         if letter is None:
             return None
         place = ord(str(letter)) - ord("A")
@@ -139,7 +142,7 @@ def _read_choice(sample: Sample[JSON]) -> RowJudgments:
 
 
 def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
-    """Return the labels or scores of a response, each a row of the audit.
+    """Read the labels or scores of a response, each as a row of the audit.
 
     The response is a text of the row where the policy is the judge, else the completion.
     """
@@ -158,7 +161,7 @@ def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
 
 
 def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
-    """Return the comparison of a response with a baseline, without a gold label; the response is number 0."""
+    """Read the comparison of a response, number 0, with a baseline, without a gold label."""
     points = [*sample.orders.values()] or [
         sample.headline.value if sample.headline is not None else math.nan
     ]
@@ -173,7 +176,7 @@ def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
 
 
 def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
-    """Return the value of a response in the result, without a gold label: yes or no, or a score from 0 to 1."""
+    """Read the value of a single response without a gold label: yes or no, or from 0 to 1."""
     value = sample.headline.value if sample.headline is not None else math.nan
     return RowJudgments(
         sample.uid,
@@ -186,7 +189,10 @@ def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
 
 
 def _make_label_converter(row: RowJudgments, run: SavedRun) -> Callable[[float], Value]:
-    """What a label from 0 to 1 is in the terms of a row's gold: yes or no, a place on the judge's scale, or itself."""
+    """Return the converter of labels from 0 to 1 to the terms of a row's gold.
+
+    They become yes or no, a place on the judge's scale, or stay.
+    """
     if isinstance(row.verdicts[0][0] if row.gold is None else row.gold, str):
         return parse_word
     scale = run.judge_scale
@@ -198,7 +204,7 @@ def _make_label_converter(row: RowJudgments, run: SavedRun) -> Callable[[float],
 def measure_operation(
     rows: Sequence[Sequence[Sample[Any]]], run: Path
 ) -> Mapping[str, tuple[Floats, Floats]]:
-    """What the judge's calls took, for `Judgments.operation`.
+    """Measure what the judge's calls took, for `Judgments.operation`.
 
     Args:
         rows: the samples of each row of the audit.

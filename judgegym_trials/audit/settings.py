@@ -1,4 +1,4 @@
-"""The thresholds of an audit: those that are shipped, and what a file of the user's changes."""
+"""Thresholds of an audit: the shipped ones, with the changes of a user's file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIDES: tuple[Literal["at_least", "at_most", "within"], ...] = ("at_least", "at_
 
 
 class Threshold(BaseModel):
-    """What one check tolerates; without any of the three it has no threshold."""
+    """Tolerance of one check; it has no threshold without any of the three limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -37,12 +37,12 @@ class Threshold(BaseModel):
 
     @property
     def side(self) -> Literal["at_least", "at_most", "within", ""]:
-        """Which of the three it is; empty without any."""
+        """Name of the limit that is set; empty without one."""
         return next((side for side in _SIDES if getattr(self, side) is not None), "")
 
     @property
     def limit(self) -> float:
-        """The number of the one that it is."""
+        """Number of the limit that is set."""
         return float(getattr(self, self.side))
 
     def tolerates(self, value: float) -> bool:
@@ -59,7 +59,7 @@ class Threshold(BaseModel):
 
 
 class AuditSettings(BaseModel):
-    """How an audit decides; the file that is shipped says what each number means."""
+    """Settings of an audit's decisions; the shipped file explains each number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -71,7 +71,7 @@ class AuditSettings(BaseModel):
 
 
 def load_settings(path: Path | None = None) -> AuditSettings:
-    """Return the shipped settings, with those of a file in their place.
+    """Load the shipped settings, changed by a file.
 
     Raises:
         SettingsError: the file cannot be read, names a check that there is not, or has a number
@@ -109,12 +109,12 @@ def load_settings(path: Path | None = None) -> AuditSettings:
 
 
 def read_shipped(name: str) -> dict[str, Any]:
-    """What a file of the package says: words and patterns of checks."""
+    """Read a file of the package: words and patterns of checks."""
     return read_mapping(_STATIC / name)
 
 
 def read_mapping(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
-    """What a YAML file says.
+    """Read a YAML file.
 
     Args:
         path: the file.

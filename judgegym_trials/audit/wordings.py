@@ -1,4 +1,4 @@
-"""Other wordings of a judge's prompt: three that are shipped for each built-in one, or those of a file.
+"""Other wordings of a judge's prompt: three shipped for each built-in one, or a file's.
 
 A wording is a text for the setting `judge_system_prompt`; verdicts are read by the same rules. The
 shipped ones replace sentences of the prompt that the judge sends for these very rows, with its
@@ -24,7 +24,7 @@ _SETTING = "judge_system_prompt"
 async def load_wordings(
     settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str
 ) -> Mapping[str, str] | str:
-    """Return the other wordings by name; or why there are none.
+    """Load the other wordings by name, or say why there are none.
 
     Args:
         settings: the judge.

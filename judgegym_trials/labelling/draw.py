@@ -1,4 +1,4 @@
-"""The order in which the rows of a run are labelled: a random one, a function of the seed and the rows' ids.
+"""Random order in which the rows of a run are labelled, from the seed and the rows' ids.
 
 The first n rows are the sample of n, so that more labels extend it. By score, rows are drawn at
 random within strata of the judge's values: first two of each, which its variance takes, then in
@@ -34,7 +34,7 @@ def describe_draw(
 
 
 def sort_ids(values: Mapping[str, float], draw: Draw) -> list[str]:
-    """Return the ids of all rows in the order in which they are labelled."""
+    """Return the ids of all rows in the order of labelling."""
     shuffled = sorted(values, key=lambda uid: (derive_seed(draw.seed, uid, "draw"), uid))
     if not draw.strata:
         return shuffled

@@ -1,4 +1,4 @@
-"""What labellers are asked about the rows of a run, so that a label is on the scale of a row's headline value.
+"""Questions for labellers, whose labels are on the scale of a row's headline value.
 
 A comparison asks which response is better; a win of the policy's is 1, a tie 0.5. A judge with a
 scale asks for a score on it, which becomes the reward from 0 to 1 that the run counts; a prompt
@@ -40,7 +40,7 @@ _LEVELS = 5
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An answer that a labeller can give: the key for it, its words, and its value."""
+    """Option of a labeller: its key, words and value."""
 
     key: str
     words: str
@@ -49,7 +49,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPart:
-    """One question about a row, which has a name where there are several."""
+    """One question about a row, with a name where there are several."""
 
     text: str
     options: tuple[Option, ...]
@@ -58,7 +58,7 @@ class QuestionPart:
 
 @dataclass(frozen=True, slots=True)
 class RowQuestion:
-    """What is asked about each row.
+    """Question about each row.
 
     Attributes:
         parts: the questions, asked one after the other.
@@ -91,7 +91,9 @@ class RowQuestion:
 
 
 def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the headline value of each row that a run counts, by id, and a digest of what a labeller sees of it.
+    """Return the headline value and a digest of each row that a run counts, by id.
+
+    The digest is of what a labeller sees.
 
     Raises:
         DataError: the run has not ended, or its rows are not of one response each.
@@ -132,7 +134,7 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
 
 
 def _find_refusal(run: SavedRun) -> str | None:
-    """Why the rows of a run cannot be labelled; `None` if they can."""
+    """Return why the rows of a run cannot be labelled, or `None`."""
     judge = run.judge_definition
     if wire.lookup(run.config, "env.role") == "judge":
         return _REFUSED["pairwise_judgement"]
@@ -144,7 +146,7 @@ def _find_refusal(run: SavedRun) -> str | None:
 
 
 def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
-    """Return what labellers are asked about the rows of a run, which have these headline values.
+    """Return the question for the rows of a run with these headline values.
 
     Raises:
         DataError: values are not from 0 to 1, so that no scale of labels is known.
@@ -188,7 +190,7 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
 
 
 def _level_options(scale: Scale) -> tuple[Option, ...]:
-    """Return an option for each level of a scale, or for five of them where there are more than keys."""
+    """Return an option for each level of a scale, or for five if there are too few keys."""
     levels: Sequence[float] = scale.levels
     if len(levels) > _MOST_KEYS:
         levels = [scale.low + scale.span * step / (_LEVELS - 1) for step in range(_LEVELS)]
@@ -223,7 +225,7 @@ def _make_aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
 def list_label_texts(
     sample: Sample[JSON], *, is_first: bool, compares: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the texts that a labeller reads: the row's by title, then the responses by title in the page's order."""
+    """Return the row's texts and the responses by title, in the page's order."""
     about = {"question": sample.question, **sample.texts}
     response = sample.completions[0].answer
     if not compares:

@@ -1,4 +1,4 @@
-"""The local page on which people label rows, without knowing whose response it is or what the judge said of it.
+"""Local page on which people label rows without knowing the model or the judge's verdict.
 
 Guarantees: nothing that is sent to the browser holds the name of a model or judge, a row's id, a
 score, a judgment or the path of the run; the address has a secret, so that other users of the
@@ -52,7 +52,7 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 
 
 def make_app(session: Session, secret: str) -> web.Application:
-    """Return the application, all of whose addresses begin with a secret."""
+    """Return the application; all of its addresses begin with a secret."""
     views = _Views(session, secret)
     app = loopback_app(_explain_problems)
     app.router.add_get(f"/{secret}/", views.start, allow_head=False)
@@ -64,7 +64,7 @@ def make_app(session: Session, secret: str) -> web.Application:
 
 @web.middleware
 async def _explain_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer with a page that explains why an address is unknown or why nothing was saved."""
+    """Answer with a page that explains an unknown address or a failed save."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -93,15 +93,15 @@ class _Views:
         self._uids = {self._make_name(uid): uid for uid in session.order}
 
     def _make_name(self, uid: str) -> str:
-        """Name a row on the page: an id may say whose response it is."""
+        """Make the name of a row on the page: its id may reveal whose response it is."""
         return f"{derive_seed(0, uid, self._secret):016x}"
 
     async def start(self, request: web.Request) -> web.StreamResponse:
-        """Ask who is labelling."""
+        """Ask for the labeller's name."""
         return _render_page("Label responses")
 
     async def row(self, request: web.Request) -> web.StreamResponse:
-        """Show a labeller's next row, or that there is none."""
+        """Show a labeller's next row, or that all are done."""
         session, query = self._session, request.query
         labeller = _read_labeller(query)
         uid, count, parts = (
@@ -155,7 +155,7 @@ class _Views:
         return _redirect_to_row(labeller)
 
     async def undo(self, request: web.Request) -> web.StreamResponse:
-        """Take back the last answer about this row, or else the labeller's last label."""
+        """Undo the last answer about this row, or else the labeller's last label."""
         form = await _read_form(request)
         labeller, keys = _read_labeller(form), form.get("given", "")
         if keys:
@@ -167,7 +167,7 @@ class _Views:
 
 
 def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
-    """Return whether keys are answers to the first questions."""
+    """Return whether keys are valid answers to the first questions."""
     options = [{option.key for option in part.options} for part in parts]
     return len(keys) <= len(parts) and all(
         key in part_keys for key, part_keys in zip(keys, options, strict=False)
@@ -186,13 +186,13 @@ def _read_labeller(fields: Mapping[str, str]) -> str:
 
 
 def _redirect_to_row(labeller: str, **values: str) -> web.Response:
-    """Send the browser to the next row: a page that is loaded again sends nothing twice."""
+    """Redirect the browser to the next row, so that a reload sends nothing twice."""
     address = urlencode({"labeller": labeller, **values}, errors="replace")
     return web.Response(status=303, headers={"Location": f"row?{address}"})
 
 
 def format_precision(precision: Precision) -> str:
-    """How precise the corrected result is, without the result."""
+    """Describe how precise the corrected result is, without the result."""
     rows = f"{precision.labelled:,} of {precision.goal:,} rows labelled"
     if isinstance(precision.half_width, str):
         return f"{rows}; no interval yet: {precision.half_width}"

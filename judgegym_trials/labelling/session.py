@@ -1,4 +1,4 @@
-"""The labels of one run while people give them: which row is next for whom, what is saved, how precise the result is.
+"""Session of labelling a run: the next row, saved labels, and the result's precision.
 
 Guarantees: a label is on the disk before the next row is handed out; the state is that of the file,
 so that a session that was killed goes on where it was; each of the first `overlap` rows goes to
@@ -30,7 +30,7 @@ HALF_WIDTH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """How much is to be labelled.
+    """How many rows are to be labelled.
 
     Attributes:
         rows: how many rows of the draw.
@@ -46,7 +46,7 @@ class LabelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How precise the corrected result is.
+    """Precision of the corrected result.
 
     Attributes:
         labelled: how many rows have a label.
@@ -64,7 +64,7 @@ class Precision:
 
 
 class Session:
-    """Hands out the rows of one run, and saves their labels.
+    """Labelling session of one run: hands out rows and saves their labels.
 
     Attributes:
         run: the run.
@@ -81,7 +81,7 @@ class Session:
     def __init__(
         self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None
     ) -> None:
-        """Go on with the labels at `path`, or begin them with a draw.
+        """Continue the labels at `path`, or begin them with a draw.
 
         Args:
             run: the run.
@@ -109,11 +109,14 @@ class Session:
             self._writer.append(self.draw)
 
     def count_labels(self, labeller: str) -> int:
-        """Return how many rows a labeller has labelled, with those that they cannot tell."""
+        """Return how many rows a labeller has labelled, "cannot tell" included."""
         return sum(who == labeller for _, who in self.labels.by_row_and_labeller)
 
     def next_row(self, labeller: str) -> str | None:
-        """Return the id of the row that a labeller gets next, the same one until it is labelled; `None` at the end."""
+        """Return the id of a labeller's next row; `None` at the end.
+
+        It stays the same until it is labelled.
+        """
         while True:
             uid = self._choose_row(labeller)
             if uid is not None:
@@ -167,7 +170,7 @@ class Session:
         self.add([Label(uid, labeller, label, note=note, at=at, parts=parts)])
 
     def undo(self, labeller: str) -> Label | None:
-        """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
+        """Undo and return a labeller's last label, whose row comes again; `None` without one."""
         last = next(
             (
                 label
@@ -215,7 +218,9 @@ class Session:
         self._writer.close()
 
     def _draw_for(self, labels: Labels, how: Sampling | None, seed: int | None) -> Draw:
-        """Return the draw of the file, which must be of this run and as it is asked for; of a new file a new one.
+        """Return the draw of the file, or a new one for a new file.
+
+        The file's draw must be of this run and match the arguments.
 
         Raises:
             SettingsError: it is another one.

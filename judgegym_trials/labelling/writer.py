@@ -1,4 +1,4 @@
-"""Appends to the file of labels; a line is on the disk when `LabelWriter.append` returns."""
+"""Writer of the labels file; a line is on the disk when `LabelWriter.append` returns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from judgegym.reports.labels.file import Draw, Label
 
 
 class LabelWriter(DiskFile):
-    """Appends to a file of labels; what it has written is on the disk."""
+    """Writer of a file of labels; what it has written is on the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file at `path`, lock it until it is closed, and remove a last line that a crash has cut off.
+        """Open and lock the file at `path`, and remove a last line that a crash has cut off.
 
         Raises:
             UserError: it cannot be opened, or another process appends to it.

@@ -1,1 +1,1 @@
-"""Juries and cascades from recorded runs: `judgegym replay`. Nobody is asked."""
+"""`judgegym replay`: juries and cascades from recorded runs, without calls."""

@@ -43,7 +43,7 @@ SINGLE, JURY, CASCADE = "single", built_in_kind(JurySettings), built_in_kind(Cas
 
 @dataclass(frozen=True)
 class ReplayedJudge:
-    """A judge that recorded runs can make.
+    """A judge made of recorded runs.
 
     Attributes:
         kind: single judge, jury or cascade.
@@ -73,7 +73,7 @@ class ReplayedJudge:
 
 @dataclass(frozen=True)
 class Bench:
-    """What measures candidates on the rows of a table.
+    """Bench that measures candidates on the rows of a table.
 
     Attributes:
         table: the rows.
@@ -87,7 +87,7 @@ class Bench:
 
     @classmethod
     def from_table(cls, table: JudgedTable, name: str | None) -> Bench:
-        """Compare with a run, by default with the labels, or with the mean of all runs where there are none."""
+        """Compare with a run, or else with the labels, or else with the mean of all runs."""
         if name is not None:
             return cls(table, f"agreement with {name}", table.scores[name])
         if table.labels is not None:
@@ -131,7 +131,7 @@ class Bench:
         return replace(judge, cost=float(costs.mean()), escalated=float(1.0 - cheap_decides.mean()))
 
     def sweep(self, seed: int) -> Iterator[ReplayedJudge]:
-        """Measure every jury (rules × subsets), and every cascade of two members at four thresholds."""
+        """Yield all measured juries (rules × subsets) and cascades of two at four thresholds."""
         table, count = self.table, len(self.table.names)
         sizes = range(2, count + 1) if count <= MOST_IN_ALL_SUBSETS else (2, 3, count)
         for members in (subset for size in sizes for subset in combinations(table.names, size)):
@@ -160,7 +160,7 @@ class Bench:
 def score_jury(
     table: JudgedTable, members: Sequence[str], settings: JurySettings
 ) -> NDArray[np.float64]:
-    """Return the score of a jury by row; no number below its quorum, or where it abstains."""
+    """Return the score of a jury by row; NaN below its quorum, or where it abstains."""
     return np.array(
         compute_jury_scores({name: table.scores[name].tolist() for name in members}, settings)
     )
@@ -169,7 +169,9 @@ def score_jury(
 def replay_cascade(
     table: JudgedTable, settings: CascadeSettings, cheap: str, strong: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
-    """Replay a cascade: return by row whether the cheap judge decides it, the score and the cost.
+    """Replay a cascade.
+
+    Return by row whether the cheap judge decides it, the score and the cost.
 
     Rows that are shown to both judges to check them cost what that costs on average.
     """
@@ -194,7 +196,10 @@ def collect_votes(table: JudgedTable, members: Sequence[str]) -> NDArray[np.floa
 def learn_jury_weights(
     table: JudgedTable, members: Sequence[str], seed: int, without: NDArray[np.bool_] | None = None
 ) -> JuryWeights | str:
-    """Learn the weights of a jury from the labels (`learn_weights`), but for some rows; or say why there are none."""
+    """Learn the weights of a jury from labels (`learn_weights`), or say why there are none.
+
+    Rows in `without` are left out.
+    """
     assert table.labels is not None  # who asks for them has labels
     gold = sides(table.labels)
     chosen = (gold != 0) if without is None else (gold != 0) & ~without
@@ -202,7 +207,7 @@ def learn_jury_weights(
 
 
 def estimate_jury_weights(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
-    """Return the log-odds of each member's accuracy by Dawid and Skene's model, from 0 to those of 95 %."""
+    """Return the log-odds of members' accuracy by Dawid and Skene, from 0 to those of 95 %."""
     votes = collect_votes(table, members)
     says = votes != 0
     chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
@@ -216,7 +221,7 @@ def estimate_jury_weights(table: JudgedTable, members: Sequence[str]) -> dict[st
 def cross_validate_scores(
     table: JudgedTable, members: Sequence[str], seed: int
 ) -> NDArray[np.float64] | str:
-    """Return by row the score of a jury whose weights were learned from the labels of other rows."""
+    """Return the score of a jury by row, with weights learned from the labels of other rows."""
     folds = np.array([make_generator(seed, uid, "fold").randrange(_FOLDS) for uid in table.uids])
     held_out_scores = np.full(len(folds), np.nan)
     for fold in range(_FOLDS):

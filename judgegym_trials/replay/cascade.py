@@ -1,4 +1,4 @@
-"""`judgegym replay --choose`: the threshold of a cascade from two recorded runs, for a promise with certainty.
+"""`judgegym replay --choose`: a cascade's threshold from two runs, with a certified promise.
 
 The threshold is chosen on a seeded half of the rows (`choose_threshold`); what it does is reported
 on the other half, which it has not seen. A row is harmed if the cheap judge decides it and, with
@@ -47,7 +47,7 @@ _HEADER = ("confidence", "escalated", "agreement", "accuracy", "harmed", "cost")
 
 @dataclass(frozen=True)
 class CascadeOutcome:
-    """What a cascade with some threshold does to some rows.
+    """Effect of a cascade with some threshold on some rows.
 
     Attributes:
         rows: how many they are; rows that a cascade decides together count as one for what is
@@ -84,7 +84,7 @@ class CascadeOutcome:
 
 @dataclass(frozen=True)
 class CascadeTrial:
-    """A cheap and a strong judge on the same rows.
+    """Cheap and strong judge on the same rows.
 
     Attributes:
         table: the rows, each with a score of the strong judge; the cheap judge is the first member.
@@ -102,14 +102,14 @@ class CascadeTrial:
 
     @cached_property
     def harms(self) -> NDArray[np.bool_]:
-        """Whether it harms if the cheap judge decides a row."""
+        """Whether it does harm if the cheap judge decides a row."""
         cheap, strong = (self.table.scores[name] for name in self.table.names)
         right = strong if self.table.labels is None else self.table.labels
         return self.table.agreement(strong, right) > self.table.agreement(cheap, right)
 
     @cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
-        """Whether a row is of the half on which the threshold is not chosen."""
+        """Whether a row is in the half on which the threshold is not chosen."""
         first = np.unique(self.table.units, return_index=True)[1]
         names = [self.table.uids[place] for place in first]
         return np.array([derive_seed(self.seed, name, "half") >= 2**63 for name in names])[
@@ -117,7 +117,7 @@ class CascadeTrial:
         ]
 
     def choose(self) -> CascadeThreshold | str:
-        """Choose the threshold on its half; or say why there is none."""
+        """Choose the threshold on its half, or say why there is none."""
         table, chosen = self.table, np.flatnonzero(~self.is_held_out)
         units, first = np.unique(table.units[chosen], return_index=True)
         needed = fewest_rows(self.harm, level=self.certainty)
@@ -137,7 +137,10 @@ class CascadeTrial:
         return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
-        """Return the settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
+        """Return the settings of the cascade with a threshold.
+
+        A cheap judge without a score never decides in use.
+        """
         rules = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
         chosen = {
             "cascade_threshold": max(0.0, threshold),
@@ -146,7 +149,7 @@ class CascadeTrial:
         return CascadeSettings.model_validate({**rules, **chosen})
 
     def measure(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
-        """What a cascade does to some rows."""
+        """Measure what a cascade does to some rows."""
         table, (cheap, strong) = self.table, self.table.names
         cheap_decides, scores, costs = replay_cascade(table, settings, cheap, strong)
         harmed, units = (
@@ -168,14 +171,14 @@ class CascadeTrial:
         )
 
     def measure_levels(self) -> Iterator[tuple[float, CascadeOutcome]]:
-        """Some ten thresholds, the highest first, with what each does to all rows."""
+        """Yield about ten thresholds, the highest first, with the outcome of each on all rows."""
         confidences = self.table.confidence(self.table.names[0], self.rule)
         levels = np.quantile(confidences, [step / _SHOWN for step in range(_SHOWN)], method="lower")
         for level in sorted({max(0.0, float(quantile)) for quantile in levels}, reverse=True):
             yield level, self.measure(self.settings(level), np.full(len(confidences), True))
 
     def describe(self, measured: CascadeOutcome, settings: CascadeSettings) -> str:
-        """Say what the chosen cascade does to the rows that did not choose it."""
+        """Describe what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
         cost = (
             f", and costs {percent(measured.cost / measured.cost_alone, 0)} of {strong} alone"
@@ -198,7 +201,7 @@ class CascadeTrial:
 
 
 def run(flags: argparse.Namespace) -> int:
-    """Choose the threshold of two runs as the flags say, show and write it; return the exit code.
+    """Choose the threshold as the flags say, show and write it; return the exit code.
 
     Raises:
         UserError: flags, runs or labels are wrong, or a file cannot be written.

@@ -1,4 +1,4 @@
-"""`judgegym replay`: juries and cascades of recorded runs, and the threshold of a cascade. Nobody is asked."""
+"""`judgegym replay`: juries and cascades of recorded runs, and a cascade's threshold."""
 
 from __future__ import annotations
 

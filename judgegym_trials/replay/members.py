@@ -1,4 +1,4 @@
-"""Recorded runs as members of juries and cascades: names, settings of their judges, presets, and the replayed run.
+"""Recorded runs as members of juries and cascades: names, settings, presets, replayed runs.
 
 A member is judged with the settings that its run's `config.yaml` has, by the machinery of `judgegym
 score`, so that the samples are those of a live run of that jury or cascade.
@@ -68,7 +68,10 @@ class RecordedJudge:
 
     @property
     def is_judge(self) -> bool:
-        """Whether a jury or a cascade can have its judge. Reading a run runs no file that it names."""
+        """Whether a jury or a cascade can contain its judge.
+
+        Reading a run executes no file that it names.
+        """
         kind = text_or_empty(self.run.config.get("judge"))
         if not self.run.is_scored or is_python_name(kind) or not is_kind(kind):
             return False
@@ -130,7 +133,7 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
 
 
 def check_two_runs(runs: Sequence[str], place: str = "") -> None:
-    """Check that there are two runs, as a cascade has; `place` is what the message begins with.
+    """Check that there are two runs, as in a cascade; `place` begins the message.
 
     Raises:
         SettingsError: there are more or fewer.
@@ -173,7 +176,7 @@ def judge_settings(
 def replay_settings(
     members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None
 ) -> ScoreSettings:
-    """Return the settings of `judgegym score` for a jury or a cascade of these members, on their data.
+    """Return the settings of `judgegym score` for a jury or cascade of these members.
 
     Args:
         members: the runs.
@@ -213,7 +216,9 @@ def replay_settings(
 
 
 def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> ScoreRun:
-    """Open a run of `judgegym score` into a file, whose judges answer from the members' runs and need no keys.
+    """Open a run of `judgegym score` into a file.
+
+    Its judges answer from the members' runs and need no keys.
 
     Raises:
         DataError: the data cannot be read, or a run has no ledger.
@@ -239,7 +244,7 @@ def _remove_keys(parts: Mapping[str, Any]) -> None:
 async def replay_run(
     members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path
 ) -> EvaluationResult:
-    """Judge the data as the settings say, from the members' runs, into a file with its run beside it.
+    """Judge the data as the settings say, from the members' runs, into a file with its run.
 
     Raises:
         UserError: the data cannot be read, a call is not recorded, or the output exists.
@@ -271,7 +276,9 @@ def check_preset(members: Sequence[RecordedJudge], kind: str, out: Path) -> None
 
 
 def check_out(members: Sequence[RecordedJudge], kind: str, out: Path, data: str | None) -> None:
-    """Check that what `judgegym replay` is to write can be: a preset, or the data as these members judge it.
+    """Check that the output of `judgegym replay` can be written.
+
+    It is a preset, or the data as these members judge it.
 
     Raises:
         UserError: it cannot, or exists.
@@ -284,7 +291,7 @@ def check_out(members: Sequence[RecordedJudge], kind: str, out: Path, data: str 
 
 
 def write_preset(path: Path, judge: Mapping[str, object], summary: str) -> None:
-    """Write the settings of a judge for `judgegym score --config` and `judgegym evaluate prompts --config`.
+    """Write a judge's settings for `--config` of `judgegym score` and `evaluate prompts`.
 
     Args:
         path: the file.
@@ -297,7 +304,9 @@ def write_preset(path: Path, judge: Mapping[str, object], summary: str) -> None:
 
 
 def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
-    """Read the rules of a jury or a cascade, and the names of its members, from `@FILE` or the name of a rule.
+    """Read the rules of a jury or cascade and its members' names.
+
+    They are in `@FILE`, or the name of a rule.
 
     Args:
         word: `@settings.yaml`, or a rule of juries or of confidence.

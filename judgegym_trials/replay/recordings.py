@@ -1,4 +1,4 @@
-"""A client that gives a judge the answers that recorded runs were given, and sends nothing.
+"""Client that replays the responses of recorded runs to a judge, and sends nothing.
 
 An answer is found by its row and by what its call asks: the component within its judge, vote,
 model, messages and parameters, in the order among calls that ask the same. It has the usage,
@@ -42,7 +42,9 @@ _Outcome: TypeAlias = "AnswerLocation | EndpointError"
 
 
 class RecordedAnswers:
-    """The answers and failures of a finished run. Memory holds their places; the answers are in a file.
+    """Responses and failures of a finished run.
+
+    Memory holds their places; the responses are in a file.
 
     Attributes:
         run: its directory.
@@ -115,11 +117,11 @@ class RecordedAnswers:
         return of_row[key] or of_row[call.component]
 
     def holds(self, row: str, call: CallKey) -> bool:
-        """Return whether the answer or the failure of this call, if it were made now, is recorded."""
+        """Return whether a response or failure of this call, made now, is recorded."""
         return bool(self._find_recorded(row, self._keys[row].peek_key(call), call))
 
     def take(self, row: str, call: CallKey) -> ChatResponse | EndpointError | None:
-        """Return the answer or the failure of a call that is made now; `None` if none is recorded.
+        """Return the response or failure of a call made now; `None` if none is recorded.
 
         A call that was made once and is made again gets the same answer at no cost (equal responses
         of a row shared it), or fails again.
@@ -139,13 +141,16 @@ class RecordedAnswers:
 
 
 def _current_uid() -> str:
-    """Return the row whose calls are made."""
+    """Return the uid of the row whose calls are made."""
     row = current_row()
     return row.key[0] if isinstance(row, DiskRowLedger) else ROW.get()
 
 
 class ReplayClient(ChatClient):
-    """Answers the calls of judges from recorded runs, by the first part of their components, the name of the judge."""
+    """Client that answers judges' calls from recorded runs.
+
+    The first part of a call's component names the judge.
+    """
 
     def __init__(self, recorded: Mapping[str, RecordedAnswers], settings: ChatSettings) -> None:
         """Answer from these runs; the settings name the model."""
@@ -153,7 +158,7 @@ class ReplayClient(ChatClient):
         self.recorded = recorded
 
     def sibling(self, settings: ChatSettings) -> ChatClient:
-        """Answer for another judge, with the same meter."""
+        """Return a client for another judge, with the same meter."""
         client = ReplayClient(self.recorded, settings)
         client.meter = self.meter
         self.siblings.append(client)
@@ -162,7 +167,10 @@ class ReplayClient(ChatClient):
     def holds(
         self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any
     ) -> bool:
-        """Whether the call is recorded: what was asked in words, after a refused format, is asked in words again."""
+        """Return whether the call is recorded.
+
+        After a refused format the prompt has the form in words, as it had then.
+        """
         parameters = self._parameters("default", "default", how.get("extra"), how.get("seed"))
         recorded, member_call = self._find_recording(
             call_key(name, vote, self._model, messages, parameters)
@@ -204,7 +212,7 @@ class ReplayClient(ChatClient):
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
     ) -> ChatResponse:
-        """Send nothing.
+        """Raise: nothing is sent.
 
         Raises:
             DataError: always.

@@ -1,4 +1,4 @@
-"""A jury or a cascade of recorded runs that is asked for by name, or a sweep over all: measured, shown, written.
+"""Replay of a named jury or cascade, or a sweep over all: measured, shown, written.
 
 A reader sees a table on the terminal, JSON, and a page with a chart.
 """
@@ -61,7 +61,7 @@ _SELECTION = "The best of many candidates is optimistic: confirm what you choose
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """All that was measured.
+    """All measurements of a replay.
 
     Attributes:
         value: what is measured, in words.
@@ -86,7 +86,7 @@ class ReplayReport:
         return Table(title, header, tuple(map(_format_cells, shown)))
 
     def show(self) -> None:
-        """Print single judges, the front, and what was asked for by name; the page has all."""
+        """Print single judges, the front, and the named judge; the page has all."""
         few = len(self.candidates) <= 20
         show_table(
             self.table(
@@ -137,7 +137,7 @@ def _format_cells(judge: ReplayedJudge) -> tuple[str, ...]:
 
 
 def _describe_gain(judge: ReplayedJudge, value: str) -> str:
-    """Say whether a jury beats its best member, by how much, with what certainty."""
+    """Describe whether a jury beats its best member, by how much, and how certainly."""
     gain, at_least = judge.gain or (0.0, 0.0)
     by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90 % certainty"
     if at_least > 0.0:
@@ -149,7 +149,7 @@ def _describe_gain(judge: ReplayedJudge, value: str) -> str:
 
 
 def run(flags: argparse.Namespace) -> int:
-    """Measure what the flags ask for, show and write it; return the exit code.
+    """Measure what the flags name, show and write it; return the exit code.
 
     Raises:
         UserError: flags, runs or labels are wrong, or a file cannot be written.
@@ -225,7 +225,7 @@ def run(flags: argparse.Namespace) -> int:
 
 
 def _measure_jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> ReplayedJudge:
-    """Measure the jury that was asked for; its settings go into `rules`."""
+    """Measure the jury of the flags; its settings go into `rules`."""
     table, learned = bench.table, None
     if flags.jury_weights in (AUTO, UNLABELLED):
         learned = _set_weights(flags, rules, table)
@@ -254,7 +254,7 @@ def _measure_jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Benc
 def _set_weights(
     flags: argparse.Namespace, rules: dict[str, JSON], table: JudgedTable
 ) -> JuryWeights | None:
-    """Put learned weights of the jury into its settings; return those that were learned from labels."""
+    """Put learned weights of the jury into its settings; return those learned from labels."""
     if rules.get("jury_rule", "mean") != "mean":
         raise SettingsError(
             f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean"

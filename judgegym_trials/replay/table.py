@@ -1,4 +1,4 @@
-"""What several recorded judges say of the same rows, in one table: scores, costs, confidences, labels.
+"""Scores, costs, confidences and labels of several recorded judges, in one table.
 
 Rows are those that all runs have judged, of the same texts; a row of a run of `score` is a
 response. A verdict is the side of ½ on which a score is, and ½ itself; with a tolerance, for graded
@@ -97,7 +97,10 @@ class JudgedTable:
     def agreement(
         self, first: NDArray[np.float64], second: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return by row how far two scores agree: 1, ½ if one of them is no verdict, 0; with a tolerance 1 or 0."""
+        """Return by row how far two scores agree: 1, ½ if one is no verdict, or 0.
+
+        With a tolerance it is 1 or 0.
+        """
         if self.tolerance is not None:
             return (np.abs(first - second) <= self.tolerance + 1e-9).astype(float)
         return 1.0 - np.abs(np.nan_to_num(sides(first)) - np.nan_to_num(sides(second))) / 2.0
@@ -210,7 +213,10 @@ def open_table(
 
 
 def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
-    """Return whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
+    """Return whether all judges saw the same texts.
+
+    An empty response costs nothing in any jury.
+    """
     empty = Status.INVALID_COMPLETION.value
     judged = [
         sample
@@ -241,7 +247,10 @@ def _call_costs(sample: Sample[JSON]) -> list[float]:
 def _group_by_rule(
     confidences: Sequence[Mapping[str, float]], units: NDArray[np.int64]
 ) -> Mapping[str, NDArray[np.float64]]:
-    """Return the confidences of each row's unit by rule; a scored row without one has 0, as in use."""
+    """Return the confidences of each row's unit by rule.
+
+    A scored row without a confidence has 0, as in use.
+    """
     by_rule = {}
     for rule in dict.fromkeys(rule for row in confidences for rule in row):
         lowest = np.full(units.max() + 1, np.inf)
@@ -260,7 +269,10 @@ def _group_by_rule(
 def _measure_confidences(
     member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None, *, replays: bool
 ) -> Mapping[str, RowConfidence]:
-    """How sure a run's judge is of each row: by its recorded answers if it is replayed, else by its scores."""
+    """Return how sure a run's judge is of each row.
+
+    It is read from recorded responses if the judge is replayed, else from scores.
+    """
     if replays and member.is_judge:
         return event_loop.run(_replay_confidences(member, data))
     by_uid = {}
@@ -276,7 +288,7 @@ def _measure_confidences(
 async def _replay_confidences(
     member: RecordedJudge, data: str | None
 ) -> Mapping[str, RowConfidence]:
-    """What the judge of a run says of its confidences, from its recorded answers.
+    """Return a judge's confidences, recomputed from its recorded responses.
 
     The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those
     in use.

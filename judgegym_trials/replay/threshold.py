@@ -1,4 +1,4 @@
-"""The threshold of a cascade: a cheap judge decides where it is sure enough, a strong judge decides the rest.
+"""Threshold of a cascade: the cheap judge decides where it is sure, the strong one the rest.
 
 Guarantee: the share of all rows on which the cascade harms (the cheap judge decides, and is wrong
 where the strong one is right; without labels: differs from it) is at most the promised one, with
@@ -23,7 +23,7 @@ _STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class CascadeThreshold:
-    """When the cheap judge decides.
+    """Threshold above which the cheap judge decides.
 
     Attributes:
         confidence: rows with a higher confidence are the cheap judge's.
@@ -44,7 +44,10 @@ class CascadeThreshold:
 
 
 def fewest_rows(harm: float, *, level: float) -> int:
-    """Return with how many rows a threshold can be certified at all: with none harmed, 1 − (1 − level)^(1/rows)."""
+    """Return the fewest rows that can certify a threshold.
+
+    With none harmed, their bound is 1 − (1 − level)^(1/rows).
+    """
     return math.ceil(math.log(1.0 - level) / math.log(1.0 - harm))
 
 
@@ -56,7 +59,7 @@ def choose_threshold(
     harm: float,
     level: float = 0.95,
 ) -> CascadeThreshold | str:
-    """Choose the lowest threshold whose promise is certain.
+    """Choose the lowest threshold with a certified promise.
 
     Args:
         confidences: of the cheap judge in each row of the sample, higher if it is surer.

@@ -33,7 +33,7 @@ _PRIOR = 1.0
 
 @dataclass(frozen=True, slots=True)
 class JuryWeights:
-    """Weights by member.
+    """Weights of a jury by member.
 
     Attributes:
         weights: 0 or more; those of a logistic regression if `at_least` is above 0; else one is
@@ -59,7 +59,10 @@ def points(votes: Floats, gold: Floats) -> Floats:
 
 
 def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
-    """Return what a jury gains over a member, mean by row, and its one-sided 90 % lower bound; of one row −1."""
+    """Return a jury's mean gain over a member, and its one-sided 90 % lower bound.
+
+    The bound of one row is −1.
+    """
     from scipy import stats
 
     gains = points - others
@@ -147,7 +150,7 @@ def _fit_logistic(votes: Floats, gold: Floats) -> Floats:
 def dawid_skene(
     verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9
 ) -> Floats:
-    """Return the probability of each class for each row, by what the members agree on, without labels.
+    """Return the probability of each class for each row, from the members' agreement alone.
 
     It learns who errs from who agrees with whom: members that err together look right.
 
