@@ -1,1 +1,1 @@
-"""What evaluate, score, process and serve share: settings, run directory, records, metrics, terminal."""
+"""Shared by all commands: settings, run directory, records, metrics, terminal."""

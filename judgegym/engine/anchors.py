@@ -1,14 +1,13 @@
-"""Anchors: a fixed set of rows that each run's judge judges, to tell whether the judge behind a name has changed.
+"""Anchors: fixed rows that each run judges, to detect a change of the judge behind a name.
 
 Beside a file of anchors is its state, FILE.state.jsonl, with a line for each run: the judge's name,
-its settings, when it was, as which models it was served, and the scores. The first line of a judge
-with these settings and anchors is what later runs are compared with; it has three judgments of each
-anchor, which show the judge's own noise. A later run judges each anchor once, and twice more if
-that looks suspicious; only what all three say can tell a change.
+its settings, the time, the models that served it, and the scores. Later runs are compared with the
+first line of the same judge, settings and anchors; it has three judgments of each anchor, which
+show the judge's own noise. A later run judges each anchor once, and twice more if the result looks
+suspicious; only all three together can show a change.
 
-Guarantees: anchors are judged by new calls in each run, whatever the judgment cache holds; a run
-that is resumed pays for none of them twice, and has one line; what fails has no score, and is left
-out.
+Guarantees: each run judges the anchors by new calls, whatever the judgment cache holds; a resumed
+run pays for none of them twice, and has one line; failed judgments have no score, and are left out.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ from judgegym.statistics.drift import DriftTest, drift_test
 logger = logging.getLogger(__name__)
 
 STATE, RUN_ANCHORS = ".state.jsonl", "anchors.jsonl"
-"""What is added to the name of the file of anchors for its state; the line of a run in its own directory."""
+"""The suffix of the state file beside the anchors; the state file in a run directory."""
 LOOKS = 3
-"""Judgments of each anchor in the first run, and in a later one that looks suspicious."""
+"""Judgments of each anchor in the first run, and in a later run that looks suspicious."""
 SUSPICIOUS, LEVEL = 0.2, 0.005
-"""The p-values below which a run judges the anchors again, and reports another judge."""
+"""The p-values below which a run judges the anchors again, and reports a changed judge."""
 _UID = "anchor/"
 Scores: TypeAlias = dict[str, tuple[float | None, ...]]
 """The scores of each anchor by its id; `None` where the judge failed."""
@@ -72,7 +71,7 @@ Scores: TypeAlias = dict[str, tuple[float | None, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A row of the file: its id, its task, and the label that its judgment should have, if it has one."""
+    """A row of the file: its id, its task, and its gold label, if it has one."""
 
     uid: str
     task: JudgeTask
@@ -81,15 +80,15 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class AnchorJudge:
-    """Who judges anchors.
+    """The judge of the anchors.
 
     Attributes:
         path: the file of anchors.
-        kind: of judge, as `judgegym score --judge` names it.
-        name: by which results call it.
-        settings: of the judge.
+        kind: the kind of judge, as in `judgegym score --judge`.
+        name: its name in results.
+        settings: its settings.
         judge: judges a task.
-        served: the names and fingerprints that its endpoint has given so far.
+        served: returns the names and fingerprints that its endpoint has reported so far.
     """
 
     path: Path
@@ -126,21 +125,21 @@ class AnchorRecord:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What two runs must have in common to be compared: judge, settings and anchors."""
+        """Judge, settings and anchors, which two comparable runs have in common."""
         return self.judge, self.settings, self.anchors
 
 
 @dataclass(frozen=True, slots=True)
 class AnchorResult:
-    """The result of the anchors of a run.
+    """The result of a run's anchors.
 
     Attributes:
-        rows: anchors of the file.
-        labelled: those with a label.
-        first: the first run; `None` if this is the first one.
+        rows: the number of anchors.
+        labelled: the number of anchors with a label.
+        first: the first run; `None` if this is the first.
         now: this run.
-        test: against the first run; `None` if this is the first one, or no anchor has a score in
-            both.
+        test: the test against the first run; `None` if this is the first, or no anchor has a score
+            in both.
     """
 
     rows: int
@@ -151,12 +150,12 @@ class AnchorResult:
 
     @property
     def judgments(self) -> int:
-        """How many judgments this run asked for, of all anchors."""
+        """The number of judgments of anchors in this run."""
         return sum(map(len, self.now.scores.values()))
 
     @property
     def has_changed(self) -> bool:
-        """Whether the judge is another than in the first run."""
+        """Whether the judge differs from that of the first run."""
         return (
             self.test is not None and self.judgments == LOOKS * self.rows and self.test.p <= LEVEL
         )
@@ -199,7 +198,7 @@ class AnchorResult:
         )
 
     def to_json(self) -> dict[str, JSON]:
-        """As `metrics.json` holds it."""
+        """Return the result as in `metrics.json`."""
         first, test = self.first, None if self.test is None else asdict(self.test)
         since, served = (
             (None, None) if first is None else (first.at.isoformat(), list(first.served))
@@ -219,11 +218,11 @@ class AnchorResult:
 
 
 def read_anchors(judge: AnchorJudge) -> list[Anchor]:
-    """Return the anchors of a judge.
+    """Read the anchors of a judge.
 
     Raises:
-        DataError: it cannot be read, or a row cannot be judged by this judge.
-        SettingsError: the judge asks no endpoint, which could change.
+        DataError: the file cannot be read, or this judge cannot judge a row.
+        SettingsError: the judge asks no endpoint, so that it cannot change.
     """
     if not judge.settings.asks_endpoint:
         raise SettingsError(
@@ -283,10 +282,10 @@ def _locate_state(path: Path) -> Path:
 
 
 def read_state(path: Path) -> list[AnchorRecord]:
-    """Return the lines of the state beside a file of anchors, or that of a run, in their order.
+    """Read the lines of a state file, beside the anchors or in a run directory.
 
     Raises:
-        UserError: the file cannot be read, or an object in it is no record.
+        UserError: the file cannot be read, or an object in it is not a record.
     """
     return [record for _, record in read_lines(path, _read_record, may_grow=True)]
 
@@ -300,14 +299,14 @@ def _read_record(line: RawLine) -> AnchorRecord:
 
 
 class _NonAnchorRows:
-    """All rows but anchors."""
+    """A container of all uids except those of anchors."""
 
     def __contains__(self, uid: object) -> bool:
         return not str(uid).startswith(_UID)
 
 
 def check_anchors(judge: AnchorJudge) -> None:
-    """Check, before the first call, that the anchors of a run and their state can be read.
+    """Check, before the first call, that a run's anchors and their state can be read.
 
     Raises:
         UserError: a file cannot be read, or an anchor cannot be judged.
@@ -319,16 +318,16 @@ def check_anchors(judge: AnchorJudge) -> None:
 async def judge_anchors(
     judge: AnchorJudge | None, run: RunDirectory, *, keep_texts: bool
 ) -> AnchorResult | None:
-    """Judge the anchors of a file for a run, and compare them with the first run; that is added to the state.
+    """Judge a run's anchors, compare them with the first run, and add a line to the state.
 
     Args:
         judge: the run's judge; `None` for a run without anchors.
-        run: its directory, in whose ledger the calls are.
-        keep_texts: record prompts, too.
+        run: the run directory with the ledger of the calls.
+        keep_texts: whether to record prompts, too.
 
     Raises:
         UserError: a file cannot be read or written.
-        RunStop: no request may be sent any more.
+        RunStop: no further request may be sent.
     """
     if judge is None:
         return None
@@ -372,7 +371,7 @@ async def judge_anchors(
 def _find_records(
     judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
 ) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
-    """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
+    """Return the anchors' key, the records of earlier runs, and this run's own if it is resumed."""
     anchors_digest = digest(
         [(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors]
     )
@@ -383,7 +382,7 @@ def _find_records(
 
 
 def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
-    """Return the anchors of a file, and the fewest and the most judgments of each that a run, new or resumed, asks for.
+    """Return the anchors, and the fewest and the most judgments of each that a run asks for.
 
     Raises:
         UserError: a file cannot be read.
@@ -405,13 +404,13 @@ def _append(path: Path, line: bytes) -> None:
 
 
 Looks: TypeAlias = "dict[str, tuple[ResponseJudgment, ...]]"
-"""The judgments of each anchor, of its first response, by its id."""
+"""The judgments of each anchor's first response, by the anchor's id."""
 
 
 async def _judge_looks(
     judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range
 ) -> Looks:
-    """Judge anchors; each look is new calls beside those of `before` looks of other runs."""
+    """Judge anchors with new calls, distinct from those of `before` looks of other runs."""
 
     async def look(anchor: Anchor, number: int) -> ResponseJudgment:
         task, uid = (
@@ -436,7 +435,7 @@ def _scores(looks: Looks) -> Scores:
 
 
 def _count_agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> int | None:
-    """With how many labels the first look agrees; `None` without labels."""
+    """Return how many labels the first look agrees with; `None` without labels."""
     labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
     scores = [label for label in labels.values() if isinstance(label, float)]
     agrees = agreement_rule(scores, has_levels=find_scale(judge.kind, judge.settings) is not None)
@@ -451,7 +450,7 @@ def _count_agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks)
 
 
 def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
-    """Return the test over the anchors that have a score in each look; `None` without any."""
+    """Test the anchors that have a score in each look; return `None` if there are none."""
     pairs = [
         (_complete_scores(first.scores[uid]), _complete_scores(scores))
         for uid, scores in now.items()

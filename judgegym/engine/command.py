@@ -1,8 +1,8 @@
-"""How a command that judges rows runs: signals, `run.log`, the exit code, and the command that resumes it.
+"""Commands that judge rows: signals, `run.log`, the exit code, and how to resume.
 
-SIGINT and SIGTERM cancel it, with the exit code that a shell expects. `run.log` begins with the
-version, the command, and the settings that differ from their defaults. Where it ends early, it says
-what is kept and how to go on.
+SIGINT and SIGTERM cancel a command, with the exit code that a shell expects. `run.log` begins with
+the version, the command, and the settings that differ from their defaults. A command that ends
+early says what is kept and how to continue.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LoadedT = TypeVar("LoadedT", bound=LoadedSettings[Any])
 
 
 class StopSignal(BaseException):
-    """A signal stopped the command; no handler of errors on its way takes it for one."""
+    """A signal stopped the command; no error handler on the way catches it."""
 
     def __init__(self, number: int) -> None:
         """Keep the number of the signal."""
@@ -73,10 +73,10 @@ async def run_until_stopped(command: Coroutine[Any, Any, int]) -> int:
 
 @contextmanager
 def interruptible(*, is_profiled: bool) -> Iterator[None]:
-    """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
+    """Let a signal end the process at once while data sets are loaded without an event loop.
 
-    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C
-    code returns. The collector is spared what is loaded then.
+    A profiled process ends with `StopSignal` as soon as C code returns, so that its profile is
+    written. The garbage collector skips the loaded data afterwards.
     """
 
     def stop(number: int, _: object) -> None:
@@ -95,7 +95,7 @@ def interruptible(*, is_profiled: bool) -> Iterator[None]:
 
 
 def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
-    """The exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if a signal stopped it."""
+    """Run a command; return its exit code: 1 if nothing succeeded, 130 or 143 after a signal."""
     try:
         return exit_code(command)
     except NothingSucceeds as error:
@@ -108,10 +108,10 @@ def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
 def settings_to_run(
     words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]
 ) -> LoadedT | None:
-    """The settings of a command; `None` if its words asked for help or for the settings, which are shown instead.
+    """Load a command's settings; `None` if its arguments ask for help or for the settings.
 
     Args:
-        words: of the command.
+        words: the command's arguments.
         page: its help: `render_help` but for `detail`.
         read: reads the settings.
     """
@@ -133,13 +133,13 @@ def run_command(
     *,
     debug: bool = False,
 ) -> int:
-    """Run a command with its logs and its profile; returns the exit code.
+    """Run a command with its logs and its profile; return the exit code.
 
     Args:
-        title: what is run, for the log.
+        title: the command, for the log.
         loaded: the settings.
-        start: begins it.
-        debug: log what is said to models.
+        start: starts the command.
+        debug: whether to log prompts and responses.
 
     Raises:
         StopSignal: a signal stopped it.
@@ -163,13 +163,16 @@ def resumable(
     verb: str = "resume",
     budget: Budget | None = None,
 ) -> Iterator[None]:
-    """Say how to resume, where a signal, a full disk, an endpoint's outage, an alarm or a spent budget ends the run.
+    """Say how to resume when the block ends early.
+
+    By a signal, a full disk, an endpoint's outage, an alarm or a spent budget.
 
     Args:
-        resume_command: the command that resumes the run; given what is spent, with a larger budget.
-        describe_kept: what is kept, in words.
-        verb: the verb for it.
-        budget: of the run.
+        resume_command: returns the command that resumes the run, with a larger budget if the
+            expense is given.
+        describe_kept: describes what is kept.
+        verb: the verb for resuming.
+        budget: the run's budget.
     """
     try:
         yield
@@ -201,12 +204,12 @@ def resumable(
 
 
 def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
-    """Return the lines; keys are masked in the settings, as in `--show_config`.
+    """Return the first lines of the log; keys are masked in the settings, as in `--show_config`.
 
     Args:
-        command: what is run.
-        settings: those that differ from their defaults.
-        is_resumed: an earlier run goes on.
+        command: the command.
+        settings: the settings that differ from their defaults.
+        is_resumed: whether an earlier run is continued.
     """
     how = "resumed" if is_resumed else "begun"
     python = f"Python {platform.python_version()}, process {os.getpid()}"

@@ -1,9 +1,9 @@
-"""A policy and its completions: system prompts, requests in evaluations, and the format of what comes back.
+"""The policy and its completions, and the chat clients of a command.
 
-Evaluations and data sets use `Policy`; training samples rollouts with their tokens
+Evaluations and data sets use `Policy`; training samples rollouts with tokens
 (`judgegym.environments.rollouts`).
 
-The chat clients of one command: its judges, and the policy in evaluations.
+`Clients` opens the chat clients of one command: its judges, and the policy in evaluations.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _LIMITS = "eval_max_tokens (in training train_max_tokens)"
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A policy's answer, and whether its format is valid.
+    """A policy's completion, and whether its format is valid.
 
     Attributes:
-        answer: the text to judge: what follows the thinking, or the whole text.
-        written: the whole text, where thinking was taken out of it (`judged_thinking`); otherwise
+        answer: the text to judge: the part after the thinking, or the whole text.
+        written: the whole text, if thinking was removed from it (`judged_thinking`); otherwise
             empty.
-        thinking: the thinking, from the text or from a field of its own; empty if there is none.
-        thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
+        thinking: the thinking, from the text or from a separate field; empty if there is none.
+        thinking_fault: what is wrong with the thinking; `None` if it is valid or was not requested.
         finish_reason: why it ended, such as `stop`, `length` (cut off) or `refusal`; `None` for a
             completion from a file.
         short: the text is shorter than `min_response_length`, after all retries.
@@ -80,17 +80,17 @@ class Completion:
 
     @property
     def valid(self) -> bool:
-        """Return whether the thinking is valid."""
+        """Whether the thinking is valid."""
         return self.thinking_fault is None
 
     @property
     def refused(self) -> bool:
-        """Return whether the policy, or a filter of its endpoint, refused to answer."""
+        """Whether the policy, or its endpoint's filter, refused to answer."""
         return self.finish_reason in REFUSALS
 
     @property
     def unjudgeable(self) -> str | None:
-        """Return why no judge may be asked, or `None`: a refusal, malformed thinking, or an empty answer."""
+        """Why no judge is asked: a refusal, malformed thinking, or an empty text; else `None`."""
         if self.finish_reason in REFUSALS:
             return "the policy refused to answer"
         if self.finish_reason == CUT_OFF and is_blank(self.answer) and not self.thinking_fault:
@@ -103,16 +103,16 @@ class Completion:
 
     @property
     def unreadable(self) -> str | None:
-        """Return why no verdict may be read in it, or `None`.
+        """Why no verdict is read in the completion, or `None`.
 
-        The reasons are malformed thinking, a refusal, no text, and a text that was cut off, which
-        may end in a verdict that it only quotes.
+        The reasons are malformed thinking, a refusal, no text, and a cut-off text, which may end
+        with a quoted verdict.
         """
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
 
 def make_completion_turns(completions: Sequence[Completion]) -> tuple[Turn, ...]:
-    """Return the turns that the completions of a conversation are, with the follow-ups between them."""
+    """Return the turns of a conversation's completions, with the follow-ups between them."""
     turns: list[Turn] = []
     for completion in completions:
         turns += [text_turn("user", completion.follow_up)] if completion.follow_up else []
@@ -125,12 +125,11 @@ def make_completion_turns(completions: Sequence[Completion]) -> tuple[Turn, ...]
 def continue_conversation(
     conversation: Conversation, completions: Sequence[Completion]
 ) -> list[Message]:
-    """Return a conversation with the completions that were given in it and the follow-ups between them.
+    """Return a conversation continued by its completions and the follow-ups between them.
 
-    Of a completion its answer stands there, without its thinking: what a chat sends of earlier
-    turns. Thinking that the
-    endpoint has left in the text stays there: chat templates know their own, and token ids go on
-        where they ended.
+    Completions are included without their thinking, as chats send earlier turns. Thinking that the
+    endpoint has left in the text stays: chat templates handle their own, and token ids continue
+    where they ended.
     """
     written = [
         replace(completion, answer=completion.written or completion.answer)
@@ -144,7 +143,7 @@ def continue_conversation(
 
 
 def render_for_judge(completions: Sequence[Completion]) -> str:
-    """Return what a judge of texts is shown of a rollout: its only answer, or all turns with their roles."""
+    """Return a rollout as text for judges: its only completion, or all turns with roles."""
     return (
         completions[0].answer
         if len(completions) == 1
@@ -155,7 +154,7 @@ def render_for_judge(completions: Sequence[Completion]) -> str:
 def system_text(
     config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]
 ) -> str:
-    """Return the thinking prompt (in thinking mode; custom or built in), followed by the custom system prompt.
+    """Return the thinking prompt (custom or built in) followed by the custom system prompt.
 
     Empty if there is neither.
     """
@@ -168,17 +167,17 @@ def system_text(
 
 
 def system_messages(config: CompletionSettings) -> list[Message]:
-    """Return the system prompt of a policy that answers, as a message; none if it is empty."""
+    """Return the system prompt of an answering policy as a message; none if it is empty."""
     text = system_text(config, "thinking_assistant")
     return [Message(role="system", content=text)] if text else []
 
 
 def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
-    """Split a choice into thinking and answer.
+    """Split a choice into thinking and text.
 
-    The answer of a refusal without content is the refusal's text. Reasoning that the endpoint
-    returns in a field of its own is valid thinking. Without thinking mode, which has a rule of its
-    own, thinking at the text's start is taken out (`ThinkingSettings.shown`).
+    The text of a refusal without content is the refusal. Reasoning in a separate field is valid
+    thinking. Without thinking mode, which has its own rule, thinking at the text's start is removed
+    (`ThinkingSettings.shown`).
     """
     text = choice.text or choice.refusal or ""
     answer, thought, fault, written = (
@@ -204,8 +203,8 @@ class SampledCompletion:
 
     Attributes:
         completion: the completion; `None` if the policy never answered.
-        error: why it never did.
-        run: what it has cost; `None` if it came with an earlier one, which has the cost of both.
+        error: why it never answered.
+        run: its cost; `None` if it came with an earlier completion, which carries the cost of both.
     """
 
     completion: Completion | None
@@ -214,28 +213,28 @@ class SampledCompletion:
 
 
 class Policy:
-    """Asks the policy in evaluations, and for the responses of a data set."""
+    """Samples the policy in evaluations, and for the responses of a data set."""
 
     def __init__(self, client: ChatClient, config: CompletionSettings) -> None:
-        """Ask through `client`, as `config` says."""
+        """Sample through `client` with the settings in `config`."""
         self.client = client
         self.config = config
         limits = {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
         self._request: Mapping[str, Any] = {**limits, "name": _NAME}
-        """What all requests have in common."""
+        """The arguments of all requests."""
 
     async def complete(
         self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None = None
     ) -> tuple[Completion, CallRun]:
-        """Ask for one completion; ask again, up to `short_answer_retries` times, if its answer is too short.
+        """Ask for one completion; up to `short_answer_retries` times again if it is too short.
 
-        Keep a short answer if asking again fails. An answer that was cut off or refused is not
-        asked for again.
+        A short completion is kept if asking again fails. A cut-off or refused completion is not
+        requested again.
 
         Args:
-            conversation: what the policy is asked.
-            verdict_at: where the verdict stands in the answer of a policy that judges, for the
-                ledger of calls.
+            conversation: the policy's prompt.
+            verdict_at: returns the verdict's span in the text of a judging policy, for the ledger
+                of calls.
 
         Raises:
             EndpointError: the policy never answered.
@@ -245,7 +244,7 @@ class Policy:
         )
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
-        """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
+        """Ask for `n` completions at once; each counts separately and is retried as in `complete`."""
         answers = await self.client.chat_separately(conversation, n, **self._request)
         return await gather_results(
             self._finish_sample(conversation, answers, number) for number in range(len(answers))
@@ -275,7 +274,7 @@ class Policy:
         answer: ChatResponse,
         verdict_at: Callable[[str], Place | None] | None = None,
     ) -> tuple[Completion, CallRun]:
-        """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
+        """Return the completion, after retries if it is too short, and what it has cost."""
         config, runs = self.config, list[CallRun]()
         while True:
             runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
@@ -314,7 +313,7 @@ class Policy:
 def _locate_verdict(
     choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]
 ) -> Place | None:
-    """Where a verdict stands in a choice's text: in the answer at its end, if one may be read there."""
+    """Return the span of a verdict in a choice's text, if one may be read in its final text."""
     completion = read_completion(choice, config)
     at = None if completion.unreadable is not None else find(completion.answer)
     if at is None:
@@ -332,12 +331,11 @@ async def judge_completions(
     *,
     policy_is_judge: bool,
 ) -> Judgment[DetailT]:
-    """Judge completions, after a check of their format (`Completion.unjudgeable`).
+    """Judge completions after checking their format (`Completion.unjudgeable`).
 
-    Malformed thinking, a refusal or an empty answer makes the completions invalid, and the judge is
-    not asked. If the
-    policy is the judge, no verdict is read in such a completion or in one that was cut off: `judge`
-    gets it with an empty answer.
+    Malformed thinking, a refusal or an empty text makes the completions invalid, without a judge
+    call. If the policy is the judge, no verdict is read in such a completion or in a cut-off one:
+    `judge` gets it with an empty text.
     """
     if policy_is_judge:
         shown = [replace(text, answer="") if text.unreadable else text for text in completions]
@@ -349,17 +347,17 @@ async def judge_completions(
 
 
 class RunClients:
-    """The clients that a run asks, by role.
+    """The clients of a run, by role.
 
     Attributes:
-        budget: that all of them share; `None` without one.
+        budget: their common budget; `None` without one.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
-        """Begin without a client."""
+        """Start without clients."""
         self.budget = budget
         self._clients: dict[str, list[ChatClient]] = {"policy": [], "judge": []}
-        """By role; those of simulated users are there where one is opened."""
+        """The clients by role; that of a simulated user is there once it is opened."""
         self._served_before: dict[str, Mapping[str, int]] = {}
         self._refused_before: Mapping[str, Mapping[str, Collection[str]]] = {}
 
@@ -370,14 +368,17 @@ class RunClients:
         return client
 
     def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
-        """Add the models that answered policies and judges in an earlier part of the run."""
+        """Add the models that served policies and judges in an earlier part of the run."""
         self._served_before |= earlier
         for role, clients in self._clients.items():
             if clients:
                 clients[0].note_served(self._served_before.pop(role, {}))
 
     def begin_after(self, earlier: RunUsage) -> None:
-        """Count in the budget what an earlier part of the run has spent, at the prices of now; note what it learned."""
+        """Count an earlier part of the run in the budget, at current prices.
+
+        Also notes the request fields that its endpoints refused.
+        """
         self._refused_before = earlier.refused
         if self.budget is not None:
             clients = chain.from_iterable(self._clients.values())
@@ -392,7 +393,7 @@ class RunClients:
             self.budget.begin_after(earlier.price_usage(prices))
 
     def describe_requests(self, role: str) -> str:
-        """Return how many requests of a role this command had answered, and their tokens, in words."""
+        """Describe how many requests of a role were answered, with their tokens."""
         meters = {id(client.meter): client.meter for client in self._clients.get(role, ())}.values()
         usage = sum((meter.usage for meter in meters), Usage())
         answered = sum(meter.answered for meter in meters)
@@ -403,7 +404,7 @@ class RunClients:
 
     @property
     def waiting(self) -> str | None:
-        """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
+        """The endpoints that all calls wait for, as in `ChatClient.waiting`; `None` if none."""
         reasons = (client.waiting for clients in self._clients.values() for client in clients)
         return (
             "; ".join(dict.fromkeys(sentence for sentence in reasons if sentence is not None))
@@ -412,7 +413,7 @@ class RunClients:
 
     @property
     def delay_reason(self) -> str | None:
-        """Return what holds the run up, for its progress: as `waiting`, or endpoints that answer nothing but 429."""
+        """What delays the run: as `waiting`, or endpoints that answer only HTTP 429."""
         throttled = (
             client.throttle_notice for clients in self._clients.values() for client in clients
         )
@@ -420,16 +421,16 @@ class RunClients:
 
     @property
     def finish_reasons(self) -> dict[str, Counter[str]]:
-        """Return how many choices of policies, judges and users ended with each finish reason."""
+        """Number of choices by role and finish reason."""
         return self._count(lambda client: client.finish_reasons)
 
     @property
     def served_models(self) -> dict[str, Counter[str]]:
-        """Return how many answers of policies, judges and users named each model that they come from."""
+        """Number of responses by role and the model they name."""
         return self._count(lambda client: client.served_models)
 
     def _count(self, counts: Callable[[ChatClient], Counter[str]]) -> dict[str, Counter[str]]:
-        """Add up what the clients of each role have counted."""
+        """Add up the counts of the clients of each role."""
         return {
             role: sum(map(counts, clients), Counter[str]())
             for role, clients in self._clients.items()
@@ -437,7 +438,7 @@ class RunClients:
 
     @property
     def refused_fields(self) -> dict[str, dict[str, dict[str, str]]]:
-        """Return what became of the request fields that endpoints refused, by role, model and field."""
+        """How refused request fields were replaced, by role, model and field."""
         effects: dict[str, dict[str, dict[str, str]]] = {}
         for role, models in self._refused_before.items():
             for model, names in models.items():
@@ -451,13 +452,16 @@ class RunClients:
 
     @property
     def notices(self) -> list[str]:
-        """Return what a reader of the numbers must know of how the models were asked."""
+        """Sentences that a reader of the numbers must know about how the models were asked."""
         clients = chain.from_iterable(self._clients.values())
         return list(dict.fromkeys(sentence for client in clients for sentence in client.notices))
 
 
 class Clients(RunClients):
-    """Opens each client at its first use. All share one HTTP session; the judges share one judgment cache."""
+    """Opens each client at its first use.
+
+    All share one HTTP session; the judges share one judgment cache.
+    """
 
     def __init__(
         self,
@@ -468,14 +472,13 @@ class Clients(RunClients):
         make: Callable[..., ChatClient] = ChatClient,
         make_cache: Callable[[Path], JudgmentCache] = JudgmentCache,
     ) -> None:
-        """Open the judgment cache, if the settings name one, and the budget that all clients share.
+        """Open the judgment cache, if there is one in the settings, and the shared budget.
 
         Args:
             settings: validated settings of the command, with the URLs of the stand-ins.
             session: the HTTP session of the process.
-            judge_identity: the judge's endpoint in the keys of the judgment cache, instead of its
-                URL.
-            make: makes a client, as `ChatClient` does.
+            judge_identity: the judge's endpoint in the judgment cache's keys, instead of its URL.
+            make: creates a client, like `ChatClient`.
             make_cache: opens the judgment cache.
 
         Raises:
@@ -489,7 +492,7 @@ class Clients(RunClients):
 
     @cached_property
     def judge(self) -> ChatClient:
-        """Return the client of the judge that the `judge_*` settings name.
+        """The client of the judge that the `judge_*` settings name.
 
         Raises:
             SettingsError: its API key is missing.
@@ -501,7 +504,7 @@ class Clients(RunClients):
 
     @cached_property
     def policy(self) -> Policy:
-        """Return the policy of evaluations.
+        """The policy of evaluations.
 
         Raises:
             SettingsError: its API key is missing.
@@ -519,7 +522,7 @@ class Clients(RunClients):
     def open(
         self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None
     ) -> ChatClient:
-        """Open a client of a `policy`, a `user` or a `judge`; without a cache, as what a policy or a user says."""
+        """Open a client of a `policy`, `user` or `judge`; policies and users have no cache."""
         made = self._make(chat_settings, cache=cache, session=self.session, budget=self.budget)
         return self.add(role, made)
 

@@ -1,14 +1,13 @@
-"""The loop of a command: take items from a source, run a step for each, many at once, and stop early if none succeeds.
+"""The main loop: run a step for each item, many at once, and stop early if none succeeds.
 
-`run_each` is the loop of `process`; `judge_rows` is the same for `evaluate` and `score`, whose
-source is the rows of a data set and whose step asks a judge. `serve` begins groups as its trainer
-demands them, with the same `FailureGuard`.
+`run_each` is the loop of `process`. `judge_rows` is the loop of `evaluate` and `score`: its items
+are the rows of a data set, and its step calls a judge. `serve` starts groups when its trainer needs
+them, with the same `FailureGuard`.
 
-Guarantees: a row's calls are in the ledger before they are used; a result is released once it is
-recorded; nothing
-further is begun where it would cost money for nothing: after ten failures without a success, after
-an endpoint's outage, and while the disk is full. A run in which one row or group succeeded does not
-end by itself, however long its endpoints are down afterwards. Workers end together.
+Guarantees: a row's calls are in the ledger before they are used; a result is freed once it is
+recorded; nothing new begins if it would waste money: after ten failures without a success, after an
+endpoint's outage, and while the disk is full. After one success a run does not stop by itself,
+however long its endpoints are down. Workers end together.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ FAILURE_LIMIT = 10
 
 
 class NothingSucceeds(JudgeGymError):
-    """The first groups or rows all failed; the message is the error of the last one."""
+    """The first groups or rows all failed; the message is the last one's error."""
 
 
 class FailureGuard:
-    """Counts the groups that an endpoint refused before the first success.
+    """Counts groups that an endpoint refused before the first success.
 
-    A wrong key, a wrong model name or an endpoint without tokens fails every group, while the other
-    endpoint costs money for each.
+    With a wrong key, a wrong model name or an endpoint without tokens every group fails, while the
+    other endpoint still costs money.
     """
 
     def __init__(self) -> None:
-        """Begin with no refusal and no success."""
+        """Start without refusals and successes."""
         self._any_success = False
         self._refused = 0
 
@@ -63,7 +62,7 @@ class FailureGuard:
             self._record_refusal(explain_unsampled(error))
 
     def record_judged(self, judgments: Sequence[Judgment[Any]], *, has_scores: bool) -> None:
-        """Record a group whose judge was asked.
+        """Record a group that was sent to the judge.
 
         Raises:
             NothingSucceeds: the judge refused it, and the limit is reached.
@@ -81,12 +80,12 @@ class FailureGuard:
 
 
 def explain_unsampled(error: JudgeGymError) -> str:
-    """Return why a group could not be sampled, for the log."""
+    """Explain why a group could not be sampled, for the log."""
     return f"the policy at {error}" if isinstance(error, EndpointError) else f"the policy: {error}"
 
 
 def explain_unscored(judgments: Sequence[Judgment[Any]]) -> str:
-    """Return why the first failed judgment of a group failed, for the log."""
+    """Explain why the first failed judgment of a group failed, for the log."""
     failed = (
         judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation
     )
@@ -97,7 +96,7 @@ ItemT = TypeVar("ItemT")
 
 
 async def run_workers(workers: Iterable[Coroutine[None, None, None]]) -> None:
-    """Run workers to their end; if one raises, or we are cancelled, none is left running."""
+    """Run workers to their end; if one raises, or we are cancelled, the others are cancelled."""
     running = [asyncio.create_task(worker) for worker in workers]
     try:
         await asyncio.gather(*running)
@@ -114,15 +113,14 @@ async def run_each(
 ) -> None:
     """Run a step for each item of a source, many at once.
 
-    Nothing further begins while the disk is full, nor after an endpoint's outage: what is in
-    progress then ends by itself, so that the answers of other endpoints, which are paid for, arrive
-    and are recorded.
+    No new step begins while the disk is full or after an endpoint's outage. Steps in progress
+    finish, so that paid responses of other endpoints are recorded.
 
     Args:
-        take: gives the next item; `None` if there is none now, which ends the worker that asked.
-        step: makes what is wanted of an item, and records it.
-        disk: the disk that it is recorded on.
-        in_flight: items in progress at once.
+        take: returns the next item; `None` ends the worker.
+        step: processes an item and records the result.
+        disk: the disk of the results.
+        in_flight: the number of items in progress at once.
 
     Raises:
         EndpointOutage: an endpoint answers no call.
@@ -150,13 +148,13 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class RowEnd:
-    """How a row ended.
+    """The outcome of a row.
 
     Attributes:
-        is_complete: a resumed run has nothing to add to it.
+        is_complete: whether a resumed run has nothing to add.
         error: why it has no score; `None` if it has one.
-        was_asked: an endpoint was asked in this run; a failure of an earlier run says nothing of
-            this one's endpoints.
+        was_asked: whether an endpoint was asked in this run; an earlier run's failure says nothing
+            about the endpoints of this one.
     """
 
     is_complete: bool
@@ -178,22 +176,22 @@ async def judge_rows(
     """Judge rows.
 
     Args:
-        tasks: all rows, each made when it is asked for.
-        numbers: which of them are judged.
+        tasks: all rows; each task is made on access.
+        numbers: the indices of the rows to judge.
         judge: judges a row; a failure is a result, not an exception.
-        get_end: says how a row ended.
-        record: writes a result to the run directory, given its number, its task and its seconds.
+        get_end: returns the outcome of a row.
+        record: writes a result to the run directory, with its index, its task and its seconds.
         ledger: the calls of this run and of the earlier one, in the run directory.
-        in_flight: rows in progress at once; the endpoints have limits of their own.
-        is_first_run: no row of the run has ended yet.
+        in_flight: the number of rows in progress at once; the endpoints have their own limits.
+        is_first_run: whether no row of the run has ended yet.
 
     Raises:
-        NothingSucceeds: ten rows failed before one succeeded, and so did the rows in progress with
-            them. They are recorded.
-        EndpointOutage: an endpoint answers no call; the rows in progress that do not need it have
+        NothingSucceeds: ten rows failed before one succeeded, and so did the other rows in
+            progress. They are recorded.
+        EndpointOutage: an endpoint answers no call; rows in progress that do not need it have
             ended.
         DiskFull: the run directory could not be written to for too long.
-        BudgetError: no further request may be sent. Nothing is in flight then, and all answers are
+        BudgetError: no further request may be sent. Nothing is in flight, and all responses are
             recorded.
     """
     missing, rows = len(numbers), iter(numbers)
@@ -228,20 +226,20 @@ async def judge_rows(
 
 
 class RunProgress:
-    """Counts the samples of a run as they arrive, for its progress display; the costs are theirs.
+    """Adds up the samples of a run for its progress display.
 
     Attributes:
-        done: samples that have arrived, those of an earlier run included.
+        done: the number of samples so far, including those of an earlier run.
     """
 
     def __init__(
         self, words: str, waiting: Callable[[], str | None], display: ProgressDisplay | None
     ) -> None:
-        """Begin without a sample.
+        """Start without samples.
 
         Args:
             words: the label of the headline metric.
-            waiting: says what the endpoints' calls wait for.
+            waiting: returns what the endpoints' calls wait for.
             display: shows the numbers; `None` shows nothing.
         """
         self.done = 0
@@ -261,7 +259,7 @@ class RunProgress:
         self.add_paid(None, "user", [run.usage for run in sample.run.user_calls])
 
     def add_paid(self, share: HeadlineTerm | None, role: str, usages: Sequence[Usage]) -> None:
-        """Count what a sample adds to the headline metric, and what its calls of a role cost."""
+        """Add a sample's part of the headline metric, and the cost of its calls of a role."""
         if share is not None:
             self._total += share.total
             self._weight += share.weight
@@ -270,12 +268,12 @@ class RunProgress:
 
     @contextmanager
     def show(self, disk: Disk, log: Callable[[str], None], *, left: int) -> Iterator[None]:
-        """Show the progress, beginning with the samples that have been added until now.
+        """Show the progress during the block, starting with the samples added so far.
 
         Args:
             disk: the disk of the run directory, which may be full.
-            log: writes a line to the log of the run alone.
-            left: how many samples are to come.
+            log: writes a line only to the run's log.
+            left: the number of samples still to come.
         """
         if self._display is None:
             yield

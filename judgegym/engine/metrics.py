@@ -1,9 +1,8 @@
-"""Aggregate observations to the metrics under `eval/` and `train/`.
+"""Aggregation of observations into the metrics under `eval/` and `train/`.
 
 Guarantees: every value is a finite number; a metric that cannot be computed is left out, with a
-reason. Observations are added in the order of the rows, so that intervals depend on the rows alone.
-Of an observation its two numbers are kept, in arrays, and for intervals a digest of its row's
-prompt.
+reason. Observations are added in the order of the rows, so that intervals depend only on the rows.
+Each observation takes two numbers in arrays, and for intervals a digest of its row's prompt.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ _NO_PROMPT = 0
 Bounds: TypeAlias = tuple[float, float]
 """The lowest and the highest value of a row."""
 Agrees: TypeAlias = Callable[[float, float], bool]
-"""Whether a judge's raw score agrees with a gold score."""
+"""Tells whether a judge's raw score agrees with a gold score."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlineTerm:
-    """What one row adds to the headline metric, which is the sum of the totals over the sum of the weights."""
+    """One row's part of the headline metric, which is the sum of totals over the sum of weights."""
 
     total: float
     weight: float
 
     @property
     def value(self) -> float:
-        """Return the metric of this row alone."""
+        """The metric of this row alone."""
         return self.total / self.weight
 
 
 @dataclass(frozen=True, slots=True)
 class GoldLabel:
-    """A gold label of a row, beside what the judge said, which may be the policy.
+    """A row's gold label with the judge's label; the judge may be the policy.
 
     Attributes:
         name: the aspect or the order of the answers, where a row has several labels; empty
@@ -77,15 +76,15 @@ class GoldLabel:
         of_aspects: bool,
         name: str = "",
     ) -> GoldLabel:
-        """Compare a gold label with the judgment of a response; one without a score has no verdict.
+        """Compare a gold label with a judgment; without a score there is no verdict.
 
         Args:
-            gold: a score, `yes` or `no` of an aspect, or a text, which is a label of the judge in
-                any case.
+            gold: a score, `yes` or `no` for an aspect, or another text, which is always a label of
+                the judge.
             judged: the judgment.
-            agrees: whether a raw score agrees with a gold score (`agreement_rule`).
-            of_aspects: the judge gives verdicts on aspects.
-            name: of the aspect; empty for the only one.
+            agrees: tells whether a raw score agrees with a gold score (`agreement_rule`).
+            of_aspects: whether the judge gives verdicts on aspects.
+            name: the aspect's name; empty for the only one.
         """
         if isinstance(gold, float):
             return cls(
@@ -109,11 +108,11 @@ class Metrics:
 
     Attributes:
         values: finite numbers by full name.
-        left_out: full names without a value, and why.
-        unknown: full names of quantities that exist but are not known, and why: `null` in files,
-            "unknown" in tables.
-        observations: how many observations a ratio, a mean or a rate is of, by full name.
-        ends: the ends of the scale of a mean or ratio, by full name, where they were given.
+        left_out: full names without a value, with the reason.
+        unknown: full names of quantities that exist but are not known, with the reason: `null` in
+            files, "unknown" in tables.
+        observations: the number of observations of a ratio, a mean or a rate, by full name.
+        ends: the ends of the scale of a mean or ratio, by full name, if they were given.
     """
 
     values: dict[str, float | int]
@@ -140,7 +139,10 @@ class _Ratio:
         return sum(self.numerators) / sum(self.denominators)
 
     def bounds(self) -> Interval | str:
-        """Return the interval, over prompts; or why there is none. One observation is its own interval."""
+        """Return the interval over prompts, or why there is none.
+
+        One observation is its own interval.
+        """
         if len(self.numerators) == 1:
             return Interval(self.value, self.value)
         import numpy as np  # late: a fifth of a second
@@ -157,20 +159,20 @@ class MetricAggregator:
 
     A ratio is the sum of its numerators over the sum of its denominators. A mean is a ratio with
     denominators of 1, a rate is a mean of yes (1) and no (0). With one observation the interval is
-    that value; without any the metric is absent. Observations of rows with the same prompt
-    (`begin_row`) are one cluster of the interval. What is particular to a category or cluster is
-    recorded under `names(category)`.
+    that value; without observations the metric is absent. Observations of rows with the same prompt
+    (`begin_row`) are one cluster of the interval. Metrics of a category or cluster are recorded
+    under `names(category)`.
     """
 
     def __init__(
         self, prefix: str, *, intervals: bool = True, names: MetricNames | None = None
     ) -> None:
-        """Begin without an observation.
+        """Start without observations.
 
         Args:
-            prefix: what all names begin with.
+            prefix: the prefix of all names.
             intervals: whether there are intervals.
-            names: knows the categories of all rows.
+            names: the names of all rows' categories.
         """
         self.prefix = prefix
         self.names = MetricNames() if names is None else names
@@ -184,9 +186,9 @@ class MetricAggregator:
         self._expected: dict[str, str] = {}
 
     def begin_row(self, prompt: str | None) -> None:
-        """Begin a row: what is added until the next one depends on what rows with the same prompt add; `None`: on none.
+        """Start a row: its observations depend on those of rows with the same prompt.
 
-        Without it no observation depends on another.
+        With `None` they depend on no others; so do all observations if this is never called.
         """
         self._prompt = prompt_code(prompt)
 
@@ -199,15 +201,17 @@ class MetricAggregator:
         interval: bool = False,
         ends: Bounds | None = None,
     ) -> None:
-        """Add one row's numerator and denominator (≥ 0) to a ratio; it has no value if all denominators are 0.
+        """Add a row to a ratio of sums; its numerator and its denominator are not negative.
+
+        The ratio has no value if all denominators are 0.
 
         Args:
-            name: of the ratio.
-            numerator: of the row.
-            denominator: of the row.
+            name: the ratio's name.
+            numerator: the row's numerator.
+            denominator: the row's denominator.
             interval: whether the ratio has an interval.
-            ends: of the scale of numerator / denominator; `None` if it is from 0 to 1, or not
-                known.
+            ends: the ends of the scale of numerator / denominator; `None` for 0 to 1, or if
+                unknown.
         """
         target = self._ratio(name)
         target.numerators.append(numerator)
@@ -223,7 +227,7 @@ class MetricAggregator:
         self.ratio(name, value, 1.0, interval=interval, ends=ends)
 
     def rate(self, name: str, hit: bool, *, interval: bool = False) -> None:
-        """Add one yes or no to a share."""
+        """Add one yes or no to a rate."""
         self.ratio(name, float(hit), 1.0, interval=interval)
 
     def count(self, name: str, by: int | bool = 1) -> None:
@@ -244,7 +248,7 @@ class MetricAggregator:
             self.number(name, value)
 
     def add_agreement(self, agreement: Agreement, suffix: str = "") -> None:
-        """Set the statistics of an agreement, and leave out those without a value."""
+        """Add an agreement's statistics, and leave out those without a value."""
         for name, value in agreement.values.items():
             self.number(f"{name}{suffix}", value)
         for name, reason in agreement.undefined.items():
@@ -255,12 +259,12 @@ class MetricAggregator:
         self._left_out[name] = reason
 
     def expect(self, reason: str, *names: str) -> None:
-        """Report `reason` for each of these metrics that gets neither a value nor a reason of its own."""
+        """Set the reason for metrics that get neither a value nor a reason of their own."""
         for name in names:
             self._expected.setdefault(name, reason)
 
     def extend(self, aggregator: MetricAggregator) -> None:
-        """Add all ratios of another aggregator after those that are here."""
+        """Append all ratios of another aggregator."""
         for name, ratio in aggregator._ratios.items():
             target = self._ratio(name)
             target.numerators.extend(ratio.numerators)
@@ -282,7 +286,7 @@ class MetricAggregator:
         return name in self._numbers
 
     def result(self) -> Metrics:
-        """Return all values in the order of their first observation, each interval after its value."""
+        """Return all values in the order of their first observation, each with its interval."""
         values: dict[str, float | int] = {}
         left_out = {f"{self.prefix}/{name}": reason for name, reason in self._left_out.items()}
         for name in self._order:
@@ -328,7 +332,7 @@ class MetricAggregator:
 
 
 def prompt_code(prompt: str | None) -> int:
-    """Return a number that rows have in common only if their prompts are the same; `None` is a prompt of its own."""
+    """Return a number that identifies a prompt; `None` is a prompt of its own."""
     if prompt is None:
         return _NO_PROMPT
     return (
@@ -340,7 +344,7 @@ def prompt_code(prompt: str | None) -> int:
 
 
 def prompt_clusters(codes: array[int]) -> Codes:
-    """Return for each row the number of its prompt, by the codes of prompts."""
+    """Return for each row the number of its prompt's cluster, by the prompts' codes."""
     import numpy as np
 
     prompts = np.array(codes)
@@ -354,14 +358,14 @@ def record_parts(
     numbers: Mapping[str, float],
     jury: float | None = None,
 ) -> None:
-    """Record the score of each part of a reward, and how often it has none, because it was not asked or left out.
+    """Record the score of each part of a reward, and how often a part has none.
 
     Args:
-        metrics: where it is recorded.
-        names: of the parts.
-        numbers: the scores that there are, by name, of one response that has a score.
-        jury: that score from 0 to 1, if a jury gave it: also record how often each member is on its
-            side of ½.
+        metrics: the aggregator.
+        names: the parts' names.
+        numbers: the available scores by name, of one response with a score.
+        jury: the response's score from 0 to 1, if a jury gave it; then also record how often each
+            member is on the same side of ½.
     """
     for name in names:
         if name in numbers:
@@ -372,7 +376,7 @@ def record_parts(
 
 
 def expect_parts(metrics: MetricAggregator, names: Iterable[str], *, is_jury: bool) -> None:
-    """Name the metrics of `record_parts`, with the reason why one may have no value."""
+    """Declare the metrics of `record_parts`, with the reason why one may have no value."""
     for name in names:
         part = f"part_{slug(name)}"
         metrics.expect(
@@ -382,10 +386,10 @@ def expect_parts(metrics: MetricAggregator, names: Iterable[str], *, is_jury: bo
 
 
 class RatioRecorder(MetricAggregator):
-    """Keeps what one row after the other adds to one ratio, and nothing else."""
+    """Adds up what each row adds to one ratio, and nothing else."""
 
     def __init__(self, name: str, names: MetricNames | None = None) -> None:
-        """Keep the ratio with this name; `names` knows the categories of all rows."""
+        """Follow the ratio with this name; `names` knows the categories of all rows."""
         super().__init__("eval", names=names)
         self._name = name
         self._total = self._weight = 0.0
@@ -405,16 +409,16 @@ class RatioRecorder(MetricAggregator):
         interval: bool = False,
         ends: Bounds | None = None,
     ) -> None:
-        """Add to the ratio that is kept."""
+        """Add to the ratio, if it is the one followed."""
         if name == self._name:
             self._total += numerator
             self._weight += denominator
 
     def extend(self, aggregator: MetricAggregator) -> None:
-        """Add the sums of the ratio that is kept."""
+        """Add the sums of the ratio."""
         ratio = aggregator._ratios.get(self._name)
         if ratio is not None:
             self.ratio(self._name, sum(ratio.numerators), sum(ratio.denominators))
 
     def number(self, name: str, value: float | int) -> None:
-        """Keep no number."""
+        """Ignore the number."""

@@ -1,8 +1,8 @@
-"""Write a row as a line of `samples.jsonl` or `failures.jsonl`, and read it back.
+"""Samples: rows as lines of `samples.jsonl` and `failures.jsonl`, written and read back.
 
-The sub-object `run` holds everything that may differ between two runs of one configuration; without
-it, the lines of two runs against a deterministic endpoint are equal byte for byte. The judgment's
-detail, whose fields differ between environments, has a key of its own, `detail`.
+The sub-object `run` holds everything that may differ between two runs of one configuration. Without
+it, the lines of two runs against a deterministic endpoint are byte-identical. The judgment's
+detail, whose fields differ between environments, is under the key `detail`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from judgegym.llm.wire import JSON
 DetailT = TypeVar("DetailT")
 
 POLICY_FAILED: Literal["policy_failed"] = "policy_failed"
-"""The status of a row, or of a response, that the policy never answered."""
+"""The status of a row, or a response, that the policy never completed."""
 USER_FAILED: Literal["user_failed"] = "user_failed"
-"""The status of a row in whose conversation the simulated user gave no message."""
+"""The status of a row whose simulated user gave no message."""
 FINISHED = frozenset({Status.OK.value, Status.INVALID_COMPLETION.value})
-"""The statuses of rows that count; the other rows are failures, which `--resume` runs again."""
+"""The statuses of rows that count; the others are failures, which `--resume` runs again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
-    """Timings, attempts and usage of one row: judge calls by name, the others in the order of the conversations."""
+    """Timings, attempts and usage of a row: judge calls by name, others in order."""
 
     seconds: float
     policy_calls: tuple[CallRun, ...] = ()
@@ -50,18 +50,18 @@ class Sample(Generic[DetailT]):
     Attributes:
         uid: the row's id.
         category: the row's category, for metrics by category.
-        question: what the policy was asked, as a person reads it.
-        completions: the policy's completions, one for each conversation, or for each turn of the
-            only one; empty if policy or user failed.
+        question: the policy's prompt in readable form.
+        completions: the policy's completions: one for each conversation, or one for each turn of a
+            single conversation; empty if policy or user failed.
         judgment: the judgment of the completions; `None` if policy or user failed.
         score: the row's score in the evaluation; `None` if the judgment failed.
         run: what may differ between runs.
         policy_error: why the policy never answered.
         user_error: why the simulated user gave no message.
         task_digest: a digest of everything that the judge sees of the row.
-        headline: what the row adds to the headline metric; `None` if it does not count there, or if
-            that metric is no ratio of the rows.
-        texts: the row's texts beside the question, by title, such as `baseline` and `rubric`.
+        headline: the row's part of the headline metric; `None` if it does not count there, or if
+            that metric is not a ratio over rows.
+        texts: the row's further texts by title, such as `baseline` and `rubric`.
         orders: points of the judged completion, from 0 to 1, in each order of a comparison; empty
             with a single order, or no comparison.
         gold: pairs of gold label and judge label; empty without gold labels.
@@ -84,34 +84,34 @@ class Sample(Generic[DetailT]):
 
     @property
     def status(self) -> str:
-        """Return the judgment's status, or `policy_failed` or `user_failed`."""
+        """The judgment's status, or `policy_failed` or `user_failed`."""
         if self.judgment is None:
             return POLICY_FAILED if self.user_error is None else USER_FAILED
         return self.judgment.status.value
 
     @property
     def finished(self) -> bool:
-        """Return whether the row counts."""
+        """Whether the row counts."""
         return self.status in FINISHED
 
     @property
     def label(self) -> str | None:
-        """Return the judgment in the judge's terms."""
+        """The judgment's label, in the judge's terms."""
         return None if self.judgment is None else self.judgment.label
 
     @property
     def detail(self) -> DetailT | None:
-        """Return the result in the terms of the judge."""
+        """The judgment's detail, in the judge's terms."""
         return None if self.judgment is None else self.judgment.detail
 
     @property
     def members(self) -> Mapping[str, float]:
-        """Return the scores of a jury's members; empty without one."""
+        """The scores of a jury's members; empty without a jury."""
         return {} if self.judgment is None else self.judgment.members
 
     @property
     def error(self) -> str | None:
-        """Return why the row failed."""
+        """Why the row failed."""
         if self.finished:
             return None
         return (
@@ -122,10 +122,10 @@ class Sample(Generic[DetailT]):
 
     @property
     def prompt_key(self) -> str:
-        """Return what samples with the same prompt share, whichever rows it is in: they are one cluster.
+        """A key shared by all samples with the same prompt, which form one cluster.
 
-        A sample holds no images, of which prompts of the same words may show others: there, and
-        without a prompt, it is the row, or an equal one.
+        A sample holds no images, and prompts with the same text may have different ones. With
+        images, and without a prompt, the key identifies the row, or an equal one.
         """
         if not self.question or IMAGE_MARK.search(self.question):
             row, _, number = self.uid.partition("/")
@@ -135,7 +135,7 @@ class Sample(Generic[DetailT]):
     def replace_judgment(
         self, judgment: Judgment[DetailT], *, invalid_score: float
     ) -> Sample[DetailT]:
-        """Return the sample with a judgment; `invalid_score` is the score of completions in the wrong format."""
+        """Return the sample with a judgment; malformed completions get `invalid_score`."""
         is_invalid = judgment.status is Status.INVALID_COMPLETION
         return replace(
             self, judgment=judgment, score=invalid_score if is_invalid else judgment.score
@@ -144,8 +144,8 @@ class Sample(Generic[DetailT]):
     def to_line(self) -> bytes:
         """Return the row as one line of JSON with its newline.
 
-        The fields of a single completion are keys of the row, `answer` as `model_answer`; several
-        completions are a list under `completions`.
+        The fields of a single completion are keys of the line, with `answer` as `model_answer`;
+        several completions are a list under `completions`.
         """
         judgment = self.judgment
         line: dict[str, object] = {
@@ -190,13 +190,13 @@ class Sample(Generic[DetailT]):
 
 
 def digest(*values: object) -> str:
-    """Return 16 hexadecimal digits that are equal for equal values, in every process."""
+    """Return 16 hexadecimal digits that are the same for equal values, in every process."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
     return hashlib.sha256(orjson.dumps(values, default=_as_json, option=options)).hexdigest()[:16]
 
 
 def _as_json(value: object) -> object:
-    """Convert a value that JSON has no type for: a mapping to a dict, anything else to text."""
+    """Convert a value without a JSON type: a mapping to a dict, anything else to text."""
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
@@ -217,7 +217,7 @@ _WholeCompletion = Annotated[Completion, BeforeValidator(_fill_fields)]
 
 
 class _SampleLine(BaseModel, Generic[DetailT]):
-    """The fields of a line, but for those of a single completion."""
+    """The fields of a line, except those of a single completion."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -244,7 +244,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
         """Return the judgment, without its calls; `None` if policy or user failed.
 
         Raises:
-            ValueError: the row was judged, and the line does not say what the judgment was.
+            ValueError: the row was judged, but the line lacks the judgment.
         """
         if not isinstance(self.status, Status):
             return None
@@ -276,25 +276,27 @@ _SAMPLE_FIELDS = (
     "gold",
     "run",
 )
-"""The fields of a sample that are fields of its line."""
+"""The fields that a sample and its line have in common."""
 
 
 class SampleReader(Generic[DetailT]):
     """Reads the lines of one environment, or of any: then the detail stays JSON.
 
-    A line written by an older version is read, with the fields empty that it lacks.
+    Lines of older versions are read, too; missing fields are empty.
     """
 
     def __init__(self, detail_type: type[DetailT]) -> None:
-        """Read judgments whose detail is a `detail_type`, a dataclass; `object` for those of any environment."""
+        """Read details as the dataclass `detail_type`; `object` for any environment."""
         self._lines = TypeAdapter(_SampleLine[detail_type])  # type: ignore[valid-type]  # made at run time
 
     def read(self, line: bytes) -> Sample[DetailT]:
-        """Read a row. The judgment's `calls` are not restored: their texts are in the detail, their usage in `run`.
+        """Read a row. The judgment's `calls` are not restored.
+
+        Their texts are in the detail, their usage is in `run`.
 
         Raises:
-            ValueError: the line is not a sample of this environment; the message names the fields
-                that are wrong.
+            ValueError: the line is not a sample of this environment; the message names the invalid
+                fields.
         """
         try:
             fields: _SampleLine[DetailT] = self._lines.validate_json(line)
@@ -325,7 +327,7 @@ def read_sample(line: RawLine) -> Sample[JSON]:
 
 
 def explain_errors(error: ValidationError) -> str:
-    """Return which fields of a line are wrong, and why, in one line."""
+    """Return which fields of a line are invalid, and why, in one line."""
     return "; ".join(map(_explain_error, error.errors()))
 
 

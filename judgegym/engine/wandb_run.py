@@ -1,8 +1,8 @@
 """A run at Weights & Biases.
 
-Guarantees: it is opened before anything registers or is paid for, and what is wrong with it is one
-line then, or, with `use_wandb=optional`, a warning, and the command goes on without it. Once it is
-open, no failure there ends a command: it is a warning, said once.
+Guarantees: the run is opened before anything is registered or paid for; a problem is then an error
+in one line, or, with `use_wandb=optional`, a warning, and the command continues without it. After
+that no failure at Weights & Biases ends a command: it is logged once as a warning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _SLOW_S = 10.0
 
 
 class WandbRun:
-    """A run, or none: then nothing is logged. Weights & Biases works in a thread, so that it blocks nothing."""
+    """A run at Weights & Biases, or none.
+
+    Without one nothing is logged. Weights & Biases works in a thread, so that it blocks nothing.
+    """
 
     def __init__(self, run: Any = None) -> None:
         """Log to `run`."""
@@ -41,7 +44,7 @@ class WandbRun:
         """Open a run, if `use_wandb` is on.
 
         Args:
-            settings: the settings, whose `wandb_name` comes before `name`.
+            settings: the settings; their `wandb_name` overrides `name`.
             name: the run's name.
             options: further arguments of `wandb.init`.
 
@@ -90,7 +93,7 @@ class WandbRun:
     async def log(
         self, values: Mapping[str, JSON], *, table: Sequence[Sequence[object]] = (), **step: int
     ) -> None:
-        """Log values, with the table of rollouts `train/rollouts` (text and score), perhaps under a `step`."""
+        """Log values, with the table `train/rollouts` (text and score), optionally at a `step`."""
 
         def log() -> None:
             import wandb  # late: half a second
@@ -106,7 +109,7 @@ class WandbRun:
         await self._try("does not log metrics", log)
 
     async def alert(self, title: str, text: str) -> None:
-        """Send an alert, which Weights & Biases may mail."""
+        """Send an alert, which Weights & Biases may send by e-mail."""
         short = title[:_LONGEST_ALERT]
         await self._try(
             "was not told of the alarm", lambda: self._run.alert(title=short, text=text)

@@ -1,18 +1,16 @@
-"""Calls that are made at once and end together.
+"""Concurrent calls that end together, and the activity of a run's rows.
 
-`asyncio.gather` raises while the other calls go on. If that ends a run, as `EndpointOutage` does,
-the answers of the others are paid for and recorded nowhere.
+`asyncio.gather` raises while the other calls continue. If the error ends the run, as
+`EndpointOutage` does, the responses of the others would be paid for and recorded nowhere.
 
-Identical calls in flight at the same time share one answer.
+Identical calls in flight are deduplicated: they share one response.
 
-What the rows of a run wait for, so that a batch is sent when no further request can join it.
-
-A row is in progress from its begin to its end, and blocked while a call of it waits for something
-that other rows, or
-a batch, must bring: a line of a batch, the budget, an identical call in flight. The run is quiet
-when every row in progress is blocked and no other request is on its way. That is counted, not
-timed. A row of which one call is blocked
-and another one is about to be made counts as blocked: the other one then goes with the next batch.
+The activity tells when a batch must be sent because no further request can join it. A row is in
+progress from its start to its end. It is blocked while one of its calls waits for something that
+depends on other rows or on a batch: a line of a batch, the budget, an identical call in flight. The
+run is quiet when every row in progress is blocked and no other request is in flight. This is
+counted, not timed. A row with one blocked call counts as blocked even if it is about to make
+another call, which then goes into the next batch.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ T = TypeVar("T")
 
 @contextmanager
 def bind_context(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Let a variable of the context have this value inside, in tasks that begin there, too."""
+    """Bind a context variable to a value in the block, and in the tasks that begin there."""
     token = variable.set(value)
     try:
         yield value
@@ -41,18 +39,18 @@ def bind_context(variable: ContextVar[Any], value: T) -> Iterator[T]:
 
 
 class Activity:
-    """The rows in progress of one run, and which of them are blocked.
+    """The rows in progress of one run, and their blocked calls.
 
     Attributes:
-        changes: how often that has changed.
+        changes: the number of changes so far.
         changed: set by each change.
         rows: the rows in progress.
-        blocked: the blocked calls of each.
-        requests: those that are on their way by themselves, of each.
+        blocked: the number of blocked calls of each row.
+        requests: the number of live requests of each row.
     """
 
     def __init__(self) -> None:
-        """Begin without a row."""
+        """Start without rows."""
         self.changes, self.changed = 0, asyncio.Event()
         self.rows, self.blocked, self.requests = Counter[int](), Counter[int](), Counter[int]()
 
@@ -63,18 +61,18 @@ class Activity:
         return not self.requests and len(rows) <= len(blocked) and rows.keys() <= blocked.keys()
 
     def note(self) -> None:
-        """Note a change."""
+        """Note a change, and wake whoever waits for one."""
         self.changes += 1
         self.changed.set()
 
 
 ACTIVITY: ContextVar[Activity | None] = ContextVar("activity", default=None)
-"""Of the run, if its requests go into batches."""
+"""The activity of the current run, if its requests go into batches."""
 _ROW: ContextVar[int] = ContextVar("row_in_progress", default=0)
 
 
 def _count_row(select_counts: Callable[[Activity], Counter[int]]) -> AbstractContextManager[None]:
-    """Count the row for the duration of the block, if the run's requests go into batches."""
+    """Count the current row during the block, if the run's requests go into batches."""
     activity = ACTIVITY.get()
     return nullcontext() if activity is None else _count(activity, select_counts(activity))
 
@@ -94,25 +92,25 @@ def _count(activity: Activity, counts: Counter[int]) -> Iterator[None]:
 
 
 blocked = partial(_count_row, lambda activity: activity.blocked)
-"""Count a call of the row as blocked for the duration of the block."""
+"""Count a call of the current row as blocked during the block."""
 request_in_flight = partial(_count_row, lambda activity: activity.requests)
-"""Count a request of the row that leaves by itself, or a look into the cache, for the duration of the block."""
+"""Count a live request of the current row, or a cache access, during the block."""
 
 
 @contextmanager
 def row_in_progress(row: object) -> Iterator[None]:
-    """Count a row as in progress for the duration of the block."""
+    """Count a row as in progress during the block."""
     with bind_context(_ROW, id(row)), _count_row(lambda activity: activity.rows):
         yield
 
 
 async def gather_results(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Await calls at once; return their results in order.
+    """Await calls concurrently; return their results in order.
 
     Raises:
-        RunStop: one of them raised it, and the others have ended.
-        EndpointError: one of them raised it, and the others have ended.
-        BaseException: any other error of one of them, such as a fault in a judge; the others are
+        RunStop: a call raised it; the others have ended.
+        EndpointError: a call raised it; the others have ended.
+        BaseException: any other error of a call, such as a bug in a judge; the others are
             cancelled.
     """
     calls = list(calls)
@@ -139,24 +137,24 @@ async def cancel_all(tasks: Collection[asyncio.Future[T]]) -> list[T | BaseExcep
 
 
 class Tasks(set["asyncio.Future[Any]"]):
-    """Tasks that go on by themselves, each until it has ended; the event loop alone holds them weakly."""
+    """Background tasks that are kept until they end; the event loop holds them only weakly."""
 
     def begin(self, work: Awaitable[object]) -> None:
-        """Begin a task."""
+        """Start a task."""
         task = asyncio.ensure_future(work)
         self.add(task)
         task.add_done_callback(self.discard)
 
 
 class _RunnerCancelled(Exception):
-    """The caller that ran the call was cancelled; another one may run it."""
+    """The caller that ran the shared call was cancelled; another caller may run it."""
 
 
 class SingleFlight(Generic[T]):
-    """Runs one call for all callers that ask for the same key at the same time.
+    """Deduplicates concurrent calls: callers with the same key share one call.
 
-    They share a failure as well. If the caller that runs the call is cancelled, another one runs it
-    anew.
+    They also share a failure. If the caller that runs the call is cancelled, another caller runs it
+    again.
     """
 
     def __init__(self) -> None:
@@ -164,10 +162,10 @@ class SingleFlight(Generic[T]):
         self._in_flight: dict[Hashable, asyncio.Future[T]] = {}
 
     async def run(self, key: Hashable, call: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Return the answer of `call`, or of an identical one in flight.
+        """Return the result of `call`, or of an identical call in flight.
 
         Returns:
-            The answer, and whether it was another caller's.
+            The result, and whether another caller ran the call.
         """
         while (running := self._in_flight.get(key)) is not None:
             try:
@@ -193,6 +191,6 @@ class SingleFlight(Generic[T]):
 
 
 def fail(future: asyncio.Future[T], error: Exception) -> None:
-    """Give a future an error, for which nobody may wait any more."""
+    """Set a future's error; nobody needs to retrieve it."""
     future.set_exception(error)
     future.exception()  # mark as retrieved

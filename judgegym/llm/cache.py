@@ -1,8 +1,8 @@
-"""The judgment cache: answers of a model in an SQLite file, shared by runs and processes.
+"""The judgment cache: a model's responses in an SQLite file, shared by runs and processes.
 
-The key covers everything that shapes an answer. Failures are not stored, and answers without a
-verdict neither (the judge decides), since asking again may give one. What cannot be read or used is
-a miss, and is replaced. The file is in WAL mode.
+The key covers everything that determines a response. Failures are not stored, nor are responses
+without a verdict (the judge decides), since asking again may give one. An entry that cannot be read
+or used is a miss, and is replaced. The file is in WAL mode.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from judgegym.llm.wire import JSON, Choice, Message
 logger = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = 1
-"""Increase it when the same request would be built, or its answer read, in another way: old entries then miss."""
+"""Increase it when requests are built, or responses read, in another way: old entries then miss."""
 
 _BUSY_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.01
@@ -38,38 +38,40 @@ _SCHEMA = (
 
 
 VOTES_PER_REPEAT = 1_000
-"""How far apart the votes, and the sampling seeds, of two repeats are: more than the votes that a question may have."""
+"""The offset of votes and sampling seeds between two repeats; no question has so many votes."""
 _REPEAT: ContextVar[int] = ContextVar("repeat", default=0)
 BYPASS_CACHE: ContextVar[bool] = ContextVar("is_asked_anew", default=False)
-"""Whether calls neither take an answer from a cache nor store it, whatever was asked before under their key."""
+"""Whether calls bypass the cache: they neither read a response from it nor store theirs."""
 
 
 @contextmanager
 def independent(repeat: int) -> Iterator[None]:
-    """Make each call inside a new one beside equal calls of other repeats: no cache and no flight answers both.
+    """Make the calls inside independent of identical calls of other repeats.
+
+    Neither the cache nor a call in flight answers both.
 
     Args:
-        repeat: which of several independent repeats the calls belong to; 0 changes nothing.
+        repeat: the number of the independent repeat; 0 changes nothing.
     """
     with bind_context(_REPEAT, repeat):
         yield
 
 
 def offset_vote(number: int) -> int:
-    """Return the vote, or the seed, of this number in the repeat of the context."""
+    """Return the vote or the seed with this number, offset by the context's repeat."""
     return number + VOTES_PER_REPEAT * _REPEAT.get()
 
 
 def request_shape(
     identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int
 ) -> bytes:
-    """Everything that shapes an answer.
+    """Return everything that determines a response, as JSON.
 
     Args:
         identity: the endpoint and the model.
         messages: the conversation.
-        parameters: everything else in the request's body.
-        vote: which of several independent answers to the same request this is, from 0.
+        parameters: the other fields of the request's body.
+        vote: the index of this response among several independent ones to the same request.
     """
     shape: JSON = {
         "protocol": PROTOCOL_VERSION,
@@ -82,12 +84,15 @@ def request_shape(
 
 
 def request_key(shape: bytes) -> str:
-    """Return the key of a request's answer in the cache: 64 hexadecimal digits."""
+    """Return the cache key of a request: 64 hexadecimal digits."""
     return hashlib.sha256(shape).hexdigest()
 
 
 def _use_wal(database: sqlite3.Connection) -> None:
-    """Switch to WAL mode. Poll while another process creates the file: this PRAGMA ignores the busy time-out."""
+    """Switch to WAL mode; poll while another process creates the file.
+
+    This PRAGMA ignores SQLite's busy timeout.
+    """
     deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
@@ -101,11 +106,11 @@ def _use_wal(database: sqlite3.Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CacheRow:
-    """What is stored under a key: nothing, a choice, or something that is no choice.
+    """The entry of a key: nothing, a choice, or something that is not a choice.
 
     Attributes:
-        choice: `None` if there is none, or if it cannot be read.
-        stored: what is stored, as it is; `None` if there is nothing.
+        choice: the choice; `None` if there is none, or if it cannot be read.
+        stored: the raw entry; `None` if there is none.
     """
 
     choice: Choice | None = None
@@ -113,17 +118,17 @@ class CacheRow:
 
 
 class JudgmentCache:
-    """Answers by key.
+    """Stored responses by key.
 
-    All database work runs on one thread of its own, so that a lock held by another process never
-    blocks the event loop.
+    All database work runs on one separate thread, so that another process's lock never blocks the
+    event loop.
     """
 
     def __init__(self, path: Path) -> None:
         """Open or create the file.
 
         Raises:
-            SettingsError: the file cannot be opened, or is no cache.
+            SettingsError: the file cannot be opened, or is not a cache.
         """
         self.path = path
         self._has_failed = False
@@ -145,7 +150,7 @@ class JudgmentCache:
         return database
 
     async def get(self, key: str) -> CacheRow:
-        """What is stored under `key`. If reading fails, that is logged once, and nothing is."""
+        """Return the entry of a key; if reading fails, log it once and return an empty entry."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
         except sqlite3.Error as error:
@@ -153,16 +158,17 @@ class JudgmentCache:
             return CacheRow()
 
     async def put(self, key: str, choice: Choice, *, previous: CacheRow) -> Choice:
-        """Store an answer, unless another process has stored one since: the first one stays, so that all read the same.
+        """Store a choice, unless another process has stored one since.
+
+        The first one stays, so that all processes read the same.
 
         Args:
             key: the request's key.
-            choice: the answer.
-            previous: what was stored when the answer was asked for; if that was unusable, it is
-                replaced.
+            choice: the new response's choice.
+            previous: the entry before the call; if it was unusable, it is replaced.
 
         Returns:
-            The answer that all read from now on: `choice`, or the one that was first.
+            The choice that all processes read from now on: `choice`, or the one stored first.
         """
         thread, loop = self._thread, asyncio.get_running_loop()
         try:
@@ -197,7 +203,7 @@ class JudgmentCache:
         return CacheRow(choice, stored)
 
     def _put(self, key: str, choice: Choice, replaced: object) -> Choice:
-        """Store an answer; returns it, or the one that was first, if there was one."""
+        """Store a choice; return it, or the one that was stored first."""
         answer = wire.dumps(choice_to_json(choice))
         if replaced is None:
             cursor = self._database.execute(

@@ -1,18 +1,16 @@
-"""The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
+"""The chat client: OpenAI-compatible `/chat/completions`, for judges and policies.
 
-One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A
-call returns an answer or raises `EndpointError`; or a `RunStop`, if none may be sent any more. The
-caller decides what a refusal or an answer that was cut off means (`Choice.state`).
+Each client has one HTTP session, one encoder, one HTTP retry layer and one concurrency limit. A
+call returns a response or raises `EndpointError`, or a `RunStop` if no further request may be sent.
+The caller decides what a refusal or a cut-off completion means (`Choice.state`).
 
-A call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or
-refuses it, which is found out once for a client. Where each choice counts by itself (`chat_separately`),
-one that fails keeps its place among the others, also when a run is resumed.
+A response has exactly the requested number of choices, whether the endpoint accepts `n`, ignores it or refuses it; a client finds that out once. If choices count separately (`chat_separately`), a failed one keeps its index, also when a run is resumed.
 
-Asks for an answer in a response format, or in words where the endpoint refuses the format.
+`structured_chat` asks for a response format, or for text if the endpoint refuses the format.
 
-Guarantees: the refusal of a format is no failure of the call; an answer in words is recorded and
-cached as the answer to the conversation in words, never as one in the format; a resumed run takes
-from its ledger what it was answered in either way, without a request.
+Guarantees: the refusal of a format does not fail the call; a text response is recorded and cached
+for the text conversation, never for the format; a resumed run finds either kind in its ledger,
+without a request.
 """
 
 from __future__ import annotations
@@ -54,11 +52,14 @@ __all__ = ["ChatClient", "ChatResponse", "ChatSettings", "open_session"]
 Parameter = Literal["default"]
 Probe: TypeAlias = "Callable[[], Awaitable[ChatResponse | EndpointError]]"
 _NAMES_N = re.compile(r"\bn\b")
-"""An error about `n`, such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots."""
+"""Matches an error about `n`.
+
+Such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots.
+"""
 
 
 class ChatClient(Transport):
-    """Calls one model.
+    """Client of one model.
 
     Use as an async context manager, or call `close`. A session that is passed in is shared and
     stays open.
@@ -76,14 +77,13 @@ class ChatClient(Transport):
 
         Args:
             settings: the model and how to call it.
-            cache: where answers are stored; for judges only, since a policy's samples must be
-                independent.
+            cache: stores responses; for judges only, since a policy's samples must be independent.
             session: a session to share with other clients.
-            budget: what may be spent, which other clients may share; without one there is no limit.
+            budget: the budget, which clients may share; `None` for no limit.
 
         Raises:
             ValueError: `settings` names no endpoint.
-            SettingsError: the budget is of dollars, and the model's price is not known.
+            SettingsError: the budget limits dollars, and the model's price is not known.
         """
         if budget is not None:
             budget.check(settings)
@@ -95,10 +95,10 @@ class ChatClient(Transport):
         self._model = first.model
         self._identity = f"{settings.identity or first.base_url} {first.model}"
         self.custom_probe: Probe | None = None
-        """Asks a model that completes nothing, such as a reward model, in the way of `probe`."""
+        """Replaces the request of `probe` for models without completions, such as reward models."""
 
     async def __aenter__(self) -> ChatClient:
-        """Return the client itself."""
+        """Return the client."""
         return self
 
     async def __aexit__(
@@ -111,14 +111,15 @@ class ChatClient(Transport):
         await self.close()
 
     def sibling(self, settings: ChatSettings) -> ChatClient:
-        """Open a client of another model, or with other settings, that shares cache, session, budget and meter.
+        """Open a client of another model or with other settings.
 
-        It is closed with this one. Clients of the same endpoints share their limits, unless they
-        have different ones, and what they know of the endpoints, unless they take other answers for
-        whole.
+        It shares cache, session, budget and meter with this client.
+
+        It is closed with this client. Clients of the same endpoints share their limits, if these
+        are the same, and what they know of the endpoints, if they accept the same finish reasons.
 
         Raises:
-            SettingsError: the budget is of dollars, and the model's price is not known.
+            SettingsError: the budget limits dollars, and the model's price is not known.
         """
         new_client = ChatClient(
             settings, cache=self._cache, session=self.exchange.shared, budget=self._budget
@@ -140,10 +141,9 @@ class ChatClient(Transport):
         return new_client
 
     async def probe(self) -> ChatResponse | EndpointError:
-        """Ask for a completion of one token, to see whether the model completes anything; return the error otherwise.
+        """Ask for a completion of one token; return the error if the model gives none.
 
-        A model that thinks first may refuse so low a limit: then it is asked with that of its
-            settings.
+        A thinking model may refuse such a low limit: then the limit of its settings is used.
         """
         if self.custom_probe is not None:
             return await self.custom_probe()
@@ -174,14 +174,14 @@ class ChatClient(Transport):
         extra: Mapping[str, JSON] | None = None,
         name: str = "",
     ) -> bool:
-        """Return whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
+        """Return whether the row's ledger has a recorded response to this call of `chat`."""
         row, parameters = current_row(), self._parameters(temperature, max_tokens, extra, seed)
         return row is not None and row.holds(
             call_key(name, vote, self._model, messages, parameters)
         )
 
     def rescale(self, share: float) -> None:
-        """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
+        """Set the concurrency limit to a share (0 to 1) of the settings' limit, at least one."""
         self.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
 
     async def chat(
@@ -208,27 +208,26 @@ class ChatClient(Transport):
             n: number of completions. An endpoint that ignores `n` is sent `n` requests at once.
             temperature: overrides the settings; `None` leaves it out.
             max_tokens: overrides the settings; 0 leaves it out.
-            vote: index of this answer among several independent ones; calls with different votes
-                never share an answer.
+            vote: index of this response among several independent ones; calls with different votes
+                never share a response.
             seed: sampling seed; left out once the endpoint has refused it.
             extra: further fields of the body; they override the settings' `extra_body`.
-            keep: whether a whole choice may be stored in the cache or taken from it, and whether a
-                resumed run may take it from its ledger although its row failed; by default all may.
-            verdict_at: from where to where in its text a choice has what it was asked for, which
-                the ledger records.
-            fresh: neither take the answer from the cache nor store it: it is a sample.
-            singly: ask for `n` choices in `n` requests, also where the endpoint takes `n`.
-            unkeyed: further fields of the body that change nothing of what is sampled: the run's
-                ledger finds an answer whether or not they were sent.
+            keep: tells whether a whole choice may be stored in the cache or taken from it, and
+                whether a resumed run may reuse it although its row failed; by default all choices
+                may.
+            verdict_at: returns the span of the verdict in a choice's text, for the ledger.
+            fresh: bypass the cache: the response is a sample.
+            singly: send `n` requests for `n` choices, even if the endpoint accepts `n`.
+            unkeyed: further fields of the body that do not affect sampling: the ledger's keys leave
+                them out.
             name: the component of the call in the run's ledger.
 
         Returns:
-            The answer, with exactly `n` choices; as recorded, if the ledger of the row's run has
-            it.
+            A response with exactly `n` choices; the recorded one, if the row's ledger has it.
 
         Raises:
             EndpointError: no attempt succeeded.
-            RunStop: no request, or no further attempt, may be made.
+            RunStop: no further request or attempt may be made.
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = CallInProgress.begin(name, vote, self._model, messages, parameters)
@@ -274,19 +273,21 @@ class ChatClient(Transport):
         keep: Callable[[Choice], bool],
         name: str,
     ) -> ChatResponse:
-        """Make a judge's call beside the chat API, with ledger, cache and equal calls in flight as `chat` has them.
+        """Make a judge's call outside the chat API.
+
+        Ledger, cache and deduplication work as in `chat`.
 
         Args:
-            send: sends the request (`request`), or shares one with other calls.
+            send: sends the request (`request`), or shares another call's request.
             messages: what the model reads.
-            parameters: everything else that shapes the answer; the model must give equal calls the
-                same answer.
+            parameters: everything else that determines the response; it must be the same for
+                identical calls.
             keep: as in `chat`.
             name: as in `chat`.
 
         Raises:
             EndpointError: no attempt succeeded.
-            RunStop: no request, or no further attempt, may be made.
+            RunStop: no further request or attempt may be made.
         """
         call = CallInProgress.begin(name, 0, self._model, messages, parameters)
         return await call.ask(
@@ -302,7 +303,7 @@ class ChatClient(Transport):
         max_tokens: int | Parameter = "default",
         name: str = "",
     ) -> list[ChatResponse | EndpointError]:
-        """Ask the model for `n` new completions that count each by itself: none fails because another does.
+        """Ask the model for `n` new completions; if one fails, the others still count.
 
         Args:
             messages: the conversation.
@@ -312,12 +313,12 @@ class ChatClient(Transport):
             name: the component of the call in the run's ledger.
 
         Returns:
-            For each completion an answer with one choice, or its error. A request for several
-            counts for the first of them (usage, attempts); if it failed, all of them have the same
-            error.
+            For each completion a response with one choice, or its error. The first completion of a
+            request carries its usage and attempts. If a request failed, all its completions have
+            the same error.
 
         Raises:
-            RunStop: no request, or no further attempt, may be made.
+            RunStop: no further request or attempt may be made.
         """
         parameters = self._parameters(temperature, max_tokens, None, None)
         call = CallInProgress.begin(name, 0, self._model, messages, parameters)
@@ -356,15 +357,15 @@ class ChatClient(Transport):
         *,
         singly: bool,
     ) -> Mapping[int, EndpointError]:
-        """Ask for all choices in one request, then in one request for each that is missing or unusable.
+        """Ask for all choices in one request, then singly for each missing or unusable one.
 
         Returns:
-            The errors of requests for one of them, by the parts that these would have been.
+            The errors of single requests, by the number of the missing part.
 
         Raises:
-            EndpointError: the request for all of them failed.
+            EndpointError: the request for all choices failed.
             RunStop: a request was not sent. The call has not failed: a resumed run asks for the
-                rest.
+                missing choices.
         """
         refused: EndpointError | None = None
 
@@ -433,7 +434,7 @@ class ChatClient(Transport):
         is_greedy: bool,
         record: RequestRecord,
     ) -> ChatResponse:
-        """Ask for one choice, in the cache and among the calls in flight before the model."""
+        """Ask for one choice: from the cache, from a call in flight, or from the model."""
         if BYPASS_CACHE.get():
             cache = None
         if cache is None and not is_greedy:
@@ -450,7 +451,7 @@ class ChatClient(Transport):
             return is_whole and (keep is None or keep(choice))
 
         async def ask() -> ChatResponse:
-            """Take the answer from the cache, or ask the model and store what is kept."""
+            """Take the choice from the cache, or ask the model and store it."""
             nonlocal is_own
             is_own = True
             if cache is None:
@@ -490,7 +491,7 @@ class ChatClient(Transport):
 
 
 def _keep_first(response: ChatResponse) -> ChatResponse:
-    """Return the answer with its first choice; what an endpoint gives beyond that is left out."""
+    """Return the response with its first choice only."""
     return (
         response
         if len(response.choices) == 1
@@ -499,7 +500,7 @@ def _keep_first(response: ChatResponse) -> ChatResponse:
 
 
 def _split_choices(response: ChatResponse) -> list[ChatResponse]:
-    """Return an answer of several choices as one of each; the first has cost what all of them have."""
+    """Split a response into one per choice; the first carries the cost."""
     first, *others = response.choices
     paid = dataclasses.replace(response, choices=(first,))
     return [
@@ -512,7 +513,7 @@ def _split_choices(response: ChatResponse) -> list[ChatResponse]:
 
 
 def _join_responses(responses: Sequence[ChatResponse], n: int) -> ChatResponse:
-    """Answers to requests that ran at once, as one of `n` choices; its latency is the longest of theirs."""
+    """Join concurrent responses into one of `n` choices; its latency is the longest of theirs."""
     if len(responses) == 1 and len(responses[0].choices) == n:
         return responses[0]
     return ChatResponse(
@@ -534,15 +535,15 @@ async def structured_chat(
     extra: Mapping[str, JSON] | None = None,
     **options: Any,
 ) -> ChatResponse:
-    """Ask a model for one answer.
+    """Ask a model for one response in a response format, or as text if the format is refused.
 
     Args:
         client: the client of the model.
-        messages: the conversation, which describes the format.
-        response_format: the format.
-        text_messages: the conversation without a format.
+        messages: the conversation, with a description of the format.
+        response_format: the response format.
+        text_messages: the conversation that asks for text.
         extra: further fields of the body.
-        options: `vote`, `seed` and `name`, and others of `ChatClient.chat`.
+        options: further arguments of `ChatClient.chat`, such as `vote`, `seed` and `name`.
 
     Raises:
         EndpointError: no attempt succeeded.

@@ -1,13 +1,11 @@
-"""The project's errors.
+"""The errors that JudgeGym raises.
 
-`UserError`s are for the user to correct (a setting, a file, a run directory): the command line
-prints the message and exits with code 2. `EndpointError` is a call to an endpoint that never
-succeeded. The judges decide what that means for a judgment
-(`judgegym.judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call
-that was
-not made, or not made again: no judgment comes of it, and it ends the run. `BudgetError` (exit code
-3) says that the run has spent what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint
-answers no call of the run.
+The user can correct a `UserError` (a setting, a file, a run directory): the command line prints its
+message and exits with code 2. An `EndpointError` is a call that never succeeded. The judges decide
+what it means for a judgment (`judgegym.judges.core.judgment.Status`); it never becomes a number. A
+`RunStop` is a call that was not made or not repeated: it gives no judgment, and ends the run. It is
+a `BudgetError` (exit code 3) if the budget is spent, and an `EndpointOutage` (exit code 1 or 2) if
+the endpoint answers no call.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ class JudgeGymError(Exception):
 
 
 class UserError(JudgeGymError):
-    """The user can correct it; the message says what, where and what was expected."""
+    """An error that the user can correct; the message says what, where and what was expected."""
 
 
 class SettingsError(UserError):
@@ -32,7 +30,7 @@ class SettingsError(UserError):
 
 
 class DataError(UserError):
-    """A dataset cannot be loaded or a row of it cannot be used; names the file, the row and the columns."""
+    """A data set or a row of it cannot be used; the message names file, row and columns."""
 
 
 class RunDirectoryError(UserError):
@@ -40,14 +38,20 @@ class RunDirectoryError(UserError):
 
 
 class FailureKind(str, Enum):
-    """Why an attempt at an endpoint failed (`judgegym.llm.responses.outcome` decides)."""
+    """Kinds of failed attempts (`judgegym.llm.responses.outcome` classifies them)."""
 
     BUSY = "busy"
-    """HTTP 429, 503 or 529: the endpoint is there and asks to wait. No attempt is counted."""
+    """HTTP 429, 503 or 529: the endpoint asks to wait. Not counted as an attempt."""
     UNREACHABLE = "away"
-    """Nothing listens: connection refused, host unreachable or name not resolved. All calls wait for one probe."""
+    """Nothing listens: connection refused, host unreachable, name not resolved.
+
+    All calls wait for one probe.
+    """
     BROKEN = "broken"
-    """What another attempt may mend: reset, time-out, 408, 409, another 5xx, no JSON, no usable choice."""
+    """Another attempt may help.
+
+    A connection reset, a timeout, HTTP 408, 409 or another 5xx, no JSON, or no usable choice.
+    """
     REJECTED = "rejected"
     """Another 4xx, or a request that cannot be sent: a retry would fail the same way."""
 
@@ -58,16 +62,16 @@ class FailureKind(str, Enum):
 
 
 class EndpointError(JudgeGymError):
-    """A call that never succeeded, or (`attempts == 1`) one attempt that failed.
+    """A call that never succeeded, or (`attempts == 1`) one failed attempt.
 
     Attributes:
-        kind: what happened to the last attempt.
+        kind: the kind of the last failure.
         endpoint: the URL that was called, without credentials.
-        status: HTTP status of the last answer, `None` if there was none.
-        answer: the endpoint's last message (at most 500 characters), or that of the exception.
-        attempts: how many requests were sent.
-        retry_after: seconds that the endpoint asked to wait, if it did.
-        usage: tokens and cost of answers that could not be used, which are paid for all the same.
+        status: the last response's HTTP status; `None` without a response.
+        answer: the message of the last response or exception, at most 500 characters.
+        attempts: the number of requests sent.
+        retry_after: the seconds that the endpoint asked to wait, if any.
+        usage: tokens and cost of unusable responses, which are paid for.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class EndpointError(JudgeGymError):
         attempts: int = 1,
         retry_after: float | None = None,
     ) -> None:
-        """Describe a failed attempt or call; see the class for the meaning of each argument."""
+        """Describe a failed attempt or call; the class explains the arguments."""
         super().__init__(kind, endpoint, answer, status, attempts)
         self.kind = kind
         self.endpoint = endpoint
@@ -92,11 +96,11 @@ class EndpointError(JudgeGymError):
 
     @property
     def cause(self) -> str:
-        """How the last request failed, in a word: `429`, or the kind of the failure."""
+        """The kind of the last failure, in one word; `429` for that status."""
         return "429" if self.status == 429 else self.kind.value
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel to another process as it is."""
+        """Pickle the error with its attributes."""
         return (
             partial(EndpointError, endpoint=self.endpoint, answer=self.answer),
             (self.kind,),
@@ -104,13 +108,13 @@ class EndpointError(JudgeGymError):
         )
 
     def make_shared_error(self) -> EndpointError:
-        """Return the error for a call that shares the requests of an identical one, which sent and paid for them."""
+        """Return a copy for a call that shared another's requests: without attempts and cost."""
         error = copy(self)  # without the frames that it went through
         error.attempts, error.usage = 0, Usage()
         return error
 
     def __str__(self) -> str:
-        """One line: kind, endpoint, status, number of requests, last answer."""
+        """Return one line: kind, endpoint, status, number of requests, last response."""
         status = f" HTTP {self.status}" if self.status is not None else ""
         requests = "1 request" if self.attempts == 1 else f"{self.attempts} requests"
         return (
@@ -120,7 +124,7 @@ class EndpointError(JudgeGymError):
 
 
 class UserFailure(JudgeGymError):
-    """The user of a conversation, simulated by a model, gave no message: the row fails, and never the policy.
+    """The simulated user of a conversation gave no message: the row fails, not the policy.
 
     `JudgedEnv.follow_up` raises it. It is no `UserError`: the person who runs the command can
     correct nothing.
@@ -128,38 +132,38 @@ class UserFailure(JudgeGymError):
 
 
 class RunStop(UserError):
-    """No further call of the run may be made; the message says why.
+    """No further call of the run is allowed; the message says why.
 
-    The user can change that. As every `UserError` it passes what takes an error for a failure of
-    one row.
+    The user can change that. Like every `UserError` it is not taken for the failure of one row.
 
     Attributes:
-        attempts: how many requests of the call were sent before, and failed.
-        usage: tokens and cost of their answers.
-        table: of rows that Python has judged (`judgegym.JudgmentTable`), those that were before it.
+        attempts: the number of the call's failed requests.
+        usage: the tokens and cost of these.
+        table: the rows judged before it (`judgegym.JudgmentTable`), if they were judged from
+            Python.
     """
 
     table: object = None
 
     def __init__(self, reason: str) -> None:
-        """Describe in one line why no call may be made."""
+        """Describe in one line why no call is allowed."""
         super().__init__(reason)
         self.attempts = 0
         self.usage = Usage()
 
 
 class BudgetError(RunStop):
-    """A request is not sent, since what the run may spend is spent (`budget.py`)."""
+    """A request is not sent because the run's budget is spent (`budget.py`)."""
 
     exit_code = 3
 
 
 class EndpointOutage(RunStop):
-    """No call to an endpoint can succeed: it was never there, or it rejects every request.
+    """No call to an endpoint can succeed: it was never reachable, or it rejects every request.
 
     Attributes:
-        exit_code: of the command: 2 if the endpoint was never there (its URL is probably wrong), 1
-            if it rejects.
+        exit_code: the command's exit code: 2 if the endpoint was never reachable (its URL is
+            probably wrong), 1 if it rejects requests.
     """
 
     def __init__(self, reason: str, exit_code: int = 1) -> None:
@@ -169,9 +173,9 @@ class EndpointOutage(RunStop):
 
 
 def drop_traceback(error: BaseException) -> None:
-    """Drop what an error holds that has been dealt with: the frames that it went through, with prompts and bodies.
+    """Drop a handled error's traceback and causes, whose frames hold prompts and bodies.
 
-    A frame that has raised its own variable holds the error in turn. Such a cycle stays until the
-    next collection of garbage, which servers put off.
+    A frame that raised its own variable holds the error in turn. Such a cycle lives until the next
+    garbage collection, which servers defer.
     """
     error.__traceback__ = error.__cause__ = error.__context__ = None

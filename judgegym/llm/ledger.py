@@ -1,9 +1,6 @@
-"""A ledger of calls, as the client of a model sees it: answers of an earlier run are taken from it, new ones put in.
+"""The ledger of calls as a client sees it: recorded responses are reused, new ones recorded.
 
-The rows of a run set the ledger for everything that is called on their behalf (`record_calls`);
-without one, a call
-goes to its endpoint and is recorded nowhere. Guarantees: an answer is in the ledger before its
-caller has it; a request is noted as sent before it leaves. The ledger on disk is
+A row of a run sets the ledger for all calls made for it (`record_calls`); without one a call is recorded nowhere. Guarantees: a response is in the ledger before its caller gets it; a request is noted before it is sent. The ledger on disk is
 `judgegym.engine.runs.ledger`.
 """
 
@@ -26,14 +23,14 @@ from judgegym.llm.wire import JSON, Choice, Message
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """What a call asks; calls that ask the same are told apart by their order.
+    """The content of a call; identical calls are distinguished by their order.
 
     Attributes:
-        component: which call of its row this is, such as `policy` or `rollout_2/game_1`.
-        vote: which of several independent answers to one question.
+        component: the name of the call in its row, such as `policy` or `rollout_2/game_1`.
+        vote: the index among several independent responses to one question.
         model: the model's name.
         messages: the conversation.
-        parameters: everything else in the request's body, but for the number of completions.
+        parameters: the other fields of the request's body, except the number of completions.
     """
 
     component: str
@@ -44,36 +41,40 @@ class CallKey:
 
 
 class VerdictLocation(NamedTuple):
-    """Whether an answer has what it was asked for, and from where to where in its text that stands, if it is known."""
+    """Whether a response has a verdict, and its position in the text, if known."""
 
     is_there: bool
     at: tuple[int, int] | None = None
 
 
 class RowLedger(Protocol):
-    """The part of a ledger that belongs to one row. A call's answer may come in parts: requests for one choice each."""
+    """One row's part of a ledger.
+
+    A call's response may come in parts: one request for each choice.
+    """
 
     @property
     def name(self) -> str:
-        """What tells the row apart from the others of its run."""
+        """What distinguishes the row from the others of its run."""
 
     def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
-        """Return the key of a call that begins, and the parts of its answer that the ledger holds of an earlier run.
+        """Return the key of a new call, and the parts of its response that an earlier run recorded.
 
-        Of equal calls of a row, the k-th one is that of the k-th one in an earlier run.
+        The k-th of several identical calls of a row gets the parts of the k-th one in the earlier
+        run.
         """
 
     def holds(self, identity: CallKey) -> bool:
-        """Return whether this call, if it began now, would have parts of an earlier run."""
+        """Return whether this call, if it began now, would have recorded parts."""
 
     async def ready(self) -> float:
-        """Wait until an answer can be recorded; awaited before a request leaves. Returns the seconds that it took."""
+        """Wait, before a request is sent, until a response can be recorded; return the seconds."""
 
     def sent(self, number: int | None = None) -> int:
-        """Note that a request leaves; return its number in the ledger. One that has a number leaves once more."""
+        """Note that a request is sent; return its number. A request with a number is a retry."""
 
     def not_sent(self, number: int) -> None:
-        """Note that a request which was about to leave did not: the endpoint refused the connection."""
+        """Note that a request was not sent after all: the endpoint refused the connection."""
 
     def answered(
         self,
@@ -83,23 +84,26 @@ class RowLedger(Protocol):
         answer: ChatResponse,
         verdict: VerdictLocation,
     ) -> None:
-        """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
+        """Record a part of a response.
+
+        `number` is that of its request; `None` if none was sent (from the cache, or shared with
+        another call).
+        """
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
-        """Record that a request has no answer, so that it is not in flight, and what its attempts have cost."""
+        """Record that a request failed, and its attempts' cost; it is no longer in flight."""
 
 
 NOTHING_PAID = Usage()
 
 
 class Upload(NamedTuple):
-    """A request beside the API that is no call of a model.
+    """A request outside the chat API that is no call of a model.
 
     Attributes:
         data: its body; `None` for a GET.
         content_type: of the body.
-        may_count_twice: it is sent once only, since a second one would do again what the first one
-            did.
+        may_count_twice: whether a repetition would act a second time, so that it is sent only once.
     """
 
     data: bytes | None = None
@@ -109,37 +113,34 @@ class Upload(NamedTuple):
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request of a call, over all its attempts, and its record in the ledger.
+    """One request of a call, with all its attempts, and its record in the ledger.
 
     Attributes:
-        part: which part of the call's answer it asks for.
-        row: the ledger that it is noted in; `None` if nothing is recorded.
-        key: of its call there.
+        part: the number of the part of the response that it asks for.
+        row: the row's ledger; `None` if nothing is recorded.
+        key: its call's key there.
         number: its number in the ledger; `None` until it is sent.
-        finish: called once when the answer is recorded, or will not be; `None` if nobody waits for
-            that.
-        body: what is sent, but for the model's name at the replica; without one, the request is a
-            GET.
-        path: beside the API; `None` for chat completions.
-        read: reads the response at `path`, where it is a call of a judge as a completion is: it
-            counts in the budget.
-        upload: what is sent at `path` that is no JSON.
-        cached: where beginnings of its prompt end that the endpoint is to keep in its prefix cache.
-        tokens: what it takes of the tokens a minute.
-        worst: US dollars that an attempt may cost, reserved in the budget while it is made.
-        received: how many choices its answer had, the unusable ones too.
-        attempts: requests sent.
-        broken: those that count against `max_retries`.
-        paid: the usage of all answers, unusable ones too.
-        began: when it began to wait for that (monotonic clock).
+        finish: called once when the response is recorded or will not be; `None` if not needed.
+        body: the body without the model's name at the replica; without one, the request is a GET.
+        path: a path outside the chat API; `None` for chat completions.
+        read: reads the response at `path` of a judge's call, which counts in the budget.
+        upload: a body for `path` that is not JSON.
+        cached: the ends of the prompt's prefixes that the endpoint should cache.
+        tokens: its tokens for the rate limit.
+        worst: an attempt's highest cost in US dollars, reserved in the budget meanwhile.
+        received: the number of choices received, including unusable ones.
+        attempts: the number of requests sent.
+        broken: the number of failures that count against `max_retries`.
+        paid: the usage of all responses, including unusable ones.
+        began: when it began to wait (monotonic clock).
         started: when its first attempt was admitted (monotonic clock).
-        unreachable_s: seconds that it waited since for a model that was away, or until its answer could be
-            recorded.
-        failure: of the attempt before; `None` before the first one.
-        is_probe: it is sent although the circuit breaker is open.
-        is_live: it is sent by itself, also where requests go into batches.
-        dropped: the fields that its attempts were refused, with the refusals (`request_fields.py`).
-        changed: the fields that its last attempt was sent without, or with another name.
+        unreachable_s: seconds since then that it waited for an unreachable model, or until its
+            response could be recorded.
+        failure: the previous attempt's failure; `None` before the first attempt.
+        is_probe: whether it is sent although the circuit breaker is open.
+        is_live: whether it is sent live although requests go into batches.
+        dropped: the refused fields of its attempts, with the refusals (`request_fields.py`).
+        changed: the fields that its last attempt left out or renamed.
     """
 
     part: int = 0
@@ -168,16 +169,19 @@ class RequestRecord:
     changed: tuple[str, ...] = ()
 
     def elapsed(self) -> float:
-        """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
+        """Return the seconds of the deadline used since the first attempt.
+
+        Time in which the model was unreachable does not count.
+        """
         return time.monotonic() - self.started - self.unreachable_s
 
     def note_sent(self) -> None:
-        """Note that an attempt leaves now."""
+        """Note that an attempt is sent now."""
         if self.row is not None:
             self.number = self.row.sent(self.number)
 
     def note_unsent(self) -> None:
-        """Note that the attempt did not leave."""
+        """Note that the attempt was not sent."""
         if self.row is not None and self.number is not None:
             self.row.not_sent(self.number)
 
@@ -188,24 +192,27 @@ _COMPONENT: ContextVar[str] = ContextVar("component", default="")
 
 @contextmanager
 def record_calls(row: RowLedger | None) -> Iterator[None]:
-    """Record all calls inside as those of a row; `None` records nothing."""
+    """Record the calls in the block for a row; `None` records nothing."""
     with bind_context(_ROW, row), nullcontext() if row is None else row_in_progress(row):
         yield
 
 
 def current_row() -> RowLedger | None:
-    """Return the ledger in which calls are recorded that are made here; `None` if nothing is recorded."""
+    """Return the ledger that records calls made here; `None` if nothing is recorded."""
     return _ROW.get()
 
 
 def current_component() -> str:
-    """What `component` puts before the components of calls that are made here: nothing, or `a/b/`."""
+    """Return the prefix of the components of calls made here: empty, or `a/b/`."""
     return _COMPONENT.get()
 
 
 @contextmanager
 def component(name: str) -> Iterator[None]:
-    """Put `name/` before the components of all calls inside, where a row makes equal calls for different ends."""
+    """Prefix the components of the calls in the block with `name/`.
+
+    A row uses it for identical calls with different purposes.
+    """
     with bind_context(_COMPONENT, f"{_COMPONENT.get()}{name}/"):
         yield
 
@@ -213,19 +220,19 @@ def component(name: str) -> Iterator[None]:
 def call_key(
     name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
 ) -> CallKey:
-    """What a call that is made here asks, named within the components of the context."""
+    """Return the content of a call made here, with the context's component prefix."""
     return CallKey(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
 
 
 @dataclass(slots=True)
 class CallInProgress:
-    """One call with the parts of its answer.
+    """One call with the parts of its response.
 
     Attributes:
-        identity: what it asks.
-        row: the ledger that it is recorded in; `None` if nothing is recorded.
+        identity: its content.
+        row: the row's ledger; `None` if nothing is recorded.
         key: its key there.
-        parts: those that the ledger held, and those that have arrived since.
+        parts: the recorded parts, and those received since.
     """
 
     identity: CallKey
@@ -243,18 +250,18 @@ class CallInProgress:
         messages: Sequence[Message],
         parameters: Mapping[str, JSON],
     ) -> CallInProgress:
-        """Begin a call, recorded if its row has a ledger."""
+        """Start a call; it is recorded if its row has a ledger."""
         row, identity = _ROW.get(), call_key(name, vote, model, messages, parameters)
         return cls(identity) if row is None else cls(identity, row, *row.open(identity))
 
     @property
     def responses(self) -> list[ChatResponse]:
-        """The parts, in their order."""
+        """The parts in their order."""
         return [self.parts[part] for part in sorted(self.parts)]
 
     @property
     def choices(self) -> int:
-        """The number of completions that are there."""
+        """The number of completions received."""
         return sum(len(response.choices) for response in self.parts.values())
 
     async def ask(
@@ -267,14 +274,14 @@ class CallInProgress:
         """Wait for the next part, and record it.
 
         Args:
-            send: sends the request for the part.
-            keep: whether a choice has what it was asked for; if the row fails, a resumed run asks
-                again for a part with one that has not.
-            verdict_at: where the text of a choice has it.
+            send: sends the part's request.
+            keep: tells whether a choice has a verdict; if the row fails, a resumed run asks again
+                for parts without one.
+            verdict_at: returns the verdict's span in a choice's text.
 
         Raises:
-            EndpointError: as raised by `send`.
-            RunStop: as raised by `send`.
+            EndpointError: `send` raised it.
+            RunStop: `send` raised it.
         """
         part = 0
         while part in self.parts or part in self._taken:

@@ -1,32 +1,30 @@
-"""Which replicas of a model are there, and the wait for those that are away: one probe for all callers.
+"""Reachability of a model's replicas, with one probe for all callers; and the circuit breaker.
 
-A replica is away from the moment that it refuses a connection. A probe then tries to connect, with
-backoff, for as long as it takes; nothing is sent over the connection. While another replica is
-there, calls go to that; while none is, all calls wait for the first one that is back, up to a
-deadline. After the deadline calls fail at once, until the probe
-succeeds. A model none of whose replicas has ever answered is wrong rather than away: it has a
-deadline of its own, after which calls raise `EndpointOutage`, which ends a run.
+A replica is unreachable from the moment that it refuses a connection. A probe then tries to
+connect, with backoff, until it succeeds; it sends nothing over the connection. Meanwhile calls go
+to the other replicas; if none is reachable, all calls wait for the first one to return, up to a
+deadline. After the deadline calls fail at once, until the probe succeeds. If no replica has ever
+answered, the URL is probably wrong: such a model has its own deadline, after which calls raise
+`EndpointOutage`, which ends a run.
 
-Guarantees: a replica that is away is said at once, then now and then while a call waits for it, and
-when it is back; one that accepts connections and then refuses them again is not asked without a
-pause, and is away until it answers a request.
+Guarantees: an unreachable replica is logged at once, then repeatedly while a call waits for it, and
+when it is back. The pauses of a replica that accepts connections and then refuses them again grow
+until it answers a request.
 
-The circuit breaker of a model: after ten requests in a row that are rejected for the account,
-    nothing new is sent.
+A model's circuit breaker opens after ten consecutive requests that were rejected for the account.
+HTTP 401, 402, 403 and 404 are about a key, credit, a right or a model's name: another request would
+be rejected the same way. A single rejection may still be about its request, such as a moderated
+text. So a rejected call waits: it fails if a later request is answered, or if no other call is in
+progress. After the tenth consecutive rejection the breaker opens. All calls then wait, including
+the rejected ones, and one after the other is sent as a probe, with growing pauses. A response
+closes the breaker, and all calls are sent (again); after the deadline they raise `EndpointOutage`,
+which ends a run. An endpoint that has never answered is not probed: its settings are wrong. After
+the deadline a process that continues, such as a server, sends one call as a probe after each pause;
+the others fail at once.
 
-HTTP 401, 402, 403 and 404 speak of a key, of credit, of a right or of a model's name: another
-request would be rejected the same way. A single one may still speak of its request alone, such as a
-moderated text. So a rejected call waits for
-what follows: it fails if a later request is answered, or if no other call is in progress. At the
-tenth in a row the breaker opens. All calls then wait, the rejected ones too, while one of them
-after the other is sent as a probe, with growing pauses. An answer closes the breaker, and all calls
-are sent (again); after the deadline they raise `EndpointOutage`, which ends a run. An endpoint that
-has answered nothing before is not probed: its settings are wrong. After the deadline a process that
-goes on, such as a server, sends one call as a probe after each pause; the others fail at once.
-
-An account without credit is rejected like these, whatever the status
-(`judgegym.llm.retries.limits`). An endpoint that asks to wait for longer than a call may take, such
-as until its daily limit is reset, opens the breaker at once, without probes.
+An account without credit counts as rejected, whatever the status (`judgegym.llm.retries.limits`).
+An endpoint that asks for a longer wait than a call may take, such as until its daily limit is
+reset, opens the breaker at once, without probes.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from judgegym.llm.urls import can_connect
 logger = logging.getLogger(__name__)
 
 NEVER_THERE = 2
-"""The exit code of a command whose endpoint was never there: its URL is to be corrected."""
+"""Exit code of a command whose endpoint was never reachable: its URL must be corrected."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
@@ -55,16 +53,16 @@ _SAY_AGAIN_S = 30.0
 
 
 class Reachability:
-    """The replicas of one model that are there or away.
+    """The replicas of one model, reachable or not.
 
     Attributes:
         replicas: the replicas.
-        is_any_there: whether a replica is there.
-        on_lost: called when none is there any more.
+        is_any_reachable: whether a replica is reachable.
+        on_unreachable: called when the last reachable replica is lost.
     """
 
     def __init__(self, replicas: Sequence[Replica], settings: ChatSettings) -> None:
-        """Take all replicas to be there; the settings say how long calls wait, and name them in messages."""
+        """Assume that all replicas are reachable; the settings have the deadlines and names."""
         self.replicas = replicas
         self._settings, self._who = settings, settings.display_name
         self.on_unreachable: Callable[[], None] | None = None
@@ -75,7 +73,7 @@ class Reachability:
         self._last_failure: EndpointError | None = None
 
     def pick(self) -> Replica:
-        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
+        """Return the least busy reachable replica; if all are paused, the next to resume."""
         if len(self.replicas) == 1:
             return self.replicas[0]
         now = time.monotonic()
@@ -90,7 +88,7 @@ class Reachability:
 
     @property
     def waiting(self) -> str | None:
-        """What all calls wait for, in one sentence; `None` while a replica is there."""
+        """What all calls wait for, in one sentence; `None` while a replica is reachable."""
         if self.is_any_reachable:
             return None
         if not self._is_starting:
@@ -102,7 +100,7 @@ class Reachability:
         )
 
     def note_unreachable(self, replica: Replica, failure: EndpointError) -> None:
-        """Note that a replica refused a connection, and begin to probe it."""
+        """Note that a replica refused a connection, and start to probe it."""
         self._last_failure = failure
         if replica.unreachable_since is None:
             replica.unreachable_since = time.monotonic()
@@ -119,14 +117,14 @@ class Reachability:
                 self.on_unreachable()
 
     async def wait(self) -> float:
-        """Wait until a replica is there.
+        """Wait until a replica is reachable.
 
         Returns:
-            The seconds that passed.
+            The seconds waited.
 
         Raises:
-            EndpointError: all have been away for as long as the deadline.
-            EndpointOutage: none has ever answered, and its deadline has passed.
+            EndpointError: all replicas were unreachable until the deadline.
+            EndpointOutage: no replica has ever answered, and the deadline has passed.
         """
         started = time.monotonic()
         self._waiters += 1
@@ -143,7 +141,7 @@ class Reachability:
 
     @property
     def unreachable_for_s(self) -> float:
-        """Seconds since the last of the replicas went away; 0 while one is there."""
+        """Seconds since the last replica became unreachable; 0 while one is reachable."""
         if self.is_any_reachable:
             return 0.0
         return time.monotonic() - max(
@@ -152,16 +150,16 @@ class Reachability:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether all have been away for as long as the deadline."""
+        """Whether all replicas were unreachable for the whole deadline."""
         return not self.is_any_reachable and self.unreachable_for_s >= self._limit_s
 
     async def close(self) -> None:
-        """End all probes; a client that is used again probes again."""
+        """End all probes; the next use of the client starts them again."""
         await cancel_all(list(self._probes))
 
     @property
     def _is_starting(self) -> bool:
-        """Whether none has ever answered, which has a deadline of its own."""
+        """Whether no replica has ever answered; such a model has its own deadline."""
         return self._settings.start_deadline_s is not None and not any(
             replica.has_answered for replica in self.replicas
         )
@@ -233,11 +231,10 @@ class Reachability:
 
 
 async def _accepts_connections(replica: Replica) -> bool:
-    """Return whether a connection to a replica, or to the proxy before it, can be opened.
+    """Return whether a connection to a replica, or to its proxy, can be opened.
 
-    A cancellation always gets through: `wait_for` before Python 3.12 loses one that comes in the
-    moment in which the connection is refused, and the probe of a process that is about to end would
-    then go on for ever.
+    A cancellation is never lost. Before Python 3.12 `wait_for` loses one that comes at the moment
+    when the connection is refused; the probe of an ending process would then run forever.
     """
     opening = asyncio.create_task(can_connect(replica.proxy or replica.url))
     try:
@@ -248,9 +245,9 @@ async def _accepts_connections(replica: Replica) -> bool:
 
 
 ACCOUNT_STATUSES = frozenset({401, 402, 403, 404})
-"""The HTTP statuses that reject an account, not a request."""
+"""HTTP statuses that reject an account rather than a request."""
 MOST_IN_A_ROW = 10
-"""So many rejected requests in a row open the breaker."""
+"""Number of consecutive rejections that opens the breaker."""
 
 _FIRST_PROBE_PAUSE_S = 1.0
 _LONGEST_PROBE_PAUSE_S = 30.0
@@ -260,13 +257,13 @@ class CircuitBreaker:
     """The state of one model's endpoint: closed, open with a probe, or given up.
 
     Attributes:
-        is_closed: requests may be sent.
-        calls: how many are in progress; `settle` is called when one has ended.
+        is_closed: whether requests may be sent.
+        calls: the number of calls in progress; `settle` is called after each.
         on_open: called when the breaker opens.
     """
 
     def __init__(self, settings: ChatSettings) -> None:
-        """Begin closed; without `rejected_deadline_s` it never opens."""
+        """Start closed; without `rejected_deadline_s` the breaker never opens."""
         self._who = settings.display_name
         self._deadline_s = settings.rejected_deadline_s
         self._setting = f"--{settings.section}endpoint_rejected_deadline"
@@ -279,7 +276,7 @@ class CircuitBreaker:
         self._failure: EndpointError | None = None
         self._opened_at = 0.0
         self._wait: str | None = None
-        """How long the endpoint asks to wait, in words, if that is why the breaker is open."""
+        """How long the endpoint asks to wait, as text, if that opened the breaker."""
         self._next_probe_at: float | None = None  # once it has given up
         self._pause_s = _FIRST_PROBE_PAUSE_S
         self._rejected: list[asyncio.Future[bool]] = []
@@ -306,7 +303,7 @@ class CircuitBreaker:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it has rejected every request until the deadline."""
+        """Whether every request was rejected until the deadline."""
         return self._next_probe_at is not None
 
     async def wait_ready(self) -> bool:
@@ -325,7 +322,7 @@ class CircuitBreaker:
         return True
 
     def note_response(self, admitted: float) -> None:
-        """Note an answer to a request that was admitted then (monotonic clock)."""
+        """Note a response to a request that was admitted at this time (monotonic clock)."""
         self._has_answered = True
         if not self._in_a_row or admitted < self._row_began:
             return  # it was sent before the requests that were rejected, and says nothing of them
@@ -344,14 +341,14 @@ class CircuitBreaker:
         _decide(self._unsent, False)
 
     async def handle_rejection(self, failure: EndpointError, admitted: float) -> bool:
-        """Note that a request was rejected for the account; wait for what follows.
+        """Note that a request was rejected for the account; wait for the decision.
 
         Args:
             failure: the rejection.
             admitted: when the request was admitted (monotonic clock).
 
         Returns:
-            Whether to send it again, which is then a probe while the breaker is open.
+            Whether to send it again, as a probe if the breaker is open.
 
         Raises:
             EndpointOutage: the endpoint has rejected every request for too long.
@@ -369,14 +366,14 @@ class CircuitBreaker:
         return await self._wait_for_decision(self._rejected)
 
     def put_off(self, failure: EndpointError, admitted: float) -> None:
-        """Note that the endpoint asks to wait for longer than a call may take.
+        """Note that the endpoint asks for a longer wait than a call may take.
 
         Args:
-            failure: its answer, with the wait.
+            failure: its response, with the wait.
             admitted: when the request was admitted (monotonic clock).
 
         Raises:
-            EndpointOutage: from now on, unless the breaker never opens.
+            EndpointOutage: always, unless the breaker never opens.
         """
         if self._deadline_s is None or failure.retry_after is None:
             return
@@ -406,7 +403,7 @@ class CircuitBreaker:
         )
 
     async def _wait_for_decision(self, waiting: list[asyncio.Future[bool]]) -> bool:
-        """Wait among others for a decision."""
+        """Wait for a decision together with other calls."""
         decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting.append(decision)
         self.settle()
@@ -418,7 +415,7 @@ class CircuitBreaker:
             self.settle()
 
     def settle(self) -> None:
-        """Let rejected calls fail where no other call is in progress that could say more."""
+        """Fail the rejected calls if no other call in progress can tell more."""
         if self.is_closed and self._rejected and self.calls <= len(self._rejected):
             _decide(self._rejected, False)
 
@@ -438,7 +435,7 @@ class CircuitBreaker:
         self._probing = asyncio.get_running_loop().create_task(self._probe())
 
     async def _probe(self) -> None:
-        """Send one of the calls that wait after each pause, until the deadline."""
+        """After each pause send one of the waiting calls, until the deadline."""
         until = self._opened_at + (self._deadline_s or 0.0)
         while (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(self._pause_s, left))
@@ -453,7 +450,7 @@ class CircuitBreaker:
         self._give_up()
 
     def _give_up(self) -> None:
-        """Let all calls fail that wait."""
+        """Fail all waiting calls."""
         self._postpone_probe()
         for decision in (*self._rejected, *self._unsent):
             if not decision.done():
@@ -486,21 +483,21 @@ def _duration(seconds: float) -> str:
 
 
 _THROTTLED_S = 10.0
-"""For so many seconds an endpoint may answer nothing but HTTP 429 before it is told of."""
+"""Warn about an endpoint that answers only HTTP 429 for this many seconds."""
 
 
 class ThrottleMonitor:
-    """Whether an endpoint answers nothing but HTTP 429. Calls wait, as long as their deadlines allow."""
+    """Detects an endpoint that answers only HTTP 429. Calls wait until their deadlines."""
 
     def __init__(self, settings: ChatSettings) -> None:
-        """Begin without an answer."""
+        """Start without responses."""
         self._who = settings.display_name
         self._since: float | None = None
         self._failure: EndpointError | None = None
         self._has_warned = False
 
     def note(self, failure: EndpointError | None) -> None:
-        """Note an answer: with HTTP 429, or `None` for any other."""
+        """Note a response: the failure for HTTP 429, `None` for any other."""
         self._failure = failure
         if failure is None:
             self._since = None
@@ -512,7 +509,7 @@ class ThrottleMonitor:
 
     @property
     def description(self) -> str | None:
-        """What the endpoint answers, in one sentence; `None` unless it has answered nothing else for a while."""
+        """A sentence about the endpoint; `None` unless it answered only HTTP 429 for a while."""
         if (
             self._since is None
             or self._failure is None

@@ -1,7 +1,6 @@
-"""Role and template tokens: the strings that a tokenizer may read as special tokens.
+"""Role and template tokens: strings that a tokenizer may read as special tokens.
 
-Guarantees: `broken_up` leaves none of them in a text and can be undone exactly, and a text without
-them stays as it is; all functions take linear time.
+Guarantees: `break_up_tokens` leaves no token in a text and can be undone exactly; a text without tokens stays as it is; all functions take linear time.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from typing import NamedTuple
 
 BREAK = "¦"
-"""The sign that breaks up a token, behind the token's first sign: `<|im_start|>` becomes `<¦|im_start|>`."""
+"""Inserted after a token's first character: `<|im_start|>` becomes `<¦|im_start|>`."""
 
 # ChatML, Llama 3, Phi, Command R, gpt-oss, GLM, Kimi (`<|name|>`), DeepSeek (full-width bars),
 # EXAONE (`[|name|]`).
@@ -42,7 +41,7 @@ _BRACKETED = (
 
 
 class EscapedText(NamedTuple):
-    """A text whose tokens are broken up, and how many they were."""
+    """A text whose tokens are broken up, and their number."""
 
     text: str
     tokens: int
@@ -58,7 +57,7 @@ def _token_patterns(*, before: str = "") -> tuple[str, str]:
 
 
 def _backwards() -> str:
-    """Return the pattern of a token that is read from its end."""
+    """Return the pattern of a token that is read backwards."""
     angled = "|".join(re.escape(name[::-1]) for name in _ANGLED if not name.endswith(">"))
     bracketed = "|".join(re.escape(name[::-1]) for name in _BRACKETED)
     return f"[>＞](?:{_BARS}|{angled}|>SYS/?<)[<＜]|[\\]］](?:{_BARS}|{bracketed})[\\[［]"
@@ -66,7 +65,7 @@ def _backwards() -> str:
 
 _ANGLED_REST, _BRACKETED_REST = _token_patterns()
 TEMPLATE_TOKEN = re.compile(f"[<＜]{_ANGLED_REST}|[\\[［]{_BRACKETED_REST}")
-"""A token, as `re.sub` finds it."""
+"""A token, for `re.sub`."""
 
 _BROKEN_ANGLED, _BROKEN_BRACKETED = _token_patterns(before=f"{BREAK}*")
 _RESTS = {
@@ -84,10 +83,9 @@ _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
 
 def break_up_tokens(text: str) -> EscapedText:
-    """Return a text with every token broken up; `tokens` counts them, without those that were broken up before.
+    """Break up every token in a text; `tokens` counts those that were not broken up before.
 
-    A token that is broken up in the text already gets one more sign, so that the text can be had
-    back.
+    A token that is already broken up gets one more sign, so that the original can be restored.
 
     >>> broken_up("</s><|im_start|>user")
     EscapedText(text='<¦/s><¦|im_start|>user', tokens=2)
@@ -104,7 +102,7 @@ def break_up_tokens(text: str) -> EscapedText:
 
 
 def strip_trailing_tokens(text: str) -> str:
-    """`text` without the tokens at its end and the white space around them; as it is if it ends with none."""
+    """Return `text` without the tokens and the white space at its end, if it ends with tokens."""
     if not text.rstrip().endswith((">", "＞", "]", "］")):
         return text
     match = _TOKENS_FROM_END.match(

@@ -1,12 +1,12 @@
-"""Spans of requests, rows, judgments and calls of models, by OpenTelemetry's conventions for generative AI.
+"""Spans of requests, rows, judgments and model calls, by OpenTelemetry's GenAI conventions.
 
-Off by default: `active` is `None` then, which is all that a call looks at.
-`judgegym.judges.config.tracing` switches it on. A span says which model was asked with which
-parameters, how many tokens that took, how it ended and what score came of it; texts of prompts,
-answers and reasons are in it only where the user asks for them.
+Tracing is off by default: `active` is `None`, and calls check nothing else.
+`judgegym.judges.config.tracing` switches it on. A span has the model, the parameters, the tokens,
+the finish reason and the score; it has the texts of prompts, responses and explanations only if the
+user asks for them.
 
-Sources: OpenTelemetry, semantic conventions for generative AI; W3C Trace Context, which leaves with
-    each call.
+Sources: OpenTelemetry's semantic conventions for generative AI; W3C Trace Context, which is sent
+with each call.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _PARAMETERS: Mapping[str, str] = {
 
 
 class SpanNotes:
-    """A span that lasts as long as its context, and what is said of it when it ends.
+    """A span that lasts as long as its context, and its attributes.
 
-    What begins inside is its child. An error that leaves the context is noted by its type alone,
-    since its message may hold a text.
+    Spans that begin inside are its children. An error that leaves the context is noted only by its
+    type, since its message may hold a text.
 
     Attributes:
-        attributes: by OpenTelemetry's names.
-        error: a word of few different values; `None` unless it failed.
+        attributes: the attributes by OpenTelemetry's names.
+        error: the kind of error, of few different values; `None` unless it failed.
     """
 
     __slots__ = ("_parent", "_span", "_token", "_tracer", "attributes", "error")
@@ -56,7 +56,7 @@ class SpanNotes:
     def __init__(
         self, tracer: SpanTracer, span: Span, parent: Context, attributes: Attributes
     ) -> None:
-        """Begin with what is known at the span's beginning."""
+        """Start with the attributes known so far."""
         self._tracer, self._span, self._parent = tracer, span, parent
         self.attributes, self.error = attributes, cast("str | None", None)
 
@@ -66,7 +66,7 @@ class SpanNotes:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """End it."""
+        """End the span."""
         if error is not None:
             self.error = type(error).__qualname__
             if isinstance(error, EndpointError):
@@ -76,7 +76,7 @@ class SpanNotes:
         self.end()
 
     def end(self) -> None:
-        """Make the span above the current one, and hand this one on."""
+        """Make the parent span current, and export this one."""
         self._tracer.detach(self._token)
         if self.error is not None:
             self._span.set_status(self._tracer.failed)
@@ -85,19 +85,19 @@ class SpanNotes:
 
 
 class SpanTracer:
-    """Makes the spans of a process with a tracer of OpenTelemetry.
+    """Creates the spans of a process with an OpenTelemetry tracer.
 
     Attributes:
-        has_texts: spans have the texts of prompts, answers and reasons.
+        has_texts: whether spans have the texts of prompts, responses and explanations.
         kinds: OpenTelemetry's kinds of spans.
-        failed: its status of what failed.
+        failed: its status of failed spans.
         set_span: makes a context in which a span is current.
         attach: makes a context current.
-        detach: makes the one before current again.
+        detach: makes the previous context current again.
     """
 
     def __init__(self, tracer: Tracer, *, has_texts: bool) -> None:
-        """Make spans with this tracer."""
+        """Create spans with this tracer."""
         from opentelemetry import context, propagate, trace
 
         self._tracer, self.has_texts = tracer, has_texts
@@ -117,14 +117,13 @@ class SpanTracer:
         kind: SpanKind | None = None,
         carrier: Carrier = None,
     ) -> SpanNotes:
-        """Make what begins inside a child of a new span, which ends with the context.
+        """Open a span; spans that begin inside are its children.
 
         Args:
-            name: of few different values, without data.
-            attributes: that are known at its beginning; the notes have them.
+            name: the span's name, of few different values and without data.
+            attributes: the attributes known so far, which the notes keep.
             kind: internal by default.
-            carrier: headers whose trace context becomes the parent; by default the span that is
-                current.
+            carrier: headers whose trace context becomes the parent; by default the current span.
         """
         parent = self._current() if carrier is None else self._propagator.extract(carrier)
         span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL)
@@ -138,18 +137,18 @@ class SpanTracer:
         parameters: Mapping[str, JSON],
         sending: Coroutine[Any, Any, ChatResponse],
     ) -> ChatResponse:
-        """Send a request to a model within a span of its own.
+        """Send a request to a model in a span of its own.
 
         Args:
             endpoint: the first of the model's replicas.
-            path: beside the API; `None` for a chat completion.
+            path: the path outside the chat API; `None` for a chat completion.
             messages: the conversation.
             parameters: the other fields of the request.
             sending: sends it.
 
         Raises:
             EndpointError: no attempt succeeded.
-            RunStop: no attempt may be made any more.
+            RunStop: no further attempt may be made.
         """
         operation = "chat" if path is None else path.strip("/")
         attributes = _attributes(operation, endpoint.model, endpoint.base_url, endpoint.api).copy()
@@ -187,18 +186,18 @@ class SpanTracer:
         return attributes
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the headers of a call, with the trace context of the span that is current."""
+        """Return a call's headers with the current span's trace context."""
         carried = dict(headers)
         self._propagator.inject(carried)
         return carried
 
 
 active: SpanTracer | None = None
-"""The spans of this process; `None` while none are made."""
+"""The tracer of this process; `None` while no spans are made."""
 
 
 def row_span(uid: str) -> AbstractContextManager[object]:
-    """Make the calls inside children of a span of their row or group, if spans are made."""
+    """Open a span for a row or group, if spans are made; its calls are children."""
     return nullcontext() if active is None else active.span("row", {"judgegym.row": uid})
 
 

@@ -1,12 +1,12 @@
-"""One request to a model with its retries: the replica that an attempt goes to, the retry loop.
+"""One request to a model with its retries, and the choice of a replica for each attempt.
 
-An attempt waits for the budget, for a replica that is there, for the rate limits (requests and
-tokens a minute) and for a slot of the concurrency limit (`llm/http/limits.py`).
-`llm/http/exchange.py` sends it, `llm/responses/outcome.py` classifies its response,
-`llm/retries/retry.py` says whether and when a failed attempt is made again.
+An attempt waits for the budget, a reachable replica, the rate limits (requests and tokens a minute)
+and a slot of the concurrency limit (`llm/http/limits.py`). `llm/http/exchange.py` sends it,
+`llm/responses/outcome.py` classifies its response, and `llm/retries/retry.py` decides whether and
+when to retry.
 
-Guarantee: raised are `EndpointError`, a `RunStop` where no request may be sent any more, and
-nothing else but what a ledger raises that cannot record the response (the disk stays full).
+Guarantee: a request raises only `EndpointError`, a `RunStop` if no further request may be sent, or
+the error of a ledger that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -58,21 +58,19 @@ _CLOCK_S = 5.0  # what may pass between an answer and the look at its wait
 
 
 class Transport(LimitedClient):
-    """Sends requests to the replicas of one model; the base of `ChatClient`.
+    """Sends requests to the replicas of one model; the base class of `ChatClient`.
 
     Attributes:
-        api: the form in which it is asked.
-        exchange: sends a request once.
-        changed: the fields that it has refused and that requests were changed in, which were
-            answered.
-        limit_words: that thinking has used up the limit of a completion; `None` if it has not.
-        image_refusal: how it has refused images, where it is not to be asked about any more of
-            them.
-        last_failure: how an attempt failed since the last answer; `None` if none did.
-        siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this
-            one tells, too.
-        is_spare: whether the judge needs no answer of this model once it is given up, as a jury
-            with enough members.
+        api: the model's API.
+        exchange: sends a single attempt.
+        changed: the refused fields that answered requests left out or renamed.
+        limit_notice: a sentence, if thinking has used up the limit of a completion; else `None`.
+        image_refusal: how it refused images; no more are sent then.
+        last_failure: the last failed attempt since a success; `None` after a success.
+        siblings: clients of other models for the same judge (`ChatClient.sibling`), whose status
+            this client also reports.
+        is_spare: tells whether the judge can do without this model, such as a jury with enough
+            other members.
     """
 
     def __init__(
@@ -81,10 +79,12 @@ class Transport(LimitedClient):
         session: aiohttp.ClientSession | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Prepare; the session is opened by the first request, unless one is passed in, which stays open.
+        """Prepare the transport.
+
+        The session is opened by the first request, unless one is passed in, which stays open.
 
         Raises:
-            SettingsError: the settings have fields that the model's API does not take.
+            SettingsError: the settings have fields that the model's API does not accept.
         """
         super().__init__(settings, budget)
         for endpoint in settings.endpoints:
@@ -119,7 +119,10 @@ class Transport(LimitedClient):
 
     @property
     def waiting(self) -> str | None:
-        """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
+        """What all calls wait for, in one sentence; `None` if nothing.
+
+        Such as an endpoint that refuses connections.
+        """
         reasons = (
             ()
             if self.is_given_up and self.is_spare()
@@ -132,7 +135,7 @@ class Transport(LimitedClient):
 
     @property
     def throttle_notice(self) -> str | None:
-        """Which endpoint has answered nothing but HTTP 429 for a while, in one sentence; `None` if none has."""
+        """Which endpoint answered only HTTP 429 for a while, in one sentence; `None` if none."""
         return next(
             filter(None, (client._throttling.description for client in (self, *self.siblings))),
             None,
@@ -140,7 +143,10 @@ class Transport(LimitedClient):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
+        """Whether the model answered nothing until its deadline.
+
+        Calls then fail at once, until a probe succeeds.
+        """
         return self.reachability.is_given_up or self.breaker.is_given_up
 
     @property
@@ -152,24 +158,24 @@ class Transport(LimitedClient):
         return max([unreachable_for_s, *(sibling.unreachable_for_s for sibling in self.siblings)])
 
     def subscribe_outage(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the model begins to refuse connections, or to reject every request."""
+        """Register a callback for when the model refuses connections or rejects every request."""
         self.reachability.on_unreachable = self.breaker.on_open = callback
         for sibling in self.siblings:
             sibling.subscribe_outage(callback)
 
     @property
     def finish_reasons(self) -> Counter[str]:
-        """How many choices ended with each finish reason, those that could not be used included."""
+        """Number of choices by finish reason, including unusable ones."""
         return sum((habits.reasons for habits in self._all_habits), Counter[str]())
 
     @property
     def served_models(self) -> Counter[str]:
-        """How many answers named each model that they come from, with its fingerprint if there was one."""
+        """Number of responses by the model they name, with its fingerprint if there is one."""
         return sum((habits.served for habits in self._all_habits), Counter[str]())
 
     @property
     def _all_habits(self) -> Collection[Habits]:
-        """Those of all replicas, which siblings may share."""
+        """The habits of all replicas, which siblings may share."""
         clients = (self, *self.siblings)
         return {
             id(replica): replica.habits
@@ -178,12 +184,12 @@ class Transport(LimitedClient):
         }.values()
 
     def note_served(self, earlier: Mapping[str, int]) -> None:
-        """Add the models that an earlier part of the run was answered by, so that a change since is told."""
+        """Add the models that served an earlier part of the run, so that a change is reported."""
         self.reachability.replicas[0].habits.served.update(earlier)
 
     @property
     def notices(self) -> list[str]:
-        """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
+        """Sentences about how the model and its siblings were asked, which a reader must know."""
         words = [
             notice for notice in (self.formats.description, self.limit_notice) if notice is not None
         ]
@@ -198,7 +204,7 @@ class Transport(LimitedClient):
 
     @property
     def refused_fields(self) -> dict[str, dict[str, str]]:
-        """What became of the fields that the model, and those of siblings, take no more, by model and field."""
+        """How refused request fields were replaced, by model and field, including siblings."""
         effects: dict[str, dict[str, str]] = {}
         for client in (self, *self.siblings):
             becomes = {name: FIELDS[name].becomes for name in sorted(client.changed)}
@@ -207,7 +213,7 @@ class Transport(LimitedClient):
         return effects
 
     async def close(self) -> None:
-        """End the probes, and close the session, if it is this client's own; calls in flight fail."""
+        """End the probes and close the session, unless it is shared; calls in flight fail."""
         for sibling in self.siblings:
             await sibling.close()
         await self.reachability.close()
@@ -217,10 +223,10 @@ class Transport(LimitedClient):
     def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
     ) -> Coroutine[Any, Any, ChatResponse]:
-        """Send one request, with its retries; `record` is told when it leaves.
+        """Send one request with its retries; `record` notes when it is sent.
 
-        A record with a path and `read` is sent there, with the parameters alone: each item of its
-        response is a choice.
+        A record with a path and `read` is sent to that path with only the parameters: each item of
+        the response is a choice.
 
         Raises:
             EndpointError: no attempt succeeded.
@@ -270,7 +276,7 @@ class Transport(LimitedClient):
         )
 
     def _note_limit(self, choices: Sequence[Choice]) -> None:
-        """Say once that thinking has used up the limit of a completion, whose text is empty then."""
+        """Log once that thinking used up the limit of a completion, so that its text is empty."""
         if self.limit_notice is not None or not any(
             choice.state == "cut_off" and wire.is_blank(choice.text) for choice in choices
         ):
@@ -285,18 +291,20 @@ class Transport(LimitedClient):
     async def request_json(
         self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None
     ) -> JSON:
-        """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
+        """Send a request outside the chat API: POST with a body, else GET.
+
+        Limits and retries apply.
 
         Args:
-            path: below the base URL without its version, such as `/tokenize`.
-            body: the request's fields, but for the model's name.
-            upload: what is sent in place of fields.
+            path: the path below the base URL without its version, such as `/tokenize`.
+            body: the request's fields, except the model's name.
+            upload: a body in place of fields.
 
         Returns:
-            The answer's JSON. It is recorded in no ledger, since it is no completion.
+            The response's JSON. It is not recorded in a ledger, since it is no completion.
 
         Raises:
-            EndpointError: no attempt succeeded, or the answer is no JSON.
+            EndpointError: no attempt succeeded, or the response is not JSON.
         """
         fields = None if body is None else {"model": "", **body}
         text = await self.request_text(path, fields, upload)
@@ -313,17 +321,17 @@ class Transport(LimitedClient):
     async def request_text(
         self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None
     ) -> str:
-        """Return the text of an answer; arguments and errors as of `beside`."""
+        """Return the text of a response; for arguments and errors see `request_json`."""
         outcome = await self._send(RequestRecord(body=fields, path=path, upload=upload))
         assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
         return outcome.text
 
     async def _send(self, call: RequestRecord) -> ChatSuccess | PlainResponse:
-        """Make attempts until one is answered.
+        """Make attempts until one succeeds.
 
         Raises:
-            EndpointError: none was.
-            RunStop: none was, and no other may be made.
+            EndpointError: no attempt succeeded.
+            RunStop: no attempt succeeded, and no other may be made.
         """
         self.breaker.calls += 1
         head_start, is_first = self.fields.head_start, False
@@ -365,8 +373,8 @@ class Transport(LimitedClient):
         """Pause between a failed attempt and the next one.
 
         Raises:
-            EndpointError: there must be no other attempt.
-            RunStop: there may be none any more.
+            EndpointError: there is no further attempt.
+            RunStop: no further attempt may be made.
         """
         failure = call.failure = self.last_failure = _make_error(
             replica, outcome, call, self.settings.model_setting
@@ -407,7 +415,7 @@ class Transport(LimitedClient):
         await asyncio.sleep(pause)
 
     def _check_settings(self, failure: EndpointError) -> None:
-        """Check that a request was not refused for what no request can do without.
+        """Check that a request was not refused for something that every request needs.
 
         Raises:
             RunStop: it was.
@@ -434,7 +442,7 @@ class Transport(LimitedClient):
     def _rejects_account(
         self, replica: Replica, call: RequestRecord, outcome: AttemptFailure
     ) -> bool:
-        """Return whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
+        """Return whether a rejected call of a policy or a judge is about the account."""
         if not self._is_judged(call) or not (
             outcome.is_account or outcome.status in ACCOUNT_STATUSES
         ):
@@ -446,10 +454,10 @@ class Transport(LimitedClient):
     def _end_at_long_wait(
         self, call: RequestRecord, failure: EndpointError, admitted: float
     ) -> None:
-        """End all calls if no replica takes a request within the time that a call has, such as after a daily limit.
+        """End all calls if no replica takes a request in time, such as after a daily limit.
 
         Raises:
-            EndpointOutage: none does.
+            EndpointOutage: no replica does.
         """
         least, now = max(LONG_WAIT_S, self.settings.deadline_s), time.monotonic()
         if (
@@ -466,14 +474,14 @@ class Transport(LimitedClient):
             failure.retry_after = None  # another replica takes it
 
     def _is_judged(self, call: RequestRecord) -> bool:
-        """Return whether a call is of a policy or a judge, and is sent by itself."""
+        """Return whether a call is of a policy or a judge, and sent live."""
         return (call.path is None or call.read is not None) and self._find_batch(call) is None
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
-        """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
+        """Make one attempt in the call's slot; report its outcome to limit, replica and budget.
 
-        Nothing is sent to a replica whose answers have shown that none will be usable. For the
-        budget an attempt is finished when it fails, or its answer is recorded.
+        Nothing is sent to a replica whose responses have shown that none will be usable. For the
+        budget an attempt is finished when it fails or its response is recorded.
         """
         budget, outcome = self._find_budget(call), cast("Outcome | None", replica.habits.refusal)
         if outcome is not None:
@@ -517,7 +525,7 @@ class Transport(LimitedClient):
         return outcome
 
     def _find_batch(self, call: RequestRecord) -> Batches | None:
-        """Return the batches that a call goes into; `None` if it is sent by itself."""
+        """Return the batches that a call goes into; `None` if it is sent live."""
         return (
             None
             if self.settings.batch is None or call.path is not None or call.is_live
@@ -527,7 +535,7 @@ class Transport(LimitedClient):
     async def _exchange_in_batch(
         self, batches: Batches, replica: Replica, call: RequestRecord
     ) -> Outcome:
-        """Send a request once as a line of a batch, and classify what comes back. Waiting for it takes no deadline."""
+        """Send a request once in a batch, and classify the response; the wait takes no deadline."""
         assert call.body is not None and self.settings.batch is not None
         self._batches, began = batches, time.monotonic()
         fields = self.api.request(
@@ -550,7 +558,7 @@ class Transport(LimitedClient):
         return outcome
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
-        """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
+        """Return the prompt tokens plus the mean completion so far, at first `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
         prompt += count_image_tokens(
             messages, self.settings.endpoints[0].api, self.settings.endpoints[0].model
@@ -564,7 +572,7 @@ class Transport(LimitedClient):
 def _make_error(
     replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str
 ) -> EndpointError:
-    """Return a failed attempt as an error, without secrets."""
+    """Convert a failed attempt to an error without secrets."""
     answer = wire.shorten(replica.redact(failed.answer, call.body))
     if failed.status == 404:
         answer += explain_retirement(replica.endpoint.model, model_setting)

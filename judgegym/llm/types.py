@@ -1,7 +1,7 @@
-"""The settings of a chat client and the answer to a call.
+"""The settings of a chat client, its replicas, and the response to a call.
 
-Several endpoints of one model: requests go to the least busy one; a failing one is paused, ever
-    longer.
+If a model has several replicas, requests go to the least busy one. A failing replica is paused,
+longer each time.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LONGEST_PAUSE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is served.
+    """The address of a model.
 
     Attributes:
-        base_url: up to and without `/chat/completions`, such as `http://localhost:8000/v1`.
+        base_url: the URL before `/chat/completions`, such as `http://localhost:8000/v1`.
         model: the model's name at the endpoint.
-        api_key: the bearer token, if it needs one.
+        api_key: the bearer token, if it needs any.
         headers: further headers of each request.
-        api: the form in which it is asked.
+        api: its API.
     """
 
     base_url: str
@@ -59,11 +59,11 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The URL of completions; a base URL may be that already."""
+        """The URL of completions, which the base URL may already be."""
         return self.api_url(load_api(self.api).path)
 
     def api_url(self, path: str) -> str:
-        """Return the URL of a part of the API: `path` below the base URL, with the query of that."""
+        """Return the URL of a part of the API: `path` below the base URL, with its query."""
         parts = urlsplit(self.base_url)
         base = parts.path.rstrip("/")
         for end in _PATHS:
@@ -71,7 +71,7 @@ class Endpoint:
         return urlunsplit(parts._replace(path=base + path))
 
     def server_url(self, path: str) -> str:
-        """The URL of something that the server has beside its API: `path` below the base URL without its version.
+        """Return a URL outside the API: `path` below the base URL without its version.
 
         A base URL may be that already.
         """
@@ -93,27 +93,28 @@ def _server_url(base_url: str, path: str) -> str:
 
 
 class Replica:
-    """An endpoint, its load, its recent failures and whether it is there (`judgegym.llm.reachability`).
+    """An endpoint with its load, its recent failures and its reachability.
 
     Attributes:
-        endpoint: where it is.
-        is_there: it accepts connections, as far as is known.
-        away_since: when it first refused a connection after its last answer (monotonic clock).
-        away_in_a_row: how often it was probed since its last answer.
-        was_tried_with_tls: it was called with TLS, although its URL begins with `http://`.
-        has_answered: it has answered a request, if only with an error.
-        url: of completions.
-        proxy: the proxy on the way to it, if there is one.
-        headers: of each request.
+        endpoint: its endpoint.
+        is_reachable: whether it accepts connections, as far as is known.
+        unreachable_since: when it first refused a connection after its last response (monotonic
+            clock).
+        away_in_a_row: the number of probes since its last response.
+        was_tried_with_tls: whether it was called with TLS, although its URL begins with `http://`.
+        has_answered: whether it has answered any request, even with an error.
+        url: the URL of completions.
+        proxy: the proxy, if there is one.
+        headers: the headers of each request.
         habits: what it usually does.
     """
 
     def __init__(self, endpoint: Endpoint, rules: FinishRules = DEFAULT_RULES) -> None:
-        """Build the URL and the request headers and look up the proxy once, not for every request.
+        """Build the URL and the headers and look up the proxy once, not for every request.
 
         Args:
-            endpoint: where it is.
-            rules: which of its answers are whole.
+            endpoint: its endpoint.
+            rules: the finish reasons of whole responses.
         """
         self.endpoint, self.url = endpoint, endpoint.url
         self.is_reachable, self.has_answered, self.was_tried_with_tls = True, False, False
@@ -140,11 +141,11 @@ class Replica:
         self._secrets = tuple(dict.fromkeys((*values, *urls)))
 
     def redact(self, text: str, body: Mapping[str, JSON] | None = None) -> str:
-        """`text` without keys, passwords and other secrets; endpoints and libraries repeat them in their errors.
+        """Return `text` without keys, passwords and other secrets, which errors may repeat.
 
         Args:
             text: a message.
-            body: the request that it is about, whose fields may hold secrets.
+            body: the request of the message, whose fields may hold secrets.
         """
         body_secrets = () if body is None else secrets_in_fields({**body, "messages": None})
         for secret in (*self._secrets, *body_secrets):
@@ -152,14 +153,17 @@ class Replica:
         return redact_credentials(text)
 
     async def needs_tls(self) -> bool:
-        """Return whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""
+        """Return whether an endpoint that never answered speaks TLS behind an `http://` URL.
+
+        It is found out once.
+        """
         if self.habits.reasons or self.was_tried_with_tls or self.proxy is not None:
             return False
         self.was_tried_with_tls = True
         return self.url.startswith("http://") and await speaks_tls(self.url)
 
     def note_outcome(self, *, succeeded: bool = False) -> None:
-        """Report that a request had some outcome other than a refused connection, and whether that was an answer."""
+        """Report that a request reached the endpoint, and whether it succeeded."""
         if succeeded:
             self.failures_in_a_row = 0
             self.paused_until = float("-inf")
@@ -171,14 +175,14 @@ class Replica:
     def note_failure(self, retry_after: float | None, begun: float = float("inf")) -> None:
         """Report a failure that another replica might not have, and pause the replica.
 
-        The pause is what the endpoint asked for, or doubles with each failure in a row, up to half
-        a minute.
+        The pause is what the endpoint asked for, or doubles with each consecutive failure, up to
+        half a minute.
 
         Args:
             retry_after: seconds that the endpoint asked to wait.
-            begun: when the request began (monotonic clock). Requests that were in flight at the
-                last failure have the same cause, which counts once: only a `Retry-After` of theirs
-                makes the pause longer.
+            begun: when the request began (monotonic clock). Requests in flight at the last failure
+                have the same cause, which counts once: only their `Retry-After` makes the pause
+                longer.
         """
         now = time.monotonic()
         if begun <= self.failed_at:
@@ -191,7 +195,7 @@ class Replica:
 
 
 def environment_proxy(url: str) -> str | None:
-    """Return the proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
+    """Return the proxy for a URL by `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is
@@ -212,13 +216,13 @@ class BatchOptions:
         kind: OpenAI's files and batches, Anthropic's message batches, or a folder of OpenAI's batch
             lines.
         folder: the folder; `None` for the others.
-        share: what a request costs, as a share of its live price.
-        lines: the most requests of a batch.
-        retries: how often a request is sent again whose line brought no usable response.
-        is_live_after: send such a request live instead.
-        poll_s: seconds between two looks at a batch.
-        live_prices: what a request costs that is sent live.
-        live_concurrency: how many of those may be in flight.
+        share: a request's price as a share of its live price.
+        lines: the most requests in a batch.
+        retries: the number of retries of a request without a usable response.
+        is_live_after: whether such a request is sent live instead.
+        poll_s: the seconds between two status requests of a batch.
+        live_prices: the prices of live requests.
+        live_concurrency: the concurrency limit of live requests.
     """
 
     kind: BatchKind
@@ -234,7 +238,7 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """A model, and how to call it.
+    """The settings of a chat client: a model, and how to call it.
 
     Attributes:
         endpoints: the replicas that serve it, one or more.
@@ -242,36 +246,36 @@ class ChatSettings:
         max_tokens: longest completion in tokens; 0 leaves it out.
         extra_body: further fields of the request's body.
         timeout_s: seconds for one attempt.
-        deadline_s: seconds for a call with its retries, from its first attempt; those in which the
-            endpoint was away do not count.
-        away_deadline_s: seconds to wait for an endpoint that is away.
-        start_deadline_s: seconds to wait for one that has never answered; a call then raises
-            `EndpointOutage`. `None`: it is one that is away.
+        deadline_s: seconds for a call with its retries, from its first attempt, without the time in
+            which the endpoint was unreachable.
+        away_deadline_s: seconds to wait for an unreachable endpoint.
+        start_deadline_s: seconds to wait for an endpoint that has never answered; a call then
+            raises `EndpointOutage`. `None` treats it as unreachable.
         rejected_deadline_s: seconds to probe an endpoint that rejects the account
-            (`reachability.py`); a call then raises `EndpointOutage`. `None`: each rejected request
-            is a failed call.
-        max_retries: requests after the first; waiting for an endpoint that is busy or away is no
+            (`reachability.py`); a call then raises `EndpointOutage`. With `None` each rejected
+            request is a failed call.
+        max_retries: requests after the first; waiting for a busy or unreachable endpoint is no
             retry.
         retry_delay_s: upper bound of the first pause before a retry.
-        max_concurrency: requests in flight.
-        requests_per_minute: rate budget; `None` for none.
-        tokens_per_minute: rate budget; `None` for none.
-        finish_rules: which answers are whole.
+        max_concurrency: concurrency limit.
+        requests_per_minute: rate limit; `None` for none.
+        tokens_per_minute: rate limit; `None` for none.
+        finish_rules: the finish reasons of whole responses.
         prices: US dollars for a million tokens.
         identity: the endpoint's name in the cache's key; its first base URL by default.
-        title: what the endpoint is, in messages.
+        title: the name of the endpoint in messages, such as "the judge".
         section: prefix of its settings on the command line, for messages.
         url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: how its prices are set on the command line, for messages.
-        thinking_markers: what begins and what ends thinking in its texts, beside the known markers.
-        limit_setting: the setting of `max_tokens` on the command line, for messages; empty if each
-            call has its own.
+        thinking_markers: further pairs of markers around thinking in its texts.
+        limit_setting: the command-line setting of `max_tokens`, for messages; empty if each call
+            has its own.
         images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses
             them.
         image_max_side: pixels of the longer side to which local images are scaled down; 0 scales
             none.
-        batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are
-            those of a batch.
+        batch: how its requests are sent in batches; `None` if each is sent live. `prices` are those
+            of a batch.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -308,36 +312,36 @@ class ChatSettings:
 
     @property
     def display_name(self) -> str:
-        """The model and where it is served, for messages."""
+        """The model and its endpoints, for messages."""
         names = ", ".join(dict.fromkeys(endpoint.redacted_url for endpoint in self.endpoints))
         return f"{self.title} at {names}"
 
     @property
     def model_setting(self) -> str:
-        """The setting that names the model on the command line, for messages."""
+        """The command-line setting that names the model, for messages."""
         return self.url_setting.replace("base_url", "model_name")
 
     @property
     def prefix(self) -> str:
-        """What the names of its settings begin with, for messages."""
+        """The prefix of the names of its settings, for messages."""
         return self.url_setting.removeprefix("--").removesuffix("base_url")
 
     @property
     def limits(self) -> tuple[int | None, ...]:
-        """How many requests may run at once, and how many requests and tokens a minute."""
+        """The concurrency limit, and the rate limits of requests and tokens a minute."""
         return self.max_concurrency, self.requests_per_minute, self.tokens_per_minute
 
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """The answer to one call.
+    """The response to one call.
 
     Attributes:
-        choices: as many as were asked for.
+        choices: the requested number of choices.
         usage: tokens and cost; all zero for a response that was paid for before (`cached`).
         latency_s: seconds from the first attempt to the response, pauses included; the time in
             which the endpoint was unreachable is not.
-        attempts: requests sent.
+        attempts: the number of requests sent.
         cached: the response came from the cache, or from an identical call in flight.
         prompt_token_ids: the prompt's tokens, if requested and returned.
         prompt_tokens: the prompt's tokens, as the endpoint counted them; 0 if it did not.
@@ -357,5 +361,5 @@ class ChatResponse:
 
     @property
     def first(self) -> Choice:
-        """The first choice, the only one unless `n` was greater than 1."""
+        """The first choice; the only one unless `n` was greater than 1."""
         return self.choices[0]

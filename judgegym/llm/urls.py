@@ -1,8 +1,8 @@
-"""Endpoint URLs: splitting, validation, a first connection, and removal of secrets from URLs, fields and texts.
+"""Endpoint URLs: validation, a first connection, and removal of secrets.
 
-Secret in a URL are user names, passwords, and every value of its query but those of a few names
-that providers use for versions and deployments. Secret among the fields of a request are the values
-whose name looks like that of a secret.
+Secrets in a URL are user names, passwords, and all query values except those of a few names that
+providers use for versions and deployments. Secrets in a request are the values of fields whose name
+looks like that of a secret.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _NAMES_A_SECRET = re.compile(
     re.IGNORECASE,
 )
 BLANK = "***"
-"""Takes the place of a secret."""
+"""Replaces a secret."""
 _SHORTEST_SECRET = 5
-"""Characters; a shorter value, such as a key `none`, would be blanked within other words."""
+"""Shorter values, such as a key `none`, would be blanked within other words."""
 _PLACEHOLDERS = frozenset(
     {
         *(
@@ -67,13 +67,13 @@ _PLACEHOLDERS = frozenset(
         *("not-used", "unused", "local", "ollama", "lm-studio", "vllm", "sglang"),
     }
 )
-"""Keys, in small letters, that local servers take from clients which cannot do without: words, and no secrets."""
+"""Keys, in lower case, for local servers whose clients must send one; they are no secrets."""
 _PART = 8
-"""Characters of a secret's beginning or end that are blanked, too."""
+"""A secret's beginning or end of this many characters is blanked, too."""
 
 
 def strip_quotes(text: str) -> str:
-    """`text` without the white space and the quotes around it, which `.env` files and copied lines leave."""
+    """Remove white space and quotes around a text, left by `.env` files and copied lines."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`":
         return text[1:-1].strip()
@@ -81,11 +81,10 @@ def strip_quotes(text: str) -> str:
 
 
 def check_model_name(value: str) -> str:
-    """Return the name of a model, without white space and quotes around it.
+    """Return a model's name without white space and quotes around it.
 
     Raises:
-        ValueError: nothing is left, or it has a line break or another character that cannot be
-            seen.
+        ValueError: nothing is left, or it has a line break or another invisible character.
     """
     name = strip_quotes(value)
     if not name:
@@ -100,7 +99,10 @@ def check_model_name(value: str) -> str:
 
 
 def redact_credentials(text: str) -> str:
-    """`text` without user names, passwords and query values in its URLs, but for harmless ones (`api-version`)."""
+    """Remove user names, passwords and query values from URLs, except harmless ones.
+
+    Such as `api-version`.
+    """
     if "://" not in text:
         return text
     return _QUERY.sub(lambda match: _VALUE.sub(_blank_value, match[0]), _CREDENTIALS.sub("", text))
@@ -111,7 +113,7 @@ def _blank_value(match: re.Match[str]) -> str:
 
 
 def redact_secret_fields(value: JSON, name: str = "") -> JSON:
-    """Return a JSON value in which texts and numbers are blank whose field's name looks like that of a secret."""
+    """Blank the texts and numbers whose field name looks like that of a secret."""
     if isinstance(value, Mapping):
         return {key: redact_secret_fields(item, key) for key, item in value.items()}
     if isinstance(value, str):
@@ -124,7 +126,7 @@ def redact_secret_fields(value: JSON, name: str = "") -> JSON:
 
 
 def secrets_in_url(url: str) -> Iterator[str]:
-    """What of a URL must not be shown: its `user:password`, and the secret values of its query."""
+    """Yield the secrets in a URL: its `user:password`, and the secret values of its query."""
     credentials = (
         (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]
     )  # a proxy's may lack a scheme
@@ -138,7 +140,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
 
 
 def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
-    """Yield the values that `redact_secret_fields` blanks, and those in URLs."""
+    """Yield the values that `redact_secret_fields` blanks, and the secrets in URLs."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from secrets_in_fields(item, key)
@@ -156,15 +158,15 @@ def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
 
 
 def check_not_blank(value: JSON) -> None:
-    """Raise `ValueError` if a value of a field is `BLANK`: it was copied from a file, which has no secrets."""
+    """Raise `ValueError` if a value is `BLANK`, copied from a file, which has no secrets."""
     if BLANK in set(secrets_in_fields(value)):
         raise ValueError(f"a value is {BLANK}: secrets are not written to files; give it again")
 
 
 def redact_secret(text: str, secret: str) -> str:
-    """`text` without a secret: as it is, URL-encoded, and the beginning or the end of it from 8 characters on.
+    """Remove a secret from a text: as it is, URL-encoded, and its parts from 8 characters on.
 
-    What is shorter than any secret, or a word that stands for no key, is left where it is.
+    Texts that are too short for a secret, and placeholders for a missing key, are not removed.
     """
     if len(secret) < _SHORTEST_SECRET or secret.lower() in _PLACEHOLDERS:
         return text
@@ -187,10 +189,10 @@ def split_urls(value: str) -> list[str]:
 
 
 def check_urls(value: str) -> str:
-    """`value`, if it is one or more http(s) URLs with commas between.
+    """Return `value` if it is one or more http(s) URLs, separated by commas.
 
     Raises:
-        ValueError: it is not; the message repeats no password.
+        ValueError: it is not; the message contains no password.
     """
     urls = split_urls(value)
     for url in urls:
@@ -222,12 +224,11 @@ def _is_url(url: str) -> bool:
 
 
 def is_public(url: str) -> bool:
-    """Return whether a URL's host may be anywhere on the internet, so that an endpoint there is sure to want a key.
+    """Return whether a URL's host may be anywhere on the internet, so that it surely needs a key.
 
-    Not public are addresses that are not global (this machine, private networks, carrier-grade
-    NAT), names without a
-    dot, and names under a suffix that only private networks use. Nothing is looked up: a name under
-    a public suffix is public, whatever it resolves to.
+    Addresses that are not global (this machine, private networks, carrier-grade NAT), names without
+    a dot, and names under a suffix of private networks are not public. Nothing is resolved: a name
+    under a public suffix is public, whatever its address.
     """
     host = (urlsplit(url).hostname or "").rstrip(".").lower()
     try:
@@ -237,7 +238,7 @@ def is_public(url: str) -> bool:
 
 
 def add_version(base_url: str) -> str | None:
-    """Return the base URL with `/v1`, where its path names no version of the API; `None` where it does."""
+    """Return the base URL with `/v1`; `None` if its path names a version already."""
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
@@ -257,7 +258,10 @@ def have_same_host(first: str, second: str) -> bool:
 
 
 async def speaks_tls(url: str) -> bool:
-    """Return whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
+    """Return whether a URL's port completes a TLS handshake, whatever its certificate.
+
+    No request is sent.
+    """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -267,7 +271,7 @@ async def speaks_tls(url: str) -> bool:
 
 
 async def can_connect(url: str, tls: ssl.SSLContext | None = None) -> bool:
-    """Return whether a connection to the host of a URL can be opened; it is closed at once."""
+    """Return whether a connection to a URL's host can be opened; it is closed at once."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:

@@ -1,9 +1,7 @@
-"""Token usage and cost, counted separately for each client (policy and judge).
+"""Token usage and cost of each client, and approximate token counts.
 
-Guarantee: a cost that is not known is `None`, and so is every sum that it is part of; it never
-    reads as 0.
-
-Approximate token counts, for rate budgets and for comparing lengths; never for billing.
+Guarantee: an unknown cost is `None`, and so is every sum with it; it never becomes 0. The
+approximate token counts are for rate limits and for comparing lengths, never for billing.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class Usage:
         )
 
     def __add__(self, usage: Usage) -> Usage:
-        """Return the sum of both; its cost is known only if both costs are."""
+        """Return the sum; its cost is known only if both costs are."""
         return Usage(
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.completion_tokens,
@@ -60,15 +58,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars for a million tokens; `None` where the price is not known.
+    """Prices in US dollars for a million tokens; `None` where the price is not known.
 
-    Without a price of its own a prompt token from the endpoint's prefix cache costs as much as any
-    other: the cost is then an upper bound. One that is written to it costs as much as any other,
-    unless it has a price.
+    Without their own prices, prompt tokens read from or written to the endpoint's prefix cache cost
+    as much as any other: the cost is then an upper bound.
 
     Attributes:
-        long_above: a request whose prompt has more tokens has the prices `long`; `None` if all have
-            the same.
+        long_above: prompts with more tokens have the prices `long`; `None` if all have the same.
         long: those prices.
     """
 
@@ -80,11 +76,11 @@ class Prices:
     long: Prices | None = None
 
     def select_tier(self, tokens: int) -> Prices:
-        """Return the prices of a request whose prompt has so many tokens."""
+        """Return the prices of a request whose prompt has this many tokens."""
         return self if self.long is None or tokens <= (self.long_above or 0) else self.long
 
     def scale(self, share: float) -> Prices:
-        """These prices, each multiplied."""
+        """Return the prices multiplied by a factor."""
         names = ("input", "output", "cached_input", "cache_write")
         costs = {name: cost * share for name in names if (cost := getattr(self, name)) is not None}
         return Prices(
@@ -95,14 +91,14 @@ class Prices:
 
     @property
     def highest_input(self) -> float:
-        """The highest price of a prompt token, whichever cache it is read from or written to; 0 without a price."""
+        """The highest price of a prompt token, cached or not; 0 without a price."""
         return max(filter(None, (self.input, self.cached_input, self.cache_write)), default=0.0)
 
     def price_usage(self, usage: Usage) -> Usage:
-        """Return the usage of one answer with its price, in place of the one that it has.
+        """Return the usage of one response with its price, replacing its cost.
 
-        The cost is not known without the prices of prompt and completion, nor if the endpoint
-        counted no tokens, unless tokens cost nothing.
+        The cost is unknown without the prices of prompt and completion, or if the endpoint counted
+        no tokens, unless tokens are free.
         """
         if self.input is None or self.output is None:
             return usage.replace_cost(None)
@@ -121,10 +117,11 @@ class Meter:
     """Running totals of one client.
 
     Attributes:
-        answered: requests that were answered; a request counts once, whatever its retries.
-        usage: tokens and cost of all answers that were paid for.
-        on_queued: is told how many seconds each call waited until its first request left.
-        on_attempt_failed: is told of each request that failed: `429`, or the word of a `FailureKind`.
+        answered: the number of answered requests, without retries.
+        usage: tokens and cost of all paid responses.
+        on_queued: called with the seconds that a call waited for its first request.
+        on_attempt_failed: called for each failed request, with `429` or the value of a
+            `FailureKind`.
     """
 
     answered: int = 0
@@ -138,14 +135,14 @@ logger = logging.getLogger(__name__)
 _ENCODING = "cl100k_base"
 _BYTES_PER_TOKEN = 4
 COUNTED = 100_000
-"""Characters of a text whose tokens are counted; the count of a longer text is in proportion."""
+"""Longest text whose tokens are counted, in characters; longer texts are extrapolated."""
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of `text` by tiktoken's `cl100k_base`; without its table, a quarter of the UTF-8 bytes, rounded up.
+    """Count the tokens of `text` by tiktoken's `cl100k_base`, or else a quarter of its UTF-8 bytes.
 
     The table is downloaded at first use. If that fails, the process uses the estimate and logs it
-    once: the two agree within a few tens of per cent on English, and ratios of lengths hardly
+    once. For English the two agree within a few tens of per cent, and ratios of lengths hardly
     differ.
     """
     encoding = _encoding()
@@ -156,11 +153,11 @@ def count_tokens(text: str) -> int:
 
 
 count_once = lru_cache(maxsize=256)(count_tokens)
-"""Counts as `count_tokens`; a text that many prompts have, such as the system prompt, once."""
+"""`count_tokens` with a cache, for texts that many prompts share, such as the system prompt."""
 
 
 def describe_counting() -> str:
-    """How `count_tokens` counts in this process, in words."""
+    """Describe how `count_tokens` counts in this process."""
     return f"UTF-8 bytes / {_BYTES_PER_TOKEN}" if _encoding() is None else f"tiktoken's {_ENCODING}"
 
 

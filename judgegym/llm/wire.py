@@ -1,9 +1,8 @@
-"""JSON on the wire: the encoder, and the types of what is sent to a model and of what it answers.
+"""JSON on the wire: the encoder, and the types of requests and responses.
 
-Lone surrogates (an escape in JSON can make one) cannot be encoded as UTF-8. They are replaced by
-U+FFFD here, in
-what is read and in what is sent, so that no other module has to handle them. So are integers of
-more than 64 bits: they become floating-point numbers, as in most readers of JSON.
+Lone surrogates (an escape in JSON can make one) cannot be encoded as UTF-8. This module replaces
+them by U+FFFD when reading and sending, so that no other module has to handle them. Integers of
+more than 64 bits become floating-point numbers, as in most JSON parsers.
 """
 
 from __future__ import annotations
@@ -23,12 +22,14 @@ from typing_extensions import NotRequired, TypedDict
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role = Literal["system", "user", "assistant"]
 ChoiceState = Literal["whole", "cut_off", "refused"]
-"""whole: the model ended its answer. cut_off: it reached the limit of its length. refused: the model or a filter ended
-it. An endpoint's answer in any other state is a failed attempt (`judgegym.llm.responses.outcome`)."""
+"""whole: the model ended its text. cut_off: at the length limit. refused: by model or filter.
+
+A response in any other state is a failed attempt (`judgegym.llm.responses.outcome`).
+"""
 
 CUT_OFF = "length"
 REFUSALS = ("content_filter", "refusal")
-"""The finish reasons of choices that are not whole; `judgegym.llm.responses.outcome` puts all spellings into these."""
+"""Finish reasons of choices that are not whole, after `judgegym.llm.responses.outcome`."""
 
 _EXCERPT_BYTES = 20_000
 _MOST_DIGITS = 300
@@ -41,16 +42,15 @@ class Image:
     """An image of a conversation.
 
     Attributes:
-        url: an http(s) address, which we never fetch, or a data URL; empty for a place whose image
-            is still to come.
-        detail: `low`, `high` or `auto`, for endpoints that read it; empty if it was not said.
-        at: where in its message's text it stands.
-        mark: what stands for it in a text, such as `[image 1]`; such an image comes after the text,
-            behind its mark.
+        url: an http(s) address, which we never fetch, or a data URL; empty for a placeholder.
+        detail: `low`, `high` or `auto`, for endpoints that read it; empty if not given.
+        at: its position in its message's text.
+        mark: its mark in a text, such as `[image 1]`; such an image follows the text, after its
+            mark.
         width: in pixels; 0 if unknown.
         height: the same.
-        name: a digest of the data as the name of a file; of an address, the address. Keys hold it
-            in place of the data.
+        name: a file name with a digest of the data, or the address. Keys use it instead of the
+            data.
     """
 
     url: str = field(repr=False)
@@ -62,19 +62,19 @@ class Image:
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Name it."""
+        """Compute the name."""
         digest = hashlib.sha256(self.url.encode()).hexdigest()[:32] if self.is_local else ""
         name = f"{digest}.{self.url[11:].partition(';')[0]}" if digest else self.url
         object.__setattr__(self, "name", name)
 
     @property
     def is_local(self) -> bool:
-        """Whether its data is here."""
+        """Whether the data is in the URL."""
         return self.url.startswith("data:")
 
     @property
     def data(self) -> bytes:
-        """Its bytes, if they are here."""
+        """The bytes, if they are in the URL."""
         return base64.b64decode(self.url.partition(",")[2])
 
 
@@ -91,9 +91,9 @@ class Token:
     """A token of a choice's text.
 
     Attributes:
-        text: as the endpoint gives it.
-        top: the likeliest tokens at its position with their logprobs; kept only for tokens with a
-            digit, since they serve to compute expected scores.
+        text: the text as the endpoint sends it.
+        top: the most likely tokens at its position with their logprobs; kept only for tokens with a
+            digit, to compute expected scores.
     """
 
     text: str
@@ -102,14 +102,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One completion of a chat answer.
+    """One completion of a chat response.
 
     Attributes:
         text: the content, empty if the endpoint sent none.
-        reasoning: reasoning that the endpoint returned in a field of its own.
-        finish_reason: as sent (`stop`, `end_turn`, …), but `length` for every word for a text that
-            was cut off, and `content_filter` or `refusal` for one that was refused.
-        refusal: the refusal, if the endpoint returned one apart from the content.
+        reasoning: reasoning that the endpoint returned in a separate field.
+        finish_reason: as sent (`stop`, `end_turn`, …), but always `length` for a cut-off text, and
+            `content_filter` or `refusal` for a refused one.
+        refusal: the refusal, if the endpoint returned it apart from the content.
         token_ids: the sampled tokens, if requested and returned.
         logprobs: one for each sampled token, if requested and returned.
         tokens: the text in tokens with their alternatives, if requested and returned.
@@ -125,14 +125,14 @@ class Choice:
 
     @property
     def state(self) -> ChoiceState:
-        """Whether the answer is whole, was cut off or was refused."""
+        """Whether the choice is whole, cut off or refused."""
         if self.refusal is not None or self.finish_reason in REFUSALS:
             return "refused"
         return "cut_off" if self.finish_reason == CUT_OFF else "whole"
 
 
 def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list[JSON]:
-    """Messages as they are sent; for a key, with the names of images in place of their data."""
+    """Return messages as they are sent; for keys, with images' names instead of their data."""
     return [
         {
             "role": message["role"],
@@ -143,7 +143,7 @@ def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list
 
 
 def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> JSON:
-    """Return a text with images as OpenAI's chat API has it: the text alone, or parts in their order."""
+    """Return a text with images in the format of OpenAI's chat API: a text, or its parts."""
     if not images:
         return text
     parts, place = list[JSON](), 0
@@ -170,17 +170,20 @@ _VISIBLE = re.compile(
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible sign: nothing but white space, control characters and zero-width signs."""
+    """Return whether a text has only white space, control characters and zero-width characters."""
     return _VISIBLE.search(text) is None
 
 
 def scrub(text: str) -> str:
-    """`text` with each lone surrogate replaced by U+FFFD."""
+    """Replace each lone surrogate in a text by U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("�", text)
 
 
 def scrub_all(value: JSON) -> JSON:
-    """`scrub` over every string of a JSON value, keys included; integers of more than 64 bits become floats."""
+    """Apply `scrub` to every string of a JSON value, keys included; long integers become floats.
+
+    Integers are long beyond 64 bits.
+    """
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, int):
@@ -193,7 +196,7 @@ def scrub_all(value: JSON) -> JSON:
 
 
 def is_nested_beyond(value: object, deepest: int) -> bool:
-    """Return whether lists and mappings are nested more than `deepest` deep; a list of numbers is nested 1 deep."""
+    """Return whether lists and mappings are nested deeper than `deepest`; a flat list is 1 deep."""
     level: list[object] = [value]
     for _ in range(deepest + 1):
         level = [
@@ -208,7 +211,7 @@ def is_nested_beyond(value: object, deepest: int) -> bool:
 
 
 def dumps(value: JSON) -> bytes:
-    """UTF-8 JSON, keys in the order of insertion."""
+    """Encode a value as UTF-8 JSON, keys in the order of insertion."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -216,16 +219,16 @@ def dumps(value: JSON) -> bytes:
 
 
 def dumps_readable(value: JSON) -> bytes:
-    """UTF-8 JSON for people: indented, with a newline at its end."""
+    """Encode a value as indented UTF-8 JSON with a newline at its end."""
     return orjson.dumps(scrub_all(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
-    """Return the JSON value of `data`.
+    """Parse JSON.
 
     Args:
         data: the text.
-        long_integers: read integers of more digits than Python converts, as infinite numbers.
+        long_integers: read integers with more digits than Python converts as infinity.
 
     Raises:
         ValueError: not JSON.
@@ -244,7 +247,7 @@ def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
 
 
 def loads_or_none(data: bytes | str) -> JSON:
-    """Return the JSON value of `data`; `None` where it is not JSON."""
+    """Parse JSON; return `None` if it is not JSON."""
     try:
         return loads(data)
     except ValueError:
@@ -259,12 +262,15 @@ def _as_float(value: int) -> float:
 
 
 def _integer(digits: str) -> int | float:
-    """Return an integer; one with more digits than a float can hold is infinite (and takes long to convert)."""
+    """Convert digits to an integer; with more than a float can hold, to infinity.
+
+    Such an integer takes long to convert.
+    """
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
-    """Return the value at a dotted path (in a list, an index from 0); `default` if there is none."""
+    """Return the value at a dotted path (list indices from 0); `default` if there is none."""
     for part in name.split("."):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
@@ -276,20 +282,20 @@ def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
 
 
 def text_or_empty(value: JSON) -> str:
-    """Return a value that is a text; empty for any other."""
+    """Return the value if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def mapping_or_empty(value: JSON) -> Mapping[str, JSON]:
-    """Return a value that is an object; empty for any other."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def error_text(data: bytes) -> str:
-    """Return the message of an error body: the OpenAI-style one if there is one, else the text.
+    """Return the message of an error's body: OpenAI's field if there is one, else the text.
 
-    `error.param` stands before it, if the message does not name that field. Not shortened: secrets
-    are removed first, and a part of one would not be found.
+    `error.param` is put before it, if the message does not name that field. The text is not
+    shortened, since secrets must be removed first.
     """
     body = loads_or_none(data)
     body = body[0] if isinstance(body, list) and body else body  # as Google sends it

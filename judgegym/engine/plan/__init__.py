@@ -1,1 +1,1 @@
-"""A plan (`--plan`): the run's own judge and policy go through a sample of its rows, and nobody is asked."""
+"""Plans (`--plan`): a dry run over a sample of the rows, without any endpoint."""

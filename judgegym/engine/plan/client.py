@@ -1,11 +1,11 @@
-"""A client that sends nothing: it counts what is asked, and replies as the offline stand-in would.
+"""A client that sends nothing: it counts requests, and replies like the offline stand-in.
 
-Guarantees: the requests are those of the run, since its own judge and policy make them; neither an
-endpoint nor a ledger is touched, and a judgment cache is only read.
+Guarantees: the requests are those of the run, since its own judge and policy make them; no endpoint
+and no ledger is used, and a judgment cache is only read.
 
-A judge's verdicts decide how often it is asked: votes may end early, critique ends when a verdict
-stays, a cascade escalates where its cheap judge is unsure. An `Opinion` takes the place of the
-stand-in's, for the fewest and the most.
+A judge's verdicts affect the number of its calls: votes may end early, critique ends when a verdict
+stays, and a cascade escalates if its cheap judge is unsure. Different `Opinion`s replace the
+stand-in's, to find the fewest and the most calls.
 """
 
 from __future__ import annotations
@@ -38,62 +38,65 @@ from judgegym.offline.request import ChatRequest, make_completion
 from judgegym.offline.rewards import make_reward_response
 
 _BEST = 0.999
-"""The highest merit; some judges round a higher one up, beyond their scale."""
+"""The highest merit; some judges round a higher one beyond their scale."""
 _CLASSES = (1, 2, 8, 64, 1024)
-"""How many classes a reward model may have."""
+"""Possible numbers of classes of a reward model."""
 _LONG = 20
-"""Characters of a reply that is told apart from others where a later prompt shows it."""
+"""Replies of at least this many characters are recognized in later prompts."""
 
 
 _CRITIQUE, _NUMBER = re.compile(r"critique_(\d+)_?"), re.compile(r"\d+\Z")
-"""How the name of a call of self-critique begins, before that of the call under critique; and how names end."""
+"""The beginning of a self-critique call's name; and the number at the end of a name."""
 _TURN: ContextVar[int] = ContextVar("turn", default=0)
-"""The number of a vote, game or order, and of the round of critique; equal calls of a judge have different ones."""
+"""The number of the vote, game or order, plus the round of critique; it varies equal calls."""
 _SHOWN: ContextVar[dict[str, float]] = ContextVar("replies shown")
-"""The replies to a row's calls, each with the tokens by which one of the assumed length is longer."""
+"""The replies to a row's calls, with the tokens by which the assumed length exceeds theirs."""
 
 
 def prefer_first(titles: Sequence[str]) -> Mapping[str, float]:
-    """Return the first text is best, in every vote and round."""
+    """Rate the first text best, in every vote and round."""
     return {title: _BEST - index / len(titles) for index, title in enumerate(titles)}
 
 
 def prefer_last(titles: Sequence[str]) -> Mapping[str, float]:
-    """Return the first text is worst, in every vote and round."""
+    """Rate the first text worst, in every vote and round."""
     return {title: 1.0 - merit for title, merit in prefer_first(titles).items()}
 
 
 def alternate(titles: Sequence[str]) -> Mapping[str, float]:
-    """Return the first text is best in every second vote and round, for every second judge, and worst in the others."""
+    """Rate the first text best in every second vote and round, otherwise worst.
+
+    Every second judge does the opposite.
+    """
     is_odd = (_TURN.get() + sum(current_component().encode())) % 2
     return prefer_last(titles) if is_odd else prefer_first(titles)
 
 
 def prefer_none(titles: Sequence[str]) -> Mapping[str, float]:
-    """Return no text is good or bad."""
+    """Rate no text as good or bad."""
     return dict.fromkeys(titles, 0.5)
 
 
 OPINIONS: Sequence[Opinion] = (prefer_first, prefer_last, alternate, prefer_none)
-"""Between the judges that have these, calls vary as far as verdicts can make them."""
+"""Judges with these opinions make the fewest and the most calls."""
 
 
 @dataclass(slots=True)
 class DryRun:
-    """What the clients of a dry run have counted, and how they reply.
+    """The counts of a dry run's clients, and how they reply.
 
     Attributes:
-        tally: what is counted; each pass over the rows has its own.
-        stored: what the judgment cache would store in this pass.
-        formats: the prompts that the stand-in knows.
+        tally: the counts; each pass over the rows has its own.
+        stored: the entries that the judgment cache would store in this pass.
+        formats: the prompt formats that the stand-in knows.
         parts: the names of the parts of the run's judge.
-        reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`:
-            of the stand-in's.
-        cached_share: the share of all prompts that is in a prefix cache.
-        opinion: of judges; `None`: the stand-in's.
-        clients: the settings of all clients that were asked.
-        watch: is shown the messages of each request.
-        asks_for_several: a request has asked for several completions.
+        reply_tokens: the assumed tokens of a policy's completion (`True`) and of any other reply;
+            `None` for the stand-in's.
+        cached_share: the share of all prompt tokens in a prefix cache.
+        opinion: the judges' opinion; `None` for the stand-in's.
+        clients: the settings of all clients that were used.
+        watch: called with the messages of each request.
+        asks_for_several: whether a request has asked for several completions.
     """
 
     tally: Tally = field(default_factory=dict)
@@ -111,12 +114,12 @@ class DryRun:
 
     @contextmanager
     def row(self) -> Iterator[None]:
-        """Replies inside are shown by later prompts inside alone."""
+        """Limit replies to the row: only later prompts in the block quote them."""
         with bind_context(_SHOWN, {}):
             yield
 
     def begin(self, opinion: Opinion | None) -> None:
-        """Begin a pass over the rows, with nothing counted."""
+        """Start a pass over the rows, with nothing counted."""
         self.tally, self.stored, self.opinion = {}, {}, opinion
 
     def open(
@@ -127,11 +130,11 @@ class DryRun:
         budget: Budget | None = None,
         **_: Any,  # sessions are not needed
     ) -> DryClient:
-        """Open a client that counts here; arguments and errors are those of `ChatClient`."""
+        """Open a client that counts here; for arguments and errors see `ChatClient`."""
         return DryClient(settings, self, cache=cache, budget=budget)
 
     def open_cache(self, path: Path) -> JudgmentCache:
-        """Open a judgment cache in which nothing is stored; errors are those of `JudgmentCache`."""
+        """Open a judgment cache that stores nothing; for errors see `JudgmentCache`."""
         return DryCache(self, path)
 
     def count(
@@ -144,10 +147,10 @@ class DryRun:
         """Count a request.
 
         Args:
-            settings: of the client.
-            messages: its prompt.
-            replies: the stand-in's; none of a model whose replies have no tokens.
-            tokens: tokens of these replies.
+            settings: the client's settings.
+            messages: the prompt.
+            replies: the stand-in's replies; none for a model whose replies have no tokens.
+            tokens: the tokens of these replies.
         """
         self.watch(messages)
         self.asks_for_several |= len(replies) > 1
@@ -174,7 +177,7 @@ class DryRun:
 
 
 class DryClient(ChatClient):
-    """Counts what it is asked, and replies as the stand-in would."""
+    """Counts requests, and replies like the stand-in."""
 
     def __init__(
         self,
@@ -184,7 +187,7 @@ class DryClient(ChatClient):
         cache: JudgmentCache | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Count in `dry`; the other arguments, and errors, are those of `ChatClient`."""
+        """Count in `dry`; for the other arguments and the errors see `ChatClient`."""
         super().__init__(settings, cache=cache, budget=budget)
         self._dry = dry
 
@@ -195,7 +198,7 @@ class DryClient(ChatClient):
     async def chat(
         self, messages: Sequence[Message], **how: Any
     ) -> ChatResponse:  # of `ChatClient.chat`
-        """Note which vote, game or round it is."""
+        """Note the number of the vote, game or round, and ask."""
         with bind_context(_TURN, _parse_turn(how.get("name", ""))):
             return await super().chat(messages, **how)
 
@@ -206,7 +209,7 @@ class DryClient(ChatClient):
         keep: Callable[[Choice], bool],
         **how: Any,  # of `ChatClient.call_beside`
     ) -> ChatResponse:
-        """Ask a reward model, which has as many classes as its judge expects."""
+        """Ask a reward model with as many classes as its judge expects."""
 
         async def ask(record: RequestRecord) -> ChatResponse:
             answer = await send(record)
@@ -244,7 +247,7 @@ class DryClient(ChatClient):
 
 
 def _parse_turn(name: str) -> int:
-    """Return the number at the end of a call's name, and the round of critique."""
+    """Return the number at the end of a call's name plus the round of critique."""
     critique = _CRITIQUE.match(name)
     number = _NUMBER.search(name if critique is None else name[critique.end() :])
     return (int(number[0]) if number is not None else 0) + (
@@ -261,7 +264,7 @@ def _equalize(reply: Mapping[str, Any]) -> None:
 
 
 def _expand_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
-    """Return a reward model's item with its number for each of as many classes as its judge expects."""
+    """Repeat a reward model's number for each class that its judge expects."""
     item = wire.loads(choice.text)
     numbers = (
         item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]
@@ -277,20 +280,20 @@ def _expand_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
 
 
 class DryCache(JudgmentCache):
-    """A judgment cache whose file is read, if it is there, and not written; a dry run stores its replies in memory."""
+    """A judgment cache that reads its file, if it exists, and stores replies in memory."""
 
     def __init__(self, dry: DryRun, path: Path) -> None:
         """Open the file.
 
         Raises:
-            SettingsError: it cannot be opened, or is no cache.
+            SettingsError: it cannot be opened, or is not a cache.
         """
         self._dry, self._has_file = dry, path.exists()
         if self._has_file:
             super().__init__(path)
 
     async def get(self, key: str) -> CacheRow:
-        """What an earlier call of this pass has stored, or what the file has."""
+        """Return the entry of this pass, or that of the file."""
         if key in self._dry.stored:
             return CacheRow(self._dry.stored[key])
         return await super().get(key) if self._has_file else CacheRow()

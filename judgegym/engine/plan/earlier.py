@@ -1,4 +1,4 @@
-"""The run that a plan is to resume: what its ledger has answered and spent. Files are only read."""
+"""The run that a plan resumes: recorded responses and cost. Files are only read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from judgegym.llm.usage import Usage
 
 @dataclass(slots=True)
 class Replies:
-    """The replies of a run so far to calls of policies, or to those of judges.
+    """Totals of a run's paid responses, of policies or of judges.
 
     Attributes:
-        calls: that were paid for.
-        choices: that they brought.
-        tokens: of these.
-        seconds: that the calls took, one after the other.
+        calls: the number of paid calls.
+        choices: the number of their choices.
+        tokens: the tokens of these choices.
+        seconds: the sum of the calls' durations.
     """
 
     calls: int = 0
@@ -32,7 +32,7 @@ class Replies:
     seconds: float = 0.0
 
     def add(self, answer: ChatResponse) -> None:
-        """Add an answer that was paid for."""
+        """Add a paid response."""
         self.calls += 1
         self.choices += len(answer.choices)
         self.tokens += answer.usage.completion_tokens
@@ -40,17 +40,17 @@ class Replies:
 
     @property
     def mean(self) -> float | None:
-        """The tokens of a choice on average; `None` without any."""
+        """The mean tokens of a choice; `None` without choices."""
         return self.tokens / self.choices if self.choices else None
 
 
 @dataclass(slots=True)
 class RecordedRow:
-    """What the ledger has answered a row; it stands in for the ledger of the row, and records nothing."""
+    """A row's recorded responses; it replaces the row's ledger, and records nothing."""
 
     name: str
     parts: dict[str, dict[int, tuple[ChatResponse, bool]]] = field(default_factory=dict)
-    """By the key of a call and the number of the part: an answer, and whether it has a verdict."""
+    """By the call's key and the part's number: a response, and whether it has a verdict."""
     _keys: CallKeys = field(default_factory=CallKeys)
 
     def open(self, identity: CallKey) -> tuple[str, dict[int, ChatResponse]]:
@@ -87,11 +87,11 @@ class RecordedRow:
         """See `RowLedger`."""
 
     def begin(self) -> RecordedRow:
-        """Return the same answers for another pass over the row."""
+        """Return the same responses for another pass over the row."""
         return RecordedRow(self.name, self.parts)
 
     def forget_without_verdict(self) -> None:
-        """Drop the answers without a verdict: the row has failed, and asks for them again."""
+        """Drop responses without a verdict: the row has failed and asks for them again."""
         usable = {
             key: {part: record for part, record in parts.items() if record[1]}
             for key, parts in self.parts.items()
@@ -105,8 +105,8 @@ class EarlierRun:
 
     Attributes:
         usage: requests and tokens so far.
-        replies: of policies (`True`), and of judges and users (`False`).
-        answers: those of some rows, by the keys of their calls.
+        replies: the totals of policies (`True`), and of judges and users (`False`).
+        answers: the recorded responses of the chosen rows.
     """
 
     usage: RunUsage = field(default_factory=RunUsage)
@@ -117,7 +117,7 @@ class EarlierRun:
 
     @classmethod
     def read(cls, run: Path, rows: Container[str]) -> EarlierRun:
-        """Read the ledger in a run's directory, which may have none, with the answers to these rows.
+        """Read the ledger in a run's directory, if there is one, with the responses to these rows.
 
         Raises:
             RunDirectoryError: it cannot be read.
@@ -128,7 +128,7 @@ class EarlierRun:
         return earlier
 
     def row(self, uid: str, group: int | None = None) -> RecordedRow:
-        """What a row, or a group of it, was answered."""
+        """Return the recorded responses of a row, or of one of its groups."""
         return self.answers.get((uid, group), RecordedRow(uid))
 
     def _note(self, line: Mapping[str, Any], rows: Container[str]) -> None:
@@ -149,6 +149,6 @@ class EarlierRun:
 
     @property
     def cached_share(self) -> float:
-        """The share of all prompts that endpoints had in their prefix caches."""
+        """The share of all prompt tokens that came from endpoints' prefix caches."""
         total = sum(self.usage.usage.values(), Usage())
         return total.cached_prompt_tokens / max(1, total.prompt_tokens)

@@ -1,7 +1,7 @@
-"""An estimate: what a run asks, from a sample of its rows.
+"""Estimates of a run's calls, from a sample of its rows.
 
-The rows are gone through with the replies of the offline stand-in. If these have led to calls, a
-part of the rows is gone through again with each of `OPINIONS`, for the fewest and the most calls.
+The rows are run with the replies of the offline stand-in. If that makes calls, a part of the rows
+is run again with each of `OPINIONS`, to find the fewest and the most calls.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from judgegym.judges.core.tasks import judge_responses
 from judgegym.llm.at_once import gather_results
 
 ROWS, CALLS = 2_000, 20_000
-"""The most rows that are gone through, and after how many calls no further ones are."""
+"""The most rows of the sample, and the number of calls after which no further rows are run."""
 _ROWS_AGAIN, _CALLS_AGAIN = 200, 2_000
-"""The same for each opinion."""
+"""The same limits for each opinion."""
 _AT_ONCE = 50
 Step = Callable[[int], Awaitable[object]]
 """Runs a row."""
@@ -28,34 +28,34 @@ Step = Callable[[int], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a role is asked: usually, at least and at most."""
+    """The load of a role: usual, lowest and highest."""
 
     usual: Load = Load()
     low: Load = Load()
     high: Load = Load()
 
     def __add__(self, bounds: Bounds) -> Bounds:
-        """Return the sum of both."""
+        """Return the sum."""
         return Bounds(self.usual + bounds.usual, self.low + bounds.low, self.high + bounds.high)
 
     def scale(self, factor: float) -> Bounds:
-        """So many times as much."""
+        """Return the load multiplied by a factor."""
         return Bounds(self.usual.scale(factor), self.low.scale(factor), self.high.scale(factor))
 
     @property
     def is_exact(self) -> bool:
-        """Whether verdicts do not change the number of calls."""
+        """Whether the number of calls is independent of the verdicts."""
         return self.low.calls == self.high.calls
 
 
 @dataclass(frozen=True, slots=True)
 class PlanEstimate:
-    """What a run asks.
+    """The estimated load of a run.
 
     Attributes:
-        roles: of all rows, by role.
-        rows: how many rows.
-        counted: how many of them were gone through.
+        roles: the loads of all rows, by role.
+        rows: the number of rows.
+        counted: the number of rows that were run.
     """
 
     roles: dict[Role, Bounds] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class PlanEstimate:
     counted: int = 0
 
     def __add__(self, added: PlanEstimate) -> PlanEstimate:
-        """Both together."""
+        """Return the sum of two estimates."""
         names = [*dict.fromkeys((*self.roles, *added.roles))]
         roles = {
             role: self.roles.get(role, Bounds()) + added.roles.get(role, Bounds()) for role in names
@@ -71,7 +71,7 @@ class PlanEstimate:
         return PlanEstimate(roles, self.rows + added.rows, self.counted + added.counted)
 
     def scale(self, low: float, usual: float, high: float) -> PlanEstimate:
-        """So many times as much: at least, usually and at most."""
+        """Return the estimate multiplied by factors for its lowest, usual and highest load."""
         roles = {
             role: Bounds(bounds.usual.scale(usual), bounds.low.scale(low), bounds.high.scale(high))
             for role, bounds in self.roles.items()
@@ -80,24 +80,24 @@ class PlanEstimate:
 
     @property
     def total(self) -> Bounds:
-        """All roles together."""
+        """The load of all roles together."""
         return sum(self.roles.values(), Bounds())
 
 
 def draw_rows(rows: Sequence[int], seed: int) -> list[int]:
-    """Return the rows to go through, in a random order; all of them if they are few."""
+    """Draw the rows to run, in random order; all of them if they are few."""
     chosen = make_generator(seed, "plan", "rows").sample(range(len(rows)), min(len(rows), ROWS))
     return [rows[index] for index in chosen]
 
 
 async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) -> PlanEstimate:
-    """Estimate what a run asks.
+    """Estimate the load of a run.
 
     Args:
-        dry: counts.
+        dry: counts the requests.
         step: runs a row.
-        chosen: the rows to go through.
-        rows: how many rows the run has.
+        chosen: the rows to run.
+        rows: the number of the run's rows.
     """
     counted, repeated_rows = 0, 0
     dry.begin(None)
@@ -126,7 +126,7 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
 def _bounds(
     role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float
 ) -> Bounds:
-    """Return the bounds of a role: the usual ones times what the passes differ by from the first of them."""
+    """Return the bounds of a role: the usual load, scaled by how the passes differ."""
     whole = usual.get(role, Load()).scale(factor)
     loads = sorted((tally.get(role, Load()) for tally in passes), key=lambda load: load.calls)
     first = passes[0].get(role, Load())
@@ -155,11 +155,11 @@ async def _run_rows(dry: DryRun, step: Step, numbers: Sequence[int]) -> int:
 async def estimate_anchors(
     dry: DryRun, judge: AnchorJudge | None, run: Path | None
 ) -> PlanEstimate:
-    """Estimate what the anchors of a run take; nothing without any.
+    """Estimate the load of a run's anchors; nothing without anchors.
 
     Args:
-        dry: counts what the judge asks.
-        judge: of the anchors; `None` without any.
+        dry: counts the judge's requests.
+        judge: the judge of the anchors; `None` without anchors.
         run: the directory of the run to resume; `None` for a new one.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out."""
+"""A plan as text of at most 80 columns: a line for each number, and explanatory sentences."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _USUAL_SECONDS = (1.0, 10.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run asks, and what it costs.
+    """A run's load and its cost.
 
     Attributes:
-        estimate: of the run.
-        unit: what its rows are: a row or a group.
-        head: the rows of the run: labels and words.
-        dry: what the clients have counted, and how long replies are taken to be.
-        budget: of the run.
-        batch_share: what a judge's request costs in a batch, as a share of what it costs live.
-        earlier: the runs that are resumed.
-        notes: what else a reader must know, in sentences.
+        estimate: the estimate of the run.
+        unit: the noun for its rows: row or group.
+        head: the first lines: labels and texts.
+        dry: the clients' counts, and the assumed length of replies.
+        budget: the run's budget.
+        batch_share: the price of a judge's request in a batch, as a share of its live price.
+        earlier: the resumed runs.
+        notes: further sentences for the reader.
     """
 
     estimate: PlanEstimate
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def spent(self) -> Expense:
-        """What earlier parts of the run have spent, at the prices of now."""
+        """The expense of earlier parts of the run, at current prices."""
         prices = {
             endpoint.model: client.prices
             for client in self.dry.clients.values()
@@ -124,7 +124,7 @@ class Plan:
             yield "budget", f"${usd:g} {_compare_budget(total, usd - (spent.usd or 0.0), _dollars)}"
 
     def _least_time(self) -> str:
-        """By the limits of the clients, and by usual times of a reply."""
+        """Return the shortest duration by the clients' limits, and by usual response times."""
         loads = dict[str, Load]()
         for role, bounds in self.estimate.roles.items():
             loads[role.name] = loads.get(role.name, Load()) + bounds.usual
@@ -201,7 +201,7 @@ class Plan:
 
 
 def format_total(total: Bounds) -> str:
-    """Calls and dollars of all models together."""
+    """Format the calls and dollars of all models together."""
     cost = "" if total.usual.cost is None else f", {_format_range(total, _dollars, format_dollars)}"
     return f"{_format_range(total, lambda load: load.calls, _average)} calls{cost}"
 
@@ -211,7 +211,7 @@ def _average(number: float) -> str:
 
 
 def _role_title(role: Role, roles: Mapping[Role, Bounds]) -> str:
-    """What tells a role apart from the others."""
+    """Return the title of a role, with its model if another has the same name."""
     models = {
         candidate.model
         for candidate in roles
@@ -231,7 +231,7 @@ def _count(number: float) -> str:
 def _format_range(
     load: Bounds, number: Callable[[Load], float], format_number: Callable[[float], str]
 ) -> str:
-    """Return a number, with its bounds where verdicts change it."""
+    """Format a number, with its bounds if verdicts change it."""
     words, low, high = (format_number(number(value)) for value in (load.usual, load.low, load.high))
     return words if low == high else f"{words} ({low} to {high})"
 
@@ -243,7 +243,7 @@ def _compare_budget(total: Bounds, budget: float, number: Callable[[Load], float
 
 
 def _wrap(label: str, words: str) -> Iterator[str]:
-    """Yield the lines of a number: its label, and words that are wrapped beside it."""
+    """Yield the lines of a number: its label, and its text wrapped beside it."""
     if len(label) > _LABEL:
         yield label
         label = ""

@@ -1,4 +1,4 @@
-"""A plan from its source: the rows or groups of a command, each run with clients that count."""
+"""Planning of a command: its rows or groups are run with counting clients."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from judgegym.offline.answers import load_known_prompts
 
 
 class PlanSource(ABC):
-    """The rows of a run, or its groups, with its clients.
+    """The rows or groups of a run, with its clients.
 
     Attributes:
-        unit: what one of them is called.
+        unit: the noun for one of them.
     """
 
     unit: ClassVar[str] = "row"
 
     @abstractmethod
     def left(self, run: Path | None) -> Sequence[int]:
-        """Return the numbers of those that the run in a directory has not finished; all for a new run (`None`)."""
+        """Return the numbers of a run directory's unfinished rows; all for a new run (`None`)."""
 
     @abstractmethod
     def uid(self, number: int) -> str:
@@ -43,33 +43,33 @@ class PlanSource(ABC):
 
     @abstractmethod
     async def step(self, earlier: EarlierRun, number: int) -> None:
-        """Run one, with what an earlier part of the run was answered."""
+        """Run one row or group, with the responses of an earlier part of the run."""
 
     @abstractmethod
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
-        """Estimate what the run asks besides, such as for anchors."""
+        """Estimate the rest of the run, such as anchors."""
 
     @property
     @abstractmethod
     def head(self) -> Iterable[tuple[str, str]]:
-        """The first lines of the plan, once all is estimated: labels and words."""
+        """The first lines of the plan after the estimate: labels and texts."""
 
     @property
     def notes(self) -> Iterable[str]:
-        """What else a reader must know, in sentences."""
+        """Sentences with what else a reader must know."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """The settings of a run that its plan reads.
+    """The settings of a run that its plan needs.
 
     Attributes:
         tokens: the setting `plan`.
-        is_offline: stand-ins are asked.
-        seed: chooses the rows that are gone through.
-        budget: of the run.
-        batch_share: what a judge's request costs in a batch, as a share of what it costs live.
+        is_offline: whether stand-ins are used.
+        seed: the seed for choosing the rows to run.
+        budget: the run's budget.
+        batch_share: the price of a judge's request in a batch, as a share of its live price.
         run: the directory of the run to resume; `None` for a new one.
     """
 
@@ -85,12 +85,12 @@ async def plan_run(source: PlanSource, dry: DryRun, options: PlanOptions) -> Pla
     """Plan a run.
 
     Args:
-        source: its rows.
-        dry: what its clients count in.
-        options: its settings.
+        source: the run's rows.
+        dry: collects the clients' counts.
+        options: the run's settings.
 
     Raises:
-        UserError: the run would not begin either, or an earlier part of it cannot be read.
+        UserError: the run itself would not begin, or an earlier part of it cannot be read.
     """
     run, left = options.run, source.left(options.run)
     chosen = draw_rows(left, options.seed)
@@ -115,7 +115,7 @@ async def plan_run(source: PlanSource, dry: DryRun, options: PlanOptions) -> Pla
 
 @contextmanager
 def planning() -> Iterator[None]:
-    """Let clients that are opened inside need no key."""
+    """Let clients that are opened in the block need no key."""
     with bind_context(ASKS_ENDPOINTS, False):
         yield
 
@@ -123,12 +123,14 @@ def planning() -> Iterator[None]:
 def assume_tokens(
     tokens: PlanTokens, earlier: EarlierRun, *, is_offline: bool
 ) -> Mapping[bool, float | None]:
-    """The tokens of a policy's completion (`True`) and of any other reply; `None`: as many as the stand-in's have.
+    """Return the assumed tokens of a policy's completion (`True`) and of other replies.
+
+    `None`: as many as the stand-in's replies have.
 
     Args:
-        tokens: by the user.
-        earlier: the run that is resumed.
-        is_offline: stand-ins are asked.
+        tokens: the user's setting.
+        earlier: the resumed run.
+        is_offline: whether stand-ins are used.
     """
     usual = None if is_offline else USUAL_TOKENS
     return {
@@ -138,14 +140,14 @@ def assume_tokens(
 
 
 def open_dry_judge(settings: AnyJudgeSettings, dry: DryRun | None = None) -> TaskJudge:
-    """Return the judge that the settings name, which asks nobody.
+    """Open the judge of the settings with a client that asks nobody.
 
     Args:
-        settings: of the judge.
-        dry: counts what it asks.
+        settings: the judge's settings.
+        dry: counts its requests.
 
     Raises:
-        SettingsError: the judge's settings are wrong.
+        SettingsError: the judge's settings are invalid.
     """
     counting = dry or DryRun(formats=load_known_prompts(settings))
     with planning():

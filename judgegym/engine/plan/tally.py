@@ -1,4 +1,4 @@
-"""What models are asked: requests, tokens and dollars, by model and part of a run."""
+"""Loads: requests, tokens and dollars, by model and part of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ GOLD_JUDGE = "gold judge"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a model is asked.
+    """Requests and tokens of a model.
 
     Attributes:
-        calls: requests.
-        prompt_tokens: of all prompts, by our own count.
-        reply_tokens: of all replies, as assumed.
+        calls: the number of requests.
+        prompt_tokens: the tokens of all prompts, by our own count.
+        reply_tokens: the assumed tokens of all replies.
         cost: US dollars; `None` if a price is not known.
     """
 
@@ -29,13 +29,13 @@ class Load:
     cost: float | None = 0.0
 
     def __add__(self, load: Load) -> Load:
-        """Return the sum of both; its cost is known only if both costs are."""
+        """Return the sum; its cost is known only if both costs are."""
         cost = None if self.cost is None or load.cost is None else self.cost + load.cost
         prompts = self.prompt_tokens + load.prompt_tokens
         return Load(self.calls + load.calls, prompts, self.reply_tokens + load.reply_tokens, cost)
 
     def scale(self, factor: float) -> Load:
-        """So many times as much."""
+        """Return the load multiplied by a factor."""
         cost = None if self.cost is None else self.cost * factor
         return Load(
             self.calls * factor, self.prompt_tokens * factor, self.reply_tokens * factor, cost
@@ -44,14 +44,14 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Who is asked, for which part of a run.
+    """A model in its role, for one part of a run.
 
     Attributes:
-        name: the policy, the judge, the user, the gold judge.
+        name: policy, judge, user or gold judge.
         model: the model's name.
         part: the part of a judge that asks; empty for the judge itself.
-        prices: of the model.
-        price_settings: how these are set on the command line.
+        prices: the model's prices.
+        price_settings: the command-line settings of the prices.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Role:
 
     @property
     def is_policy(self) -> bool:
-        """Whether its replies are completions, and not verdicts or a user's messages."""
+        """Whether its replies are completions, rather than verdicts or a user's messages."""
         return self.name not in ("judge", "user", GOLD_JUDGE)
 
 
 Tally: TypeAlias = "dict[Role, Load]"
-"""What each role is asked."""
+"""The load of each role."""
 
 
 def add_load(tally: Tally, role: Role, load: Load) -> None:
-    """Add to what a role is asked."""
+    """Add a load to a role."""
     tally[role] = tally[role] + load if role in tally else load
 
 
@@ -81,10 +81,10 @@ def sum_loads(loads: Iterable[Load]) -> Load:
 
 
 def price_request(prices: Prices, prompt: float, reply: float, cached_share: float) -> float | None:
-    """US dollars for one request.
+    """Return the US dollars for one request.
 
     Args:
-        prices: of the model.
+        prices: the model's prices.
         prompt: tokens of the prompt.
         reply: tokens of the reply.
         cached_share: the share of the prompt that is in the endpoint's prefix cache.
@@ -101,7 +101,7 @@ def classify_role(settings: ChatSettings, scopes: Iterable[str], parts: frozense
     """Return the role of a call.
 
     Args:
-        settings: of its client.
+        settings: its client's settings.
         scopes: the components within which the call is made.
         parts: the names of the parts of the run's judge.
     """

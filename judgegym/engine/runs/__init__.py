@@ -1,1 +1,1 @@
-"""Run directories on disk, and the guard that ends a run in which nothing succeeds."""
+"""Run directories on disk: ledger, logs, samples, batches."""

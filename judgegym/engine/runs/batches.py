@@ -1,10 +1,9 @@
-"""The batches of a run: `batches.jsonl` in its directory, from which a resumed run takes them up again.
+"""The batches of a run: `batches.jsonl` in its directory, for resuming.
 
-Its lines: the run's name in the names of its batches (`run`); a batch with the ids of its requests,
-before it is uploaded (`requests`); the id that the provider gave it (`id`); how it stands (`state`;
-`void` if it was not created). A request has its number in `calls.jsonl`, and what tells it apart
-from the others of the run. The responses are in `calls.jsonl` alone: a request without one there is
-taken up.
+Its lines are: the run's name in the names of its batches (`run`); a batch with the ids of its
+requests, before its upload (`requests`); the provider's id (`id`); the state (`state`; `void` if
+the batch was not created). A request has its number in `calls.jsonl` and its identity in the run.
+Responses are only in `calls.jsonl`: a request without a response there is continued.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
-    """Return the name of a run in the names of its batches, and these by their numbers; none without the file.
+    """Read a run's name in its batches, and the batches by number; none without the file.
 
     Raises:
         RunDirectoryError: the file cannot be read.
@@ -69,10 +68,10 @@ def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
 async def use_batches(
     run: RunDirectory, ledger: CallLedger, settings: JudgeBatchSettings
 ) -> AsyncIterator[None]:
-    """Put the judges' requests into batches, if the settings say so, for the duration of the block.
+    """Put the judges' requests in the block into batches, if the settings say so.
 
     Raises:
-        SettingsError: requests of the run are in batches, and the settings would send them live.
+        SettingsError: requests of the run are in batches, but the settings would send them live.
         RunDirectoryError: `batches.jsonl` cannot be read.
     """
     if settings.judge_batch is None:

@@ -1,10 +1,11 @@
-"""Read the lines of a file of a run, and skip the damaged ones: torn, no JSON object in UTF-8, or not of their file.
+"""Reading of a run's line files; damaged lines are skipped.
 
-Guarantees: one line of the log says how many lines of a file are skipped; a reader changes nothing;
-a run that goes on keeps the damaged file under another name (`….damaged`) before it is replaced, as
-a whole or not at all, by its readable lines; the last line of a file that another process is
-writing is not damaged. A file of which no line can be read, though it holds JSON objects, is
-another kind of file, and refused.
+A line is damaged if it is torn, no JSON object in UTF-8, or does not belong to its file.
+
+Guarantees: the log says once how many lines of a file are skipped; readers change nothing; a
+resumed run keeps the damaged file under another name (`….damaged`) before its readable lines
+replace it atomically; the last line of a file that another process is writing does not count as
+damaged. A file with JSON objects but no readable line is another kind of file, and is refused.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from judgegym.llm.errors import RunDirectoryError
 
 T = TypeVar("T")
 ReadLine = Callable[[RawLine], T]
-"""Reads a line of a file; raises one of `FAULTS` for a line that is not of the file."""
+"""Reads a line of a file; raises one of `FAULTS` for a line of another kind."""
 FAULTS = (AttributeError, KeyError, TypeError, ValueError)
 Loss = tuple[str, str]
-"""What a damaged line costs: a noun, and what happens to so many of it."""
+"""What a damaged line loses: a noun, and what happens to it."""
 
 logger = logging.getLogger(__name__)
 
 _DECODER = json.JSONDecoder()
 _CHUNK = 1 << 20
 _REPORTED: dict[Path, int] = {}
-"""How many damaged lines of each file this process has reported: a file may be read more than once."""
+"""The number of reported damaged lines of each file, which may be read more than once."""
 
 
 @dataclass(slots=True)
@@ -47,9 +48,9 @@ class _Tally:
 
     Attributes:
         path: the file.
-        readable: lines that could be read.
-        damaged: lines that could not.
-        foreign: why a JSON object is not of the file; empty if there is none.
+        readable: the number of readable lines.
+        damaged: the number of other lines.
+        foreign: why a JSON object does not belong to the file; empty if all do.
     """
 
     path: Path
@@ -81,13 +82,13 @@ def read_lines(
     source: Iterable[RawLine] | None = None,
     may_grow: bool = False,
 ) -> Iterator[tuple[RawLine, T]]:
-    """Read the lines of a file, which stays as it is. A missing file has none.
+    """Read the lines of a file without changing it. A missing file has none.
 
     Args:
         path: the file.
         read: reads a line.
-        source: its lines, if the file does not hold them as they are.
-        may_grow: processes that hold no lock may be writing it.
+        source: its lines, if the file is encoded in another way.
+        may_grow: whether processes without a lock may be writing it.
 
     Raises:
         RunDirectoryError: the file cannot be read, or is of another kind.
@@ -108,7 +109,7 @@ def read_lines(
 
 
 def read_objects(path: Path) -> Iterator[tuple[RawLine, Mapping[str, object]]]:
-    """Read the lines of a file, each of which holds some JSON object."""
+    """Read the lines of a file, each of which holds a JSON object."""
     return read_lines(path, RawLine.fields)
 
 
@@ -118,7 +119,7 @@ def count_skipped(path: Path) -> int:
 
 
 def is_being_written(path: Path) -> bool:
-    """Return whether a process holds a file, or the run directory that it is in or that is beside it."""
+    """Return whether a process has locked a file, or the run directory around or beside it."""
     for lock in (path, path.parent / LOCK, path.with_suffix(".run") / LOCK):
         try:
             descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
@@ -135,13 +136,13 @@ def is_being_written(path: Path) -> bool:
 
 @dataclass(slots=True)
 class _MendedFile:
-    """The readable lines of a damaged file, by what is other than in the file."""
+    """A damaged file's readable content, as edits of the file."""
 
     path: Path
     edits: list[tuple[int, int, bytes]] = field(default_factory=list)
-    """Where damaged bytes begin, how many there are, and what can be read of them."""
+    """Damaged bytes: their offset, their length, and what can be read of them."""
     shift: int = 0
-    """By how much the lines after the last edit begin later than in the file."""
+    """How much later the lines after the last edit begin than in the file."""
 
     def edit(self, line: RawLine, readable: bytes) -> None:
         self.edits.append((line.offset, len(line.data), readable))
@@ -161,23 +162,23 @@ class _MendedFile:
 def mend_lines(
     path: Path, read: ReadLine[T], loss: Loss, *, salvage: bool = False
 ) -> Generator[tuple[RawLine, T], None, int]:
-    """Read the lines of a file to which a run appends; once the last one is read, the file holds no other ones.
+    """Read the lines of a file to which a run appends, and remove its damaged lines at the end.
 
-    Numbers and offsets are those in that file. Nobody else may be writing it.
+    Numbers and offsets are those after the mending. No other process may be writing the file.
 
     Args:
         path: the file.
         read: reads a line.
         loss: what a lost line costs.
-        salvage: keep whole lines within a damaged one, too; no object within a line may read as a
+        salvage: also keep whole lines inside a damaged one; no object inside a line may look like a
             line.
 
     Returns:
         The number of damaged lines.
 
     Raises:
-        RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is as it
-            was.
+        RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is
+            unchanged.
     """
     tally, mended, lost, number = _Tally(path), _MendedFile(path), 0, itertools.count(1)
     for raw in split_lines(path):
@@ -217,7 +218,10 @@ def mend_lines(
 
 
 def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:
-    """Yield the lines that a crash has glued to a damaged one; no text holds a `{"`, since its quotes are escaped."""
+    """Yield the objects that a crash has joined to a damaged line.
+
+    No text holds a `{"`, since its quotes are escaped.
+    """
     text, start = line.data.decode("latin-1"), 0  # a character for each byte
     number, offset = line.number, line.offset
     while (start := text.find('{"', start)) >= 0:
@@ -238,7 +242,7 @@ def _add_newline(data: bytes) -> bytes:
 
 
 def keep_aside(path: Path) -> Path:
-    """Keep a file under a free name beside it, too; return that.
+    """Keep a copy of a file under a free name beside it; return the name.
 
     Raises:
         OSError: there is no room.
@@ -259,7 +263,7 @@ def keep_aside(path: Path) -> Path:
 def report_damage(
     path: Path, count: int, copy: Path | None = None, loss: str = "", *, noun: str = "damaged line"
 ) -> None:
-    """Say how much of a file is skipped, where it is kept, and what it costs."""
+    """Log how much of a file is skipped, where it is kept, and what is lost."""
     if copy is None and count_skipped(path) == count:
         return
     _REPORTED[path.absolute()] = count

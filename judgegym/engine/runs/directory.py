@@ -1,18 +1,14 @@
-"""Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`, `run.log`.
+"""Run directories: their files, their lock, and the ids of rows and responses.
 
-Guarantees: a finished row is on disk before it is reported; a run is never overwritten; one process
-at a time uses a directory; a file is replaced as a whole or not at all (`disk.py`); a disk that is
-full loses nothing (`disk.py`).
+Files: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`, `run.log`. Guarantees: a
+finished row is on disk before it is reported; a run is never overwritten; only one process at a
+time uses a directory; files are replaced atomically, and a full disk loses nothing (`disk.py`).
 
-The lock of a directory: one process at a time uses it.
+The lock guarantees that two processes never hold one directory, in whatever order they open, lock
+and remove the lock file. The kernel frees the lock of a killed process.
 
-Guarantees: two processes never hold one directory, whatever the order in which they open, lock and
-remove the lock file; the kernel frees the lock of a process that was killed.
-
-The ids of judged responses in a run of `judgegym score`: `row-17`, or `row-17/2` for the second one
-of a row.
-
-Rows and responses are numbered from 0 in memory, and from 1 in an id.
+In a run of `judgegym score` the ids of responses are `row-17`, or `row-17/2` for the second
+response of a row. Rows and responses are numbered from 0 in memory, and from 1 in an id.
 """
 
 from __future__ import annotations
@@ -51,14 +47,13 @@ from judgegym.llm.wire import JSON
 
 
 class DirectoryLock:
-    """Holds a directory until `release`."""
+    """A lock of a directory, held until `release`."""
 
     def __init__(self, directory: Path) -> None:
-        """Create the directory, if it does not exist, and the lock file, and lock it.
+        """Create the directory and its lock file if necessary, and lock it.
 
-        A holder removes the file when it releases the lock. Whoever had opened the file before that
-        gets a lock on a
-        file that is in no directory: it compares the two files after locking, and begins again.
+        A holder removes the file when it releases the lock. A process that opened the file before
+        gets a lock on a removed file: it compares the two files after locking, and starts again.
 
         Raises:
             RunDirectoryError: another process holds the directory, or the file cannot be created.
@@ -95,7 +90,7 @@ class DirectoryLock:
 
 
 def _is_same_file(descriptor: int, path: Path) -> bool:
-    """Return whether the open file is still the one at `path`."""
+    """Return whether an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -121,7 +116,7 @@ _LOSSES: Mapping[str, Loss] = {
 
 
 def read_settings(run: Path) -> Mapping[str, JSON]:
-    """Return the settings in `config.yaml` of a run directory; empty if it has none.
+    """Return the settings in a run's `config.yaml`; empty if there is none.
 
     Raises:
         RunDirectoryError: they cannot be read.
@@ -139,11 +134,11 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
 
 
 def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
-    """Return the settings of a run that is resumed, without those that were removed.
+    """Return the settings of a resumed run without those that were removed.
 
     Raises:
-        RunDirectoryError: one had another value than the one that is now constant, or a name is
-            unknown.
+        RunDirectoryError: a removed setting had another value than the one that is now constant, or
+            a name is unknown.
     """
     model, file = expand_choices(type(settings)), run / CONFIG
     remaining, taken = take_removed(model, earlier)
@@ -162,11 +157,11 @@ def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -
 
 
 def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
-    """Return the bytes of `config.yaml`, which are read back as the same settings.
+    """Return the bytes of `config.yaml`, which can be read back as the same settings.
 
     Raises:
-        RunDirectoryError: a setting, or the directory's name, holds bytes that are no UTF-8: no
-            file of a run can.
+        RunDirectoryError: a setting or the directory's name has bytes that are not UTF-8, which no
+            file of a run can hold.
     """
     for name, text in [("the run directory's name", str(run)), *_texts(config)]:
         try:
@@ -198,7 +193,7 @@ def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _hint_old_model(name: str, was: JSON) -> str:
-    """How to name a model as it was then, since the default has become another one; nothing for other settings."""
+    """Return how to keep a run's model after the default has changed; empty for other settings."""
     is_model = isinstance(was, str) and name.rpartition(".")[2].endswith("model_name")
     return f" (give {shlex.quote(f'--{name}={was}')})" if is_model else ""
 
@@ -208,10 +203,12 @@ _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 
 
 def new_path(*parts: str) -> Path:
-    """Return `runs/<environment>--<model>--<judge>--<time>`, with a number if that exists; long names are cut.
+    """Return a new `runs/<environment>--<model>--<judge>--<time>`, numbered if it exists.
+
+    Long names are cut.
 
     Args:
-        parts: the names; those of a `serve` begin with its verb.
+        parts: the names; for `serve` they begin with the verb.
     """
     names = "--".join(file_part(name)[:_LONGEST_NAME] for name in parts)
     stem = f"{names}--{datetime.now():%Y%m%d-%H%M%S}"
@@ -232,7 +229,7 @@ def check_unused(path: Path, elsewhere: str) -> None:
 
     Args:
         path: the directory, which need not exist.
-        elsewhere: the setting that chooses another, for the message.
+        elsewhere: the setting that chooses another directory, for the message.
 
     Raises:
         RunDirectoryError: it is not empty.
@@ -247,7 +244,7 @@ def check_unused(path: Path, elsewhere: str) -> None:
 
 
 def _entries(path: Path) -> list[str]:
-    """What is in a directory, but for its lock."""
+    """Return the names in a directory, except its lock."""
     return (
         sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
         if path.is_dir()
@@ -261,9 +258,8 @@ class RunDirectory:
     Attributes:
         path: the directory.
         disk: writes the files.
-        log: takes the log records of the task that has opened the directory, and of the tasks that
-            this begins.
-        damage: how many damaged lines, or parts, each of its files had.
+        log: the log of the task that has opened the directory, and of the tasks that it starts.
+        damage: the number of damaged lines, or parts, in each of its files.
     """
 
     def __init__(
@@ -283,19 +279,17 @@ class RunDirectory:
         Args:
             path: the directory; created if it does not exist.
             config: the content of `config.yaml`.
-            matters: the settings, by dotted name, that must be equal to resume a run.
-            resume: resume the run in the directory; an empty directory begins a new one.
+            matters: the settings, by dotted name, that a resumed run must have in common.
+            resume: whether to resume the run in the directory; an empty directory starts a new run.
             disk: writes the files of the run.
-            defaults: what the settings are if a run says nothing of them: it was begun before there
-                was such a setting.
-            settings: all settings of the run; a name in an earlier `config.yaml` that they do not
-                have is refused.
+            defaults: the values of settings that an older run does not have yet.
+            settings: all settings of the run; other names in an earlier `config.yaml` are refused.
             elsewhere: the setting that chooses another directory, for messages.
 
         Raises:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings
-                differ, or the run has one that there is not; another process uses it; its settings
-                are missing; nothing can be written to it.
+                differ, or the run has an unknown one; another process uses it; its settings are
+                missing; it is not writable.
         """
         self.path, self.disk, self._lock = path, disk or Disk(), DirectoryLock(path)
         self._writers: dict[str, LineWriter] = {}
@@ -348,7 +342,7 @@ class RunDirectory:
             )
 
     def lines(self, name: str, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:
-        """Read the lines of one of the run's files, those of an earlier run at first; the file is mended if it must be.
+        """Read the lines of one of the run's files, and mend the file if necessary.
 
         Raises:
             RunDirectoryError: it cannot be read.
@@ -386,7 +380,7 @@ class RunDirectory:
         await self.disk.write(self.path / METRICS, wire.dumps_readable(metrics))
 
     def drop_results(self) -> None:
-        """Remove `metrics.json` and the page of the run, which would not fit the rows of the resumed run."""
+        """Remove `metrics.json` and the run's page, which would not fit the resumed run."""
         for name in (METRICS, REPORT):
             (self.path / name).unlink(missing_ok=True)
 
@@ -411,7 +405,7 @@ def make_response_uid(row: int, number: int) -> str:
 
 
 def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
-    """Return the row of a response, and its number if the row has several; `None` for what is no such id."""
+    """Return a response's row, and its number if the row has several; `None` for other ids."""
     match = _UID.fullmatch(uid) if isinstance(uid, str) else None
     return (
         None

@@ -1,11 +1,11 @@
-"""What a run does while its disk refuses to be written to (full, over quota, read-only, failing).
+"""Writing to a disk that may refuse (full, over quota, read-only, failing), without losing lines.
 
-Guarantees: no line is lost while the process lives: lines stay in memory in their order, and files
-that are replaced are as they were. No new row, group or call begins meanwhile (`ready`), so that
-nothing further is paid for; those in progress finish. The writes are retried; it is said once, and
-after a limit the run ends with one message.
+Guarantees: no line is lost while the process lives: lines stay in memory in order, and files to be
+replaced stay unchanged. No new row, group or call begins meanwhile (`ready`), so that nothing more
+is paid for; those in progress finish. The writes are retried; this is logged once, and after a
+limit the run ends with one message.
 
-Replace a file as a whole or not at all.
+`write_atomic` replaces a file as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from judgegym.engine.runs.lines import DiskFile, LineWriter, OpenFile
 from judgegym.llm.errors import UserError
 
 _LONGEST_NAME = 240
-"""Bytes of a name that a temporary one still holds: most file systems take 255."""
+"""The longest name of a temporary file, in bytes: most file systems take 255."""
 
 Content = bytes | Callable[[], Iterable[bytes]]
-"""The bytes of a file, or a function that gives its parts; it is called again when a write is retried."""
+"""The bytes of a file, or a function that yields its parts; a retry calls it again."""
 
 
 def write_atomic(path: Path, content: Content) -> None:
     """Write a temporary file beside `path`, sync it to the disk, and rename it.
 
-    A device or a pipe, such as /dev/stdout, is written to, since a file in its place would be the
-    end of it. Of a symbolic link the file is replaced that it leads to.
+    A device or a pipe, such as /dev/stdout, is written directly, since a file would replace it. For
+    a symbolic link its target is replaced.
 
     Raises:
-        OSError: it cannot be written; it names `path`, which is as it was, and no temporary file is
-            left.
+        OSError: `path` cannot be written; it is unchanged, and no temporary file is left.
     """
     parts = (lambda: (content,)) if isinstance(content, bytes) else content
     target = path.resolve() if path.is_symlink() else path
@@ -70,7 +69,7 @@ def write_atomic(path: Path, content: Content) -> None:
 
 
 def _temporary_stem(target: Path) -> str:
-    """Return how the names of a file's temporary files begin; of a long name a part, with a digest of all of it."""
+    """Return the prefix of a file's temporary names; long names are cut and get a digest."""
     name = os.fsencode(target.name)
     if len(name) <= _LONGEST_NAME:
         return f".{target.name}"
@@ -78,9 +77,9 @@ def _temporary_stem(target: Path) -> str:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove the temporary files of `path` that a killed process has left; nobody may be writing it now.
+    """Remove temporary files of `path` left by a killed process; nobody may be writing it.
 
-    One that cannot be removed stays.
+    A file that cannot be removed stays.
     """
     target = path.resolve() if path.is_symlink() else path
     stem = re.escape(_temporary_stem(target))
@@ -99,7 +98,7 @@ _RETRY_S = 1.0
 
 
 class DiskFull(UserError):
-    """The disk refused to be written to for longer than the limit."""
+    """The disk refused writes for longer than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class _Fault:
 
 
 class Disk:
-    """The files that a run writes, and the gate that is closed while the disk refuses them."""
+    """The files of a run, and a gate that is closed while the disk refuses them."""
 
     def __init__(
         self,
@@ -121,12 +120,12 @@ class Disk:
         retry_s: float | None = None,
         open_file: OpenFile = DiskFile,
     ) -> None:
-        """Begin with an open gate.
+        """Start with an open gate.
 
         Args:
-            deadline_s: end the run after the disk has refused for this many seconds; by default ten
-                minutes.
-            retry_s: the time between two attempts; a second by default.
+            deadline_s: seconds after which the run ends if the disk refuses; ten minutes by
+                default.
+            retry_s: seconds between two attempts; one by default.
             open_file: opens the files of `appender`.
         """
         self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
@@ -139,7 +138,7 @@ class Disk:
 
     @property
     def waiting(self) -> str | None:
-        """Why nothing new begins, as a sentence for progress lines and logs; `None` if the disk is in order."""
+        """Why nothing new begins, in one sentence; `None` if the disk works."""
         if self._fault is None:
             return None
         lines = sum(writer.waiting for writer in self._writers)
@@ -157,7 +156,9 @@ class Disk:
         return writer
 
     async def ready(self) -> None:
-        """Wait until all lines are written. Await this before a row, a group or a call begins, and at the end.
+        """Wait until all lines are written.
+
+        Await it before each row, group and call, and at the end.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -168,7 +169,7 @@ class Disk:
                 await asyncio.sleep(self._retry_s)
 
     def retry(self) -> None:
-        """Try the writes again, where nobody waits for `ready`.
+        """Retry the writes when nobody waits for `ready`.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -178,7 +179,7 @@ class Disk:
             self._check_deadline()
 
     async def write(self, path: Path, content: Content, *, in_thread: bool = False) -> None:
-        """Replace a file as a whole or not at all, once the disk takes it; arguments as of `retried`.
+        """Replace a file as a whole once the disk takes it; arguments as of `retry_until_written`.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -190,13 +191,13 @@ class Disk:
     async def retry_until_written(
         self, path: Path, write: Callable[[], T], *, in_thread: bool = False
     ) -> T:
-        """Call a function that writes files until the disk takes them; return its result.
+        """Call a function that writes files until the disk accepts them; return its result.
 
         Args:
-            path: shown in messages.
+            path: the path in messages.
             write: replaces files; called again after an `OSError`.
-            in_thread: call it in a thread, so that a large file does not hold the event loop; it
-                must use nothing that the loop changes meanwhile.
+            in_thread: whether to call it in a thread, so that a large file does not block the event
+                loop; it must use nothing that the loop changes meanwhile.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -217,7 +218,7 @@ class Disk:
             self._flush()
 
     def close(self) -> int:
-        """Try once more to write the lines that are in memory, and close all files; return how many lines are lost."""
+        """Try again to write pending lines, and close all files; return how many lines are lost."""
         lost = 0
         for writer in self._writers:
             missing = writer.close()
@@ -228,7 +229,7 @@ class Disk:
         return lost
 
     def _flush(self) -> None:
-        """Write the lines that are in memory, unless another waiter just has tried; open the gate if none is left."""
+        """Write pending lines, unless that was just tried; open the gate if none is left."""
         now = time.monotonic()
         if now - self._tried_at >= self._retry_s:
             self._tried_at = now
@@ -265,7 +266,7 @@ class Disk:
 
 
 async def _run_to_end(write: Callable[[], T]) -> T:
-    """Call a function in a thread; if we are cancelled, wait for its end, so that nothing is written afterwards."""
+    """Call a function in a thread; if we are cancelled, wait for its end."""
     writing = asyncio.ensure_future(asyncio.to_thread(write))
     try:
         return await asyncio.shield(writing)

@@ -1,16 +1,15 @@
-"""The ledger of calls of a run: `calls.jsonl` in its directory, from which an interrupted run is resumed.
+"""A run's ledger of calls (`calls.jsonl`), from which an interrupted run is resumed.
 
-Guarantees: an answer is on disk before its caller has it, so that whatever stops a run, no more is
-paid for twice than was in flight; a resumed row gets the same answers in the same order, and its
-endpoint is asked only for what is missing; of the answers, only places in the file are kept in
+Guarantees: a response is on disk before its caller gets it, so that only requests in flight can be
+paid for twice, whatever stops a run; a resumed row gets the same responses in the same order, and
+its endpoint is asked only for missing ones; only the responses' offsets in the file are kept in
 memory, and none of finished rows.
 
-What the earlier parts of a run have spent, by its ledger of calls.
+`RunUsage` is the expense of a run's earlier parts, by its ledger of calls.
 
-A request counts whether or not it was answered: with the attempts of answers and of failures, and
-with those that have left if it was in flight when the run stopped. Tokens are priced with the
-prices of now, so that a price that was wrong, or not set, can be mended; those of a model without a
-price now cost what the ledger says.
+Every request counts, answered or not: with the attempts of responses and failures, and with the
+sent attempts of requests in flight when the run stopped. Tokens have current prices, so that a
+wrong or missing price can be corrected; without a current price the ledger's cost counts.
 """
 
 from __future__ import annotations
@@ -48,15 +47,13 @@ from judgegym.llm.wire import JSON
 
 @dataclass(slots=True)
 class RunUsage:
-    """Requests and tokens so far.
+    """Requests and tokens of a run so far.
 
     Attributes:
-        requests: those that were sent, retries included.
-        usage: of each model, the tokens of all answers that were paid for, with the cost that was
-            recorded.
-        served: of `policy`, `judge` and `user`, how many answers named each model that they come
-            from.
-        refused: of the same and each model, the request fields that its endpoint has refused.
+        requests: the number of requests sent, including retries.
+        usage: the tokens of all paid responses by model, with the recorded cost.
+        served: the number of responses of `policy`, `judge` and `user` by the model they name.
+        refused: the refused request fields, by the same roles and by model.
     """
 
     requests: int = 0
@@ -67,7 +64,7 @@ class RunUsage:
     )
 
     def note_answer(self, call: Mapping[str, Any]) -> None:
-        """Add the answer of a line; one that no request was sent for cost nothing."""
+        """Add a line's response; without a request of its own it cost nothing."""
         if call["id"] is not None:
             answer = call["answer"]
             last = call["component"].rpartition("/")[2]
@@ -79,14 +76,14 @@ class RunUsage:
             self._add(call["model"], answer["attempts"], answer["usage"])
 
     def note_failure(self, line: Mapping[str, Any]) -> None:
-        """Add the failed request of a line; those of older runs do not say what it cost."""
+        """Add a line's failed request; older runs did not record its cost."""
         self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", {}))
 
     def price_usage(self, prices: Mapping[str, Prices]) -> Expense:
-        """Return all of it as a part of a budget.
+        """Return the expense, for a budget.
 
         Args:
-            prices: of each model, the prices of now.
+            prices: the current prices by model.
         """
         cost: float | None = 0.0
         for model, usage in self.usage.items():
@@ -105,7 +102,10 @@ class RunUsage:
 
 
 def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
-    """Read a line of a ledger; raises an error for one of another file. Answers to finished rows are not needed."""
+    """Read a line of a ledger; raise an error for a line of another file.
+
+    Responses to finished rows are not needed.
+    """
     fields: Mapping[str, Any] = line.fields()
     match fields:
         case {
@@ -146,26 +146,26 @@ def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
 
 RowKey: TypeAlias = "tuple[str, int | None]"
 AnswerLocation: TypeAlias = "tuple[int, bool]"
-"""Where an answer's line begins in the file, and whether the answer has a verdict."""
+"""The offset of a response's line, and whether the response has a verdict."""
 
 
 class CallLedger:
     """The ledger of a run in progress.
 
     Attributes:
-        is_resumed: there is a ledger of an earlier run.
-        lost: how many requests were in flight when that stopped; their answers never arrived.
-        earlier: what the earlier run has spent.
-        in_batches: the requests without an answer that are in a batch of the earlier run.
+        is_resumed: whether there is a ledger of an earlier run.
+        lost: the number of requests in flight when that run stopped; their responses never arrived.
+        earlier: the usage of the earlier run.
+        in_batches: the requests without a response in a batch of the earlier run.
     """
 
     def __init__(self, run: RunDirectory, *, finished: Container[str], keep_texts: bool) -> None:
-        """Open the ledger of a run, and find the answers of an earlier one.
+        """Open the ledger of a run, and index the responses of an earlier one.
 
         Args:
             run: the run directory.
-            finished: uids of rows that are not run again.
-            keep_texts: record the messages, too.
+            finished: the uids of rows that are not run again.
+            keep_texts: whether to record the messages, too.
 
         Raises:
             RunDirectoryError: it cannot be read.
@@ -177,9 +177,9 @@ class CallLedger:
         self.texts = Texts(keep=False) if keep_texts else None
         self._places: dict[RowKey, dict[str, list[AnswerLocation]]] = defaultdict(dict)
         self.in_flight: dict[int, RowKey | None] = {}
-        """The requests without an answer, and whose they are (`None`: of an earlier run)."""
+        """Requests without a response, with their rows (`None` for an earlier run)."""
         self._repeated = Counter[int]()
-        """How often requests in flight of an earlier run were sent again; −1 for one that was not sent at all."""
+        """Retries of an earlier run's requests in flight; −1 if a request was never sent."""
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
@@ -243,7 +243,7 @@ class CallLedger:
                 places.setdefault(call["key"], []).append((place, call["has_verdict"]))
 
     def _forget_in_flight(self) -> None:
-        """Give up the requests without an answer, which were sent all the same; those in batches may have one."""
+        """Give up requests without a response, which still count; those in batches may get one."""
         lost = [number for number in self.in_flight if number not in self._batched]
         self.earlier.requests += len(lost)
         for number in lost:
@@ -252,7 +252,7 @@ class CallLedger:
             self.earlier.requests += self._repeated.pop(number)
 
     def _note_end(self, number: int | None) -> None:
-        """Note that a request of the earlier run has ended; its line says how often it was sent."""
+        """Note that a request of the earlier run has ended; its line has the number of attempts."""
         if number is not None:
             self.last_number = max(self.last_number, number)
             self.in_flight.pop(number, None)
@@ -260,7 +260,7 @@ class CallLedger:
 
     @property
     def loss(self) -> str:
-        """How many requests the earlier run has lost, in words."""
+        """How many requests the earlier run has lost, as text."""
         if not self.is_resumed:
             return (
                 f"it has no {CALLS}, so all that its other rows had been answered is asked for "
@@ -269,7 +269,7 @@ class CallLedger:
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
     def row(self, uid: str, group: int | None = None) -> DiskRowLedger:
-        """Return the calls of a row; `group` tells apart the groups of a row that is run more than once."""
+        """Return the calls of a row; `group` distinguishes groups of a row that runs repeatedly."""
         return DiskRowLedger(self, (uid, group), self._places.pop((uid, group), {}))
 
     def append(self, line: Mapping[str, JSON]) -> int:
@@ -277,13 +277,13 @@ class CallLedger:
         return self.lines.append(wire.dumps(line) + b"\n")
 
     def answer(self, row: RowKey, number: int | None, line: bytes) -> int:
-        """Append the line of an answer to a call of a row; return its offset in the file."""
+        """Append the line of a response to a row's call; return its offset in the file."""
         if number is not None:
             self.in_flight.pop(number, None)
         return self.lines.append(line)
 
     def keep_images(self, identity: CallKey) -> None:
-        """Write the images of a call that are here to files of their own, each once."""
+        """Write the local images of a call to files of their own, each once."""
         images = [
             image
             for message in identity.messages
@@ -297,7 +297,7 @@ class CallLedger:
                 write_atomic(path, image.data)
 
     def read(self, place: int) -> tuple[int, ChatResponse]:
-        """Return the answer whose line begins at a place in the file, and which part of its call it is.
+        """Read the response at an offset of the file, and the number of its part.
 
         Raises:
             RunDirectoryError: it cannot be read.
@@ -314,16 +314,16 @@ class CallLedger:
             ) from error
 
     def close(self) -> None:
-        """Close the file that answers are read from."""
+        """Close the file that responses are read from."""
         if self._reader is not None:
             self._reader.close()
 
 
 class CallKeys(Counter[str]):
-    """The keys of the calls of a row; calls that ask the same are told apart by their order."""
+    """The keys of a row's calls; identical calls are distinguished by their order."""
 
     def begin_key(self, identity: CallKey) -> str:
-        """Return the key of a call that begins."""
+        """Return the key of a new call."""
         request = digest_request(identity)
         self[request] += 1
         return f"{request}.{self[request]}"
@@ -358,7 +358,7 @@ class DiskRowLedger:
         return bool(self.places and self.places.get(self._keys.peek_key(identity)))
 
     def recorded_answers(self) -> dict[str, dict[int, ChatResponse]]:
-        """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
+        """Return all recorded responses of the row by call key, for another process."""
         return {
             key: dict(self.ledger.read(place) for place, _ in places)
             for key, places in self.places.items()
@@ -426,12 +426,12 @@ class DiskRowLedger:
         )
 
     def mark_failed(self) -> None:
-        """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
+        """Note that the row has failed: a resumed run repeats its calls without a verdict."""
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
 
 def digest_request(identity: CallKey) -> str:
-    """Of what a call asks, which calls that ask the same have in common."""
+    """Return a digest of a call's content."""
     shape: JSON = [
         identity.component,
         identity.vote,

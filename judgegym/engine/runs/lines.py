@@ -1,11 +1,11 @@
-"""Split a file of JSON lines into its lines (`damaged_lines.py` reads them).
+"""Files of JSON lines: splitting into lines, and appending whole lines.
 
-Append whole lines to a file.
+`LineWriter` appends whole lines to a file.
 
-Guarantees: the file holds whole lines in the order of `append`; only a last one can be torn, if the
-process is killed while it is written, and `LineWriter` cuts it off when it opens the file. A line
+Guarantees: the file holds whole lines in the order of `append`. Only the last line can be torn, if
+the process is killed while writing it, and `LineWriter` cuts it off when it opens the file. A line
 has reached the operating system when `append` returns, unless the disk refuses it: then it and all
-later ones stay in memory, in order, until `flush` has written them.
+later lines stay in memory, in order, until `flush` has written them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 
 LOCK = ".lock"
-"""The file in a run directory that the process that uses it holds locked."""
+"""The lock file in a run directory."""
 _CHUNK = 1 << 16
 
 
@@ -59,7 +59,9 @@ class RawLine:
 
 
 def split_lines(path: Path) -> Iterator[RawLine]:
-    """Read the lines of a file one by one; the last one may lack its newline. A missing file has none.
+    """Read the lines of a file one by one; the last may lack its newline.
+
+    A missing file has none.
 
     Raises:
         RunDirectoryError: the file cannot be read.
@@ -77,14 +79,14 @@ def split_lines(path: Path) -> Iterator[RawLine]:
 
 
 class DiskFile:
-    """A file opened to append, as the operating system gives it: it may write a part, and fail."""
+    """A file opened to append; the operating system may write a part of the data and then fail."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; create it if it does not exist."""
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
     def size(self) -> int:
-        """Return the bytes of the whole lines in the file; cut off what is after them."""
+        """Return the size of the whole lines in the file; cut off the rest."""
         size = end = os.fstat(self._descriptor).st_size
         while end > 0:
             start = max(0, end - _CHUNK)
@@ -130,8 +132,8 @@ class LineWriter:
         Args:
             path: the file.
             report: called with the error when the disk refuses a line.
-            open_file: opens the file; a test puts a failing one here.
-            most_waiting: keep at most so many lines in memory, the latest; by default all.
+            open_file: opens the file; tests pass a failing one.
+            most_waiting: the most lines kept in memory, the latest ones; all by default.
         """
         self.path = path
         self._report = report
@@ -143,11 +145,11 @@ class LineWriter:
 
     @property
     def waiting(self) -> int:
-        """How many lines are in memory, because the disk refuses them."""
+        """The number of lines kept in memory because the disk refuses them."""
         return len(self._waiting)
 
     def append(self, line: bytes) -> int:
-        """Append a line, which ends with its only newline; return the offset that it has in the file."""
+        """Append a line, which ends with its only newline; return its offset in the file."""
         assert line.endswith(b"\n"), "a line ends with a newline"
         self._waiting.append(line)
         if self.flush():
@@ -155,7 +157,7 @@ class LineWriter:
         return self._size + sum(map(len, self._waiting)) - len(line)
 
     def flush(self) -> bool:
-        """Write the lines that are in memory; return whether none is left."""
+        """Write the lines in memory; return whether none is left."""
         try:
             if self._file is None:
                 self._file = self._open_file(self.path)
@@ -172,7 +174,7 @@ class LineWriter:
         return not self._waiting
 
     def close(self) -> int:
-        """Try once more to write the lines that are in memory, and close the file; return how many are left.
+        """Try once more to write the lines in memory, and close the file; return how many are left.
 
         The next `append` opens it again.
         """
@@ -184,7 +186,7 @@ class LineWriter:
         return len(self._waiting)
 
     def drop(self) -> int:
-        """Forget the lines that are in memory; return how many there were."""
+        """Drop the lines in memory; return their number."""
         dropped = len(self._waiting)
         self._waiting.clear()
         return dropped
@@ -203,6 +205,6 @@ class LineWriter:
         self._is_torn = False
 
     def _cut(self, file: DiskFile) -> None:
-        """Cut off what was written of a line."""
+        """Cut off a partly written line."""
         self._size = file.size()
         self._is_torn = False

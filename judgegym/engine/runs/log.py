@@ -1,11 +1,10 @@
-"""The log of a run, `run.log`: what the command said in it, with levels and times.
+"""The log of a run, `run.log`: the command's messages with levels and times.
 
-Guarantees: a record is in the log of the run in whose tasks it arose, and in no other one, so that
-the evaluations of a `serve` do not write into each other's file; a resumed run appends after a line
-that separates it from the earlier one;
-a file that cannot be written to never ends a run: what is lost is counted, and said once there is
-room again. What is said before there is a run directory (while rows are loaded) is written when it
-is opened.
+Guarantees: a record is only in the log of the run whose tasks logged it, so that the evaluations of
+a `serve` do not write into each other's file; a resumed run appends after a separator line; an
+unwritable file never ends a run: lost records are counted, and reported once there is room again.
+Messages from before the run directory is open (while rows are loaded) are written when it is
+opened.
 """
 
 from __future__ import annotations
@@ -44,10 +43,9 @@ class RunLog:
     """The log of one run, open until `close`."""
 
     def __init__(self, directory: Path) -> None:
-        """Open the log of a run directory, and write how the command was called and what was said before.
+        """Open the log of a run directory, and write the heading and the earlier messages.
 
-        From now on it takes the records of the task that has called this, and of those that this
-        task begins.
+        From now on it takes the records of the calling task, and of the tasks that it starts.
         """
         self.path = directory / LOG
         self.is_closed = False
@@ -61,7 +59,7 @@ class RunLog:
         _ROUTER.add_log(self)
 
     def write(self, message: str, level: int = logging.INFO) -> None:
-        """Write a record to this log alone: what the terminal shows in another form, or not at all."""
+        """Write a record to this log only; the terminal shows it differently or not at all."""
         self.take(_record(message, level))
 
     def take(self, record: logging.LogRecord) -> None:
@@ -83,7 +81,7 @@ class RunLog:
         self.write("ended")
 
     def close(self) -> None:
-        """Close the file; records that still come go to the run around this one."""
+        """Close the file; later records go to the run around this one."""
         with self._lock:
             self.is_closed = True
             self._lines.close()
@@ -92,7 +90,7 @@ class RunLog:
         _ROUTER.remove_log(self)
 
     def _append(self, text: str) -> None:
-        """Append text; it may come from any thread."""
+        """Append text, from any thread."""
         with self._lock:
             lost = f"{self._lost} records are lost: they could not be written" if self._lost else ""
             notice = f"{_FORMAT.format(_record(lost, logging.WARNING))}\n" if lost else ""
@@ -103,10 +101,10 @@ class RunLog:
 
 
 class _Format(logging.Formatter):
-    """A record as text: time with zone, level, message; the lines after the first one are indented."""
+    """Formats a record: time with zone, level, message; further lines are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record without its newline; control characters, which a terminal would obey, are escaped."""
+        """Return the record without its newline; control characters are escaped."""
         time = (
             datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
         )
@@ -123,7 +121,7 @@ def _record(message: str, level: int) -> logging.LogRecord:
 
 
 class _Router(logging.Handler):
-    """Gives each record to the log of its run; keeps those that come before there is one."""
+    """Passes each record to the log of its run; keeps early ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,6 +169,6 @@ _ROUTER = _Router()
 
 
 def begin_logs(heading: Sequence[str]) -> None:
-    """Keep records from now on for the first log that is opened; each log begins with the lines of `heading`."""
+    """Keep records for the first log that is opened; each log begins with `heading`."""
     _ROUTER.heading, _ROUTER.early = heading, deque(maxlen=_MOST_EARLY)
     _ROUTER.attach()

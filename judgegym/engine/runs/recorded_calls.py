@@ -1,15 +1,15 @@
-"""The lines of a run's ledger of calls: how a call is written, and how it is read back.
+"""Lines of a run's ledger of calls, written and read; compression of whole ledgers.
 
-A line is the beginning of a request (`sent`; `again` for a retry, `unsent` for one that did not
-leave), an answer (`call`), a request that failed (`failed`), the mark that a row has failed
-(`row_failed`), or that a run was resumed (`resumed`); `serve` adds the marks of its groups
-(`training/group_ledger.py`). A long text is written at its first use and named by its digest after
-that, as long as it is among the texts that were used last.
+A line is the start of a request (`sent`; `again` for a retry, `unsent` if it was not sent after
+all), a response (`call`), a failed request (`failed`), the mark of a failed row (`row_failed`), or
+of a resumed run (`resumed`); `serve` adds the marks of its groups (`training/group_ledger.py`). A
+long text is written at its first use and later replaced by its digest, while it is among the
+recently used texts.
 
-Compress the ledger of a run that is complete, and unpack it for one that goes on.
+`pack` compresses the ledger of a complete run, and `unpack` restores it for a resumed one.
 
-Guarantees: at any moment one of the two files is whole, also if the process is killed; where both
-are there, it is the plain one.
+Guarantees: at any moment one of the two files is whole, even if the process is killed; if both
+exist, it is the plain one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ANSWER = TypeAdapter(ChatResponse)
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
 class RecordedCall:
-    """An answered request of a run; its fields are checked.
+    """An answered request of a run; its fields are validated.
 
     Attributes:
         row: the uid of the row that it was made for.
@@ -82,20 +82,20 @@ class RecordedCall:
 
     @property
     def is_policy_call(self) -> bool:
-        """Whether it is a call to the policy, and not to a judge."""
+        """Whether it is a call to the policy rather than to a judge."""
         return self.component.rpartition("/")[2] == "policy"
 
 
 def locate_image(image: Image) -> str:
-    """Return the file of an image in the run directory, or its address."""
+    """Return an image's file in the run directory, or its address."""
     return f"{IMAGES}/{image.name}" if image.is_local else redact_credentials(image.url)
 
 
 class Texts:
-    """The long texts that were used last. Writer and reader of a ledger see the same uses, so they know the same."""
+    """The long texts used last; writer and reader of a ledger know the same ones."""
 
     def __init__(self, *, keep: bool) -> None:
-        """Know no text; `keep` the texts themselves (to read) or only their digests (to write)."""
+        """Start without texts; `keep` the texts (to read) or only their digests (to write)."""
         self._keep = keep
         self._texts: OrderedDict[str, str] = OrderedDict()
 
@@ -115,7 +115,7 @@ class Texts:
         return written
 
     def read(self, line: Mapping[str, Any]) -> Message | None:
-        """Return a message that was written; `None` if its text is in no line."""
+        """Return a message as it was written; `None` if its text is in no line."""
         name = line.get("text")
         if "content" not in line and name not in self._texts:
             return None
@@ -132,7 +132,7 @@ class Texts:
         return message
 
     def _is_new(self, name: str, content: str) -> bool:
-        """Note the use of a text; return whether it was not known."""
+        """Note the use of a text; return whether it is new."""
         is_new = name not in self._texts
         self._texts[name] = content if self._keep else ""
         self._texts.move_to_end(name)
@@ -144,14 +144,13 @@ class Texts:
 def make_call_line(
     facts: Mapping[str, Any], identity: CallKey, answer: ChatResponse, texts: Texts | None
 ) -> bytes:
-    """Return an answer as a line; without `texts` the messages are left out.
+    """Format a response as a line; without `texts` the messages are left out.
 
     Args:
-        facts: the first fields: the request's number, which call of which row it answers, where its
-            verdict stands.
-        identity: the call.
-        answer: what was answered.
-        texts: the long texts that were written before.
+        facts: the first fields: the request's number, its row and call, and the verdict's span.
+        identity: the call's content.
+        answer: the response.
+        texts: the long texts written so far.
     """
     line: dict[str, Any] = {
         **facts,
@@ -170,10 +169,10 @@ def make_call_line(
 
 
 def read_answer(line: Mapping[str, Any]) -> ChatResponse:
-    """Return the answer of a call's line.
+    """Read the response in a call's line.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a response.
     """
     answer = line["answer"]
     for choice in answer["choices"]:
@@ -187,7 +186,9 @@ def read_answer(line: Mapping[str, Any]) -> ChatResponse:
 
 
 def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[RecordedCall]:
-    """All calls in the ledger of a run, or those of some rows, in the order of their answers; none without a ledger.
+    """Yield the calls in a run's ledger, or those of some rows, in the order of the responses.
+
+    There are none without a ledger.
 
     Raises:
         RunDirectoryError: the ledger cannot be read.
@@ -202,7 +203,7 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
 
 
 def read_ledger(run_path: Path, read: ReadLine[T]) -> Iterator[T]:
-    """Read the ledger of a run, whether or not it is compressed; nothing without a ledger.
+    """Read a run's ledger, compressed or not; nothing without a ledger.
 
     Raises:
         RunDirectoryError: it cannot be read.
@@ -223,10 +224,10 @@ def read_ledger(run_path: Path, read: ReadLine[T]) -> Iterator[T]:
 def parse_call(
     line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None
 ) -> RecordedCall | None:
-    """Return the call of a line; `None` if it is of another row, whose texts later lines may name.
+    """Return the call of a line; `None` for another row, whose texts later lines may name.
 
     Raises:
-        KeyError, TypeError, ValueError: the line is no recorded call.
+        KeyError, TypeError, ValueError: the line is not a recorded call.
     """
     lines: Sequence[Mapping[str, Any]] | None = line.get("messages")
     if not all(isinstance(message, Mapping) for message in lines or ()):
@@ -248,7 +249,7 @@ def parse_call(
 
 
 def _parse_location(value: object) -> tuple[int, int] | None:
-    """Raises `TypeError` for what is no place."""
+    """Return a span; raise `TypeError` if it is none."""
     match value:
         case None:
             return None
@@ -263,13 +264,13 @@ _COMPRESSION = 3
 _GZIP = 31  # zlib's number for that format
 _PART = 1 << 20
 _MEMBER = re.compile(re.escape(b"\x1f\x8b\x08\0\0\0\0\0\0"))
-"""How a part of a compressed ledger begins."""
+"""The beginning of a part of a compressed ledger."""
 
 
 def pack(run_path: Path, *, keep: bool) -> None:
-    """Compress the ledger of a run that is complete; remove it if texts are not kept.
+    """Compress the ledger of a complete run; remove it if texts are not kept.
 
-    Without room for that, the ledger stays as it is.
+    If there is no room, the ledger stays as it is.
     """
     plain = run_path / CALLS
     try:
@@ -284,10 +285,10 @@ _DAMAGED_PART = "damaged part"
 
 
 class _PackedLines:
-    """The lines in the parts of a compressed ledger that are whole; a line that ends in another part is left out.
+    """The lines in the whole parts of a compressed ledger; lines across a damaged part are skipped.
 
     Attributes:
-        damaged: how many parts are damaged, of those that were read.
+        damaged: the number of damaged parts among those read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -311,7 +312,10 @@ class _PackedLines:
             yield RawLine(self._path, next(numbers), 0, tail)
 
     def _parts(self) -> Iterator[bytes | None]:
-        """What each part holds; `None` for one that misses its checksum, after what can be read of a cut last one."""
+        """Yield the content of each part; `None` for a damaged one.
+
+        Of a truncated last part, the readable beginning comes first.
+        """
         with self._path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 yield None
@@ -330,7 +334,9 @@ class _PackedLines:
 
 
 def unpack(run_path: Path) -> int:
-    """Make the ledger a plain file again; return how many parts of the compressed one are damaged, which is kept then.
+    """Decompress the ledger; return the number of damaged parts.
+
+    If there are any, the compressed file is kept.
 
     Raises:
         RunDirectoryError: there is no room.
@@ -352,11 +358,10 @@ def unpack(run_path: Path) -> int:
 
 
 def join_ledgers(run_paths: Sequence[Path], target: Path) -> None:
-    """Make one compressed ledger, in the run directory `target`, of those of other runs; none if they have none.
+    """Join other runs' ledgers into one compressed ledger in `target`; none if they have none.
 
-    The calls of one run follow those of another, as if it had been resumed. A text that a call
-    names by its digest was written before it in the same ledger, and is among the texts that a
-    reader knows then.
+    The calls of one run follow those of another, as if it had been resumed. A text named by its
+    digest was written earlier in the same ledger, so that a reader knows it.
 
     Raises:
         OSError: a ledger cannot be read, or there is no room.
@@ -377,7 +382,7 @@ def join_ledgers(run_paths: Sequence[Path], target: Path) -> None:
 
 
 def _compress(path: Path) -> Iterator[bytes]:
-    """Compress each part by itself, with a checksum of its own: a part that is damaged spoils no other one."""
+    """Compress each part separately with a checksum, so that damage stays within a part."""
     for part in _parts(path):
         packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
         yield packer.compress(part) + packer.flush()

@@ -1,4 +1,4 @@
-"""An environment's settings: `env` (itself and its judge), `openai` (the policy) and the command's own flags."""
+"""An environment's settings: `env` (with its judge), `openai` (the policy), command flags."""
 
 from judgegym.engine.settings.command import EnvSettings
 from judgegym.engine.settings.env import ConfigT, EnvConfig

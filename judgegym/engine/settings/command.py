@@ -1,4 +1,4 @@
-"""Everything that an environment's command line accepts."""
+"""The settings of an environment's command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from judgegym.llm.wire import JSON
 
 
 class EnvSettings(SourcedSettings, Generic[ConfigT]):
-    """The settings of a command: the environment, the policy, and the flags of the command itself."""
+    """The settings of a command: environment, policy, and the command's own flags."""
 
     help_group: ClassVar[str] = "run"
 
@@ -62,19 +62,19 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     _verb: Verb = "evaluate"
 
     def select_verb(self, verb: Verb) -> Self:
-        """Return a copy of these settings for a verb; without it they are those of `evaluate`."""
+        """Return a copy of the settings for a verb; the default is `evaluate`."""
         settings = self.model_copy()
         settings._verb = verb
         return settings
 
     @property
     def verb(self) -> Verb:
-        """The verb whose settings these are."""
+        """The verb of these settings."""
         return self._verb
 
     @property
     def keeps_rollout_calls(self) -> bool:
-        """Whether `serve` keeps the calls of all its groups: a training run makes too many to keep them unasked."""
+        """Whether `serve` keeps the calls of all groups; training makes too many by default."""
         return self.keep_calls and "keep_calls" in self.model_fields_set
 
     @property
@@ -83,22 +83,22 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return self.env.tokenizer_name or self.openai.model_name
 
     def use_stand_ins(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
-        """A copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its sections hold the URLs."""
+        """Return a copy in which `roles` (of `stand_ins`) are stand-ins with their URLs."""
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
         return settings
 
     @property
     def stand_ins(self) -> tuple[str, ...]:
-        """Which of `judge`, `policy` and `user` are an offline stand-in."""
+        """The roles among `judge`, `policy` and `user` that are offline stand-ins."""
         return tuple(sorted(self._stand_ins))
 
     def public(self) -> dict[str, JSON]:
-        """What `config.yaml` holds: the verb's settings without secrets, in the form that `--config` reads.
+        """Return the content of `config.yaml`: the verb's settings without secrets.
 
-        Two things are left out: the URL of a stand-in, which ends with its run; and the default
-        name of a key's variable, because a key whose variable is named in a file may be sent to any
-        host.
+        It has the form that `--config` reads. Two things are left out: the URL of a stand-in, which
+        ends with its run; and the default name of a key's variable, because a key whose variable is
+        named in a file may be sent to any host.
         """
         env, openai = self._section(self.env), self._section(self.openai)
         variables = ((self.env, env, "judge_api_key_env"), (self.env, env, "user_api_key_env"))
@@ -130,7 +130,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return {name: public[name] for name in names}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
-        """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
+        """Return the settings that determine a verb's results; a resumed run cannot change them."""
         public = self.public()
         shaping = [
             declared
@@ -149,7 +149,10 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         }
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
-        """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
+        """Return the defaults of the environment's settings in `matters`.
+
+        A run from before a setting existed behaved as with its default.
+        """
         public = self.model_copy(update={"env": type(self.env).make_defaults()}).public()
         usual = {
             name: wire.lookup(public, name)
@@ -169,7 +172,7 @@ def _digest_gold_judge(public: JSON) -> dict[str, JSON]:
 
 
 def _expand_name(env: BaseModel, name: str) -> list[str]:
-    """The name of a setting; for a list of models, the names of those of their settings that determine the results."""
+    """Return a setting's name; for a list of models, the names of their decisive settings."""
     models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]

@@ -1,4 +1,4 @@
-"""The settings that every environment has under `env`, and settings without their secrets, as files have them."""
+"""The settings of every environment (`env`), and settings without secrets, as files have them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
 
     @model_validator(mode="after")
     def _max_retries_is_the_judges_too(self) -> Self:
-        """Let `max_retries`, if it was set, be that of a judge beside these settings, too, unless that has its own."""
+        """Let `max_retries`, if set, also apply to the judge, unless the judge has its own."""
         fields_set, judge = self.model_fields_set, cast(object, self)
         if (
             isinstance(judge, JudgeSettings)
@@ -117,7 +117,7 @@ class RunSettings(BaseModel, use_attribute_docstrings=True):
 
 @dataclass(frozen=True, slots=True)
 class AskedEndpoints:
-    """The base URLs that a command asks, of its judges, of its policies and of a simulated user."""
+    """The base URLs that a command calls, of judges, policies and a simulated user."""
 
     judge: tuple[str, ...]
     policy: tuple[str, ...]
@@ -138,12 +138,12 @@ class EnvConfig(
 ):
     """The settings that every environment has under `env`.
 
-    Settings that Atropos also has keep its names, and its defaults but for the exceptions in the
+    Settings that Atropos also has keep its names, and its defaults except for those listed in the
     test of this module.
 
     Class attributes:
-        unused_settings: settings of all judges that the environment's judge does not read. Only the
-            author of a judge knows them, since every judge inherits them. They are refused on the
+        unused_settings: settings common to all judges that the environment's judge does not read.
+            Every judge inherits them, so only its author knows which. They are refused on the
             command line.
     """
 
@@ -157,7 +157,7 @@ class EnvConfig(
         return dict.fromkeys(self.unused_settings, ())
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """Return the base URLs that a verb asks, given those of the policy under `openai`."""
+        """Return the base URLs that a verb calls; `policy` are those under `openai`."""
         return AskedEndpoints(
             judge=(self.judge_base_url,) if self.asks_endpoint and not self.policy_is_judge else (),
             policy=policy if self.model_answers is None else (),
@@ -170,7 +170,7 @@ class EnvConfig(
         return ()
 
     def fill_in_urls(self, url: str, urls: Mapping[str, str]) -> Self:
-        """A copy in which the URLs of the stand-ins, by their roles, take the place of `url`, also in lists of models.
+        """Return a copy with the stand-ins' URLs, by role, in place of `url`, also in lists.
 
         Candidates are asked as policies, or, where a trainer samples by itself, as judges alone.
         """
@@ -196,11 +196,11 @@ class EnvConfig(
         return self.model_copy(update=update)
 
     def run_name(self, policy: str) -> str:
-        """Return the part of the run directory's name for what is evaluated, given whose answers are."""
+        """Return the run directory's name part for what is evaluated, such as the policy."""
         return policy
 
     def judge_run_name(self) -> str | None:
-        """Return the part of the run directory's name for the judge; `None` if the policy is the judge."""
+        """Return the run directory's name part for the judge; `None` if the policy is the judge."""
         return None if self.policy_is_judge else self.judge_name()
 
 
@@ -208,7 +208,7 @@ ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 
 
 def dump_public(model: BaseModel) -> dict[str, JSON]:
-    """Return the settings as JSON, without secrets: API keys, headers, what of URLs and request fields is secret.
+    """Return the settings as JSON without secrets: keys, headers, parts of URLs and bodies.
 
     In lists of models the default names of keys' variables are left out, too.
     """
@@ -230,7 +230,7 @@ def dump_public(model: BaseModel) -> dict[str, JSON]:
 
 
 def _drop_variable_name(model: BaseModel) -> dict[str, JSON]:
-    """One model of a list, without the default name of its key's variable."""
+    """Return a model of a list, without the default name of its key's variable."""
     dumped = dump_public(model)
     if (
         "api_key_env" not in model.model_fields_set
@@ -240,7 +240,7 @@ def _drop_variable_name(model: BaseModel) -> dict[str, JSON]:
 
 
 def secrets(model: BaseModel) -> Iterator[str]:
-    """Yield the text of every secret in a model, to remove it from output."""
+    """Yield every secret in a model, to remove it from output."""
     for name in type(model).model_fields:
         value = getattr(model, name)
         if name.endswith("extra_body"):

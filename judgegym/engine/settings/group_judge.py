@@ -1,8 +1,8 @@
-"""The settings of an environment whose groups may be judged together: each completion against the others of its group.
+"""The settings of environments whose groups may be judged together.
 
-Evaluations, also those beside training, judge single answers as ever. Guarantees: a combination of
-settings with which a group cannot be judged together, or of which the judge of groups would ignore
-a part that nothing else reads, is refused before the first call.
+Evaluations, including those during training, judge single completions as usual. Guarantees:
+settings with which a group cannot be judged together, or which nothing would read, are refused
+before the first call.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ logger = logging.getLogger(__name__)
 GroupJudgeKind = Literal["listwise", "tournament"]
 RewardRange = Literal["unit", "signed"]
 _REFUSED = frozenset({"judge_critique_rounds"})
-"""Settings of every judge that judges of groups refuse."""
+"""Settings that all judges share, but judges of groups refuse."""
 
 
 class GroupJudgeSettings(EnvConfig):
-    """Whether, and how, the completions of a group are judged against each other.
+    """Settings for judging a group's completions against each other.
 
     Class attributes:
-        answer_judge: the settings of the judge of single answers, which evaluations ask.
-        for_criteria: those of its settings that judges of groups use, too: they are in the
-        criteria.
-        vote_settings: those by which one of its verdicts takes several calls.
-        always_anchored: each row has an anchor, so that a group may have one completion.
+        answer_judge: the settings of the judge of single completions, which evaluations use.
+        for_criteria: those of its settings that judges of groups also use, in their criteria.
+        vote_settings: those of its settings with which a verdict takes several calls.
+        always_anchored: whether each row has an anchor, so that a group may have one completion.
     """
 
     answer_judge: ClassVar[type[JudgeSettings]] = JudgeSettings
@@ -65,12 +64,12 @@ class GroupJudgeSettings(EnvConfig):
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Return the judge of groups."""
+        """Return the chosen judge of groups."""
         return {f"group_judge={values.get('group_judge')}"} & {*cls.choices()}
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
-        """What is read with a judge of groups alone, and the number of rounds, if the schedule has none."""
+        """The settings that only a judge of groups reads, and unused rounds of the schedule."""
         kinds = [f"group_judge={kind}" for kind in _SETTINGS]
         ignored: dict[str, Sequence[str]] = {
             name: () for name in super().ignored if name in _REFUSED
@@ -82,7 +81,7 @@ class GroupJudgeSettings(EnvConfig):
         return ignored
 
     def built_in_prompt(self) -> str:
-        """Return the prompt of the judge of single answers, which evaluations use."""
+        """Return the prompt of the judge of single completions, which evaluations use."""
         return self.answer_judge.built_in_prompt(self)
 
 
@@ -94,15 +93,15 @@ _SETTINGS: Mapping[GroupJudgeKind, type[JudgeSettings]] = {
 def open_group_judge(
     config: EnvConfig, verb: Verb, client: Callable[[], ChatClient]
 ) -> GroupJudge | None:
-    """Return the judge of groups that the settings ask for; `None` if each completion is judged by itself.
+    """Open the judge of groups in the settings; `None` if each completion is judged alone.
 
     Args:
         config: the environment's settings.
         verb: the command; `serve` may evaluate beside training.
-        client: gives the client of the judge model.
+        client: returns the client of the judge model.
 
     Raises:
-        SettingsError: a group cannot be judged with these settings, or a part of them would be
+        SettingsError: a group cannot be judged with these settings, or some of them would be
             ignored.
     """
     if not isinstance(config, GroupJudgeSettings) or config.group_judge == "none":
@@ -139,7 +138,7 @@ def open_group_judge(
 
 
 def _explicit_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
-    """Return what the user set of a judge's settings; it is validated, and a prompt from a file is read."""
+    """Return the judge's settings that the user has set, validated."""
     return {
         name: getattr(config, name)
         for name in _SETTINGS[kind].model_fields
@@ -150,7 +149,7 @@ def _explicit_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict
 def _find_problems(
     config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool
 ) -> Iterator[str]:
-    """What does not go together, each as the end of a sentence about the judge of groups."""
+    """Yield conflicts between settings, each as the end of a sentence about the judge of groups."""
     if config.policy_is_judge:
         yield (
             "compares answers; with role=judge the policy gives verdicts, which are compared with "
@@ -197,10 +196,10 @@ def _find_problems(
 
 
 def _ignored_answer_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
-    """Return the settings of the judge of single answers that were changed and that the judge of groups ignores.
+    """Return changed settings of the judge of single completions that the judge of groups ignores.
 
-    An environment has its judge's settings with any `group_judge`, since evaluations beside
-    training ask that judge.
+    An environment has its judge's settings with any `group_judge`, since evaluations during
+    training use that judge.
     """
     read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields

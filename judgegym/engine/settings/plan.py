@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, Field
 
 USUAL_TOKENS = 500
-"""The tokens of a reply if nothing else is known."""
+"""The assumed tokens of a reply, if nothing else is known."""
 PLAN_HELP = (
     "Print how many calls, tokens and dollars the run would take, and exit. No endpoint is asked, "
     "and no key is needed."
@@ -18,7 +18,7 @@ PLAN_HELP = (
 
 
 def _read_plan(value: object) -> object:
-    """Yes is a plan with usual replies, no is none."""
+    """Convert yes to a plan with usual replies, and no to none."""
     words = {"true": "usual", "false": None}
     return words.get(str(value).lower(), value)
 

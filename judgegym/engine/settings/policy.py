@@ -1,4 +1,4 @@
-"""The settings of the policy's endpoint, under `openai`; the bundled files and the names of the stand-ins."""
+"""The policy's endpoint settings (`openai`), bundled files, and the stand-ins' names."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _OPENAI = "api.openai.com"
 def reasoning_body(
     base_url: str, *, effort: ReasoningEffort | None, max_reasoning_tokens: int | None
 ) -> Mapping[str, JSON]:
-    """Return the request fields that ask a hosted reasoning model for an effort or a budget; none if neither is set.
+    """Return the request fields for a hosted model's reasoning effort or budget; none if unset.
 
-    They are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`), and
-    have nothing to do with `thinking_mode`, which asks for `<think>` tags in the text.
+    The fields are those that Atropos sends (`atroposlib` 0.4.0,
+    `ReasoningConfig.build_extra_body`). They are unrelated to `thinking_mode`, which asks for
+    `<think>` tags in the text.
 
-    OpenAI takes an effort at the top level. Other providers (OpenRouter, Nebius, Nous Portal) take
-    an object, with an
-    effort or a budget but not both: the effort wins.
+    OpenAI accepts an effort at the top level. Other providers (OpenRouter, Nebius, Nous Portal)
+    accept an object with either an effort or a budget: the effort wins.
     """
     if effort is None and max_reasoning_tokens is None:
         return {}
@@ -61,7 +61,7 @@ def reasoning_body(
 
 
 class CallSettings(FlatSettings, Protocol):
-    """The settings beside those under `openai` that say how the policy is called: of an environment or a data set."""
+    """Further settings of how the policy is called, of an environment or a data set."""
 
     reasoning_effort: ReasoningEffort | None
     max_reasoning_tokens: int | None
@@ -126,28 +126,28 @@ class PolicySettings(Settings):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The base URLs of its servers."""
+        """The base URLs of the servers."""
         return tuple(replica.base_url for replica in self.replicas) or tuple(
             split_urls(self.base_url)
         )
 
     @property
     def endpoint(self) -> EndpointSettings:
-        """The model that is asked, without how it is called."""
+        """The policy's model, without how it is called."""
         return EndpointSettings().add(self, _NAMES, **price_fields(self.price))
 
     def chat_settings(
         self, config: CallSettings, *, max_concurrency: int, section: str = "env."
     ) -> ChatSettings:
-        """What the policy's chat client needs.
+        """Return the settings of the policy's chat client.
 
         Args:
-            config: how it is called.
-            max_concurrency: requests in flight.
+            config: the settings of the calls.
+            max_concurrency: the concurrency limit.
             section: prefix of the settings of `config` on the command line, for messages.
 
         Raises:
-            SettingsError: a key is needed and there is none.
+            SettingsError: a required key is missing.
         """
         reasoning = reasoning_body(
             self.base_url,
@@ -176,7 +176,7 @@ CALLS: Mapping[str, str] = {
     "max_retries": "max_retries",
     **CALL_NAMES,
 }
-"""The settings of the calls of whoever answers, by their names of an endpoint."""
+"""The settings of the policy's calls, by their names in an endpoint's settings."""
 
 
 _PACKAGE = Path(__file__).parents[2]
@@ -186,4 +186,4 @@ BUNDLED_TOKENIZER = _PACKAGE / "environments" / "rollouts" / "tokenizers" / "byt
 STAND_IN_JUDGE = "offline-judge"
 STAND_IN_POLICY = "offline-policy"
 STAND_IN_USER = "offline-user"
-"""The models of the offline stand-ins."""
+"""The model names of the offline stand-ins."""

@@ -1,7 +1,6 @@
-"""The settings of training: how groups are made (`serve`, `process`) and how they reach a trainer (`serve`).
+"""The settings of training: how groups are made, and how they reach a trainer.
 
-A file that was written for Atropos may hold settings that have no effect here: they are named in a
-    warning.
+A file written for Atropos may have settings without an effect here: a warning names them.
 """
 
 from __future__ import annotations
@@ -106,11 +105,11 @@ IGNORED: Mapping[str, str] = {
 }
 """Settings without an effect, each with the reason."""
 _NEEDED = ("slurm", "testing")
-"""Those that ask for something if they are true; nothing else would do it."""
+"""Settings that request something if they are true, which nothing else would do."""
 
 
 def refuse_ignored(argv: Sequence[str]) -> None:
-    """Refuse such settings on the command line.
+    """Refuse ignored settings on the command line.
 
     Raises:
         SettingsError: a flag sets one.
@@ -122,7 +121,7 @@ def refuse_ignored(argv: Sequence[str]) -> None:
 
 
 def drop_ignored(source: SettingsSource) -> SettingsSource:
-    """Return a source without such settings; a warning names those that a file holds.
+    """Return a source without ignored settings; warn about those of a file.
 
     Raises:
         SettingsError: an environment variable sets one.

@@ -1,4 +1,4 @@
-"""Write to the terminal: messages, tables, progress. No other package does."""
+"""Terminal output: messages, tables, progress. No other package writes to the terminal."""
 
 from judgegym.engine.terminal.output import (
     Table,

@@ -1,14 +1,9 @@
-"""Standard output for results, standard error for progress, warnings and errors.
+"""Terminal output: results on standard output; progress, warnings and errors on standard error.
 
-Guarantee: whatever a text holds (names of files, texts of data sets, answers of endpoints), it
-gives the terminal no
-command: control characters and those that turn the direction of writing are shown as U+FFFD.
+Guarantee: no text (file names, data sets, responses) can control the terminal: control characters
+and characters that change the text's direction are shown as U+FFFD.
 
-A table of text: names in the first column, numbers in the others.
-
-Times and costs as people read them.
-
-The log of a command on the terminal.
+The module also prints tables, formats times and costs, and sends a command's log to the terminal.
 """
 
 from __future__ import annotations
@@ -38,12 +33,12 @@ def warn(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text without what would move the cursor, change colours, break the line or turn the direction of writing."""
+    """Replace characters that move the cursor, change colours, break lines or turn the text."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output or standard error, for what is drawn."""
+    """Return a console for drawing on standard output or standard error."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -65,10 +60,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class LogFormatter(logging.Formatter):
-    """Records on a standard error that is no terminal of ours, and may be shown on one later."""
+    """Formats records for a standard error that may be shown on a terminal later."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record without what a terminal would obey."""
+        """Return the record without terminal control characters."""
         return remove_control_characters(super().format(record))
 
 
@@ -95,10 +90,10 @@ class Table:
     """A further table of an environment; its cells are text.
 
     Attributes:
-        title: stands above it.
+        title: the title above it.
         header: the names of the columns.
         rows: the cells of each row.
-        one_line: on a terminal that is too narrow, cut the names of the first column instead of
+        one_line: whether to cut the names of the first column on a narrow terminal instead of
             folding cells, so that each row is one line.
     """
 
@@ -135,12 +130,12 @@ UNKNOWN = "unknown"
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a number of things: 1 row, 60 rows."""
+    """Format a number of things: 1 row, 60 rows."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def format_duration(seconds: float, *, tenths: bool = True) -> str:
-    """Return a time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
+    """Format a time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
     if seconds < 99.5:
         return f"{seconds:.1f} s" if seconds < 9.95 and tenths else f"{seconds:.0f} s"
     minutes, remainder = divmod(round(seconds), 60)
@@ -149,14 +144,14 @@ def format_duration(seconds: float, *, tenths: bool = True) -> str:
 
 
 def format_dollars(cost: float | None) -> str:
-    """Return a cost, with four places below a dollar; `None` is unknown."""
+    """Format a cost, with four decimals below a dollar; `None` is unknown."""
     if cost is None:
         return UNKNOWN
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
 
 
 def log_to_terminal(*, debug: bool = False) -> None:
-    """Our own log, on standard error; others' from warnings on."""
+    """Send our log to standard error; other libraries' only from warnings on."""
     screen = console(stderr=True)
     if screen.is_terminal:
         from rich.logging import RichHandler

@@ -1,10 +1,10 @@
-"""The progress of a run: a bar with a line of numbers on a terminal, elsewhere a line now and then.
+"""The progress of a run: a bar on a terminal, elsewhere a log line from time to time.
 
-Guarantees: time left is that of what is left, at the rate of the last minute; a run that was
-resumed counts nothing of the earlier one. Where there is no terminal, short runs say one line, and
-no run is silent for longer than a minute.
+Guarantees: the time left is that of the remaining items at the rate of the last minute; a resumed
+run does not count the earlier one. Without a terminal, short runs log one line, and no run is
+silent for longer than a minute.
 
-How fast a run goes now, and how long the rest takes at that rate.
+`RecentRate` measures the current rate, and estimates the remaining time.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ _WHOLE_FROM = 1000
 
 
 class RecentRate:
-    """The rate over the last minute, or over the last ten that were done if these took longer.
+    """The rate over the last minute, or over the last ten items if these took longer.
 
-    What an earlier run has done is the begin, and counts for nothing. While nothing is done the
-    rate falls.
+    Items of an earlier run do not count. While nothing is done the rate falls.
     """
 
     def __init__(self, done: int, now: float) -> None:
-        """Begin with what is done already."""
+        """Start with what is already done."""
         self._points: deque[tuple[float, int]] = deque([(now, done)])
 
     def note(self, done: int, now: float) -> None:
-        """Note how much is done by now."""
+        """Note how much is done."""
         points = self._points
         if done != points[-1][1]:
             points.append((now, done))
@@ -62,7 +61,7 @@ class RecentRate:
 
 
 def format_rate(per_second: float, unit: str) -> str:
-    """Return a rate in the unit of time in which it is a number of at least one; empty for 0."""
+    """Format a rate with a unit of time that makes it at least one; empty for 0."""
     for seconds, name in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
             rate = per_second * seconds
@@ -82,13 +81,13 @@ _AFTERWARDS = "computing the metrics, writing the page"
 
 @dataclass(frozen=True, slots=True)
 class ProgressState:
-    """How far a run is.
+    """The state of a run's progress.
 
     Attributes:
-        done: how much is done, including what an earlier run has done.
+        done: the number of finished items, including those of an earlier run.
         words: the label of the headline metric.
         headline: its value so far, if it has one.
-        failures: what failed so far.
+        failures: the number of failures so far.
         costs: US dollars so far by role, of the roles that were asked; `None` if a cost is not
             known.
         waiting: what the run waits for, if it does.
@@ -103,7 +102,7 @@ class ProgressState:
 
     @property
     def tally(self) -> str:
-        """Return the numbers in words, without what the run waits for."""
+        """The numbers as text, without what the run waits for."""
         parts = [] if self.headline is None else [f"{self.words} {self.headline:.3f}"]
         if self.failures:
             parts.append(f"{self.failures:,} failed")
@@ -120,13 +119,13 @@ class ProgressState:
 
 
 Log = Callable[[str], None]
-"""Writes a line to the log of the run alone."""
+"""Writes a line to the run's log only."""
 
 
 class ProgressDisplay:
     """Shows the progress of one run.
 
-    It looks for itself, a few times a second, so that a row that is done need not report to it.
+    It polls a few times a second, so that finished rows need not report to it.
     """
 
     def __init__(self, verb: str, unit: str) -> None:
@@ -134,7 +133,7 @@ class ProgressDisplay:
 
         Args:
             verb: the command.
-            unit: what is counted.
+            unit: the noun for the counted items.
         """
         self._verb, self._unit = verb, unit
         self._total = 0
@@ -165,12 +164,12 @@ class ProgressDisplay:
     def follow(
         self, get_state: Callable[[], ProgressState], log: Log, *, left: int
     ) -> Iterator[None]:
-        """Show the progress that `get_state` returns, a few times a second and once more at the end.
+        """Show the progress that `get_state` returns, several times a second and once at the end.
 
         Args:
-            get_state: returns the progress; what is done at first is an earlier run's.
-            left: how much is to be done beside that.
-            log: takes the lines of a log if there is a terminal, which shows something else.
+            get_state: returns the progress; items finished at the start are an earlier run's.
+            left: the number of further items.
+            log: takes the log lines if there is a terminal, which shows a bar instead.
         """
         self._state = first = get_state()
         self._reported, self._total = first.done, first.done + left
@@ -213,7 +212,7 @@ class ProgressDisplay:
                 log(line)
 
     def _pace(self, now: float) -> str:
-        """Return the rate and the time left; at the end the time it took."""
+        """Return the rate and the time left; at the end the duration."""
         if self._duration_s is not None:
             return f"in {format_duration(self._duration_s)}"
         if now - self._started < _NOT_YET_S:
@@ -225,7 +224,7 @@ class ProgressDisplay:
         )
 
     def _draw(self) -> RenderableType:
-        """Draw the bar with its numbers; below it the others, and what the run waits for."""
+        """Draw the bar with its numbers; below it the tally, and what the run waits for."""
         from rich.console import Group
         from rich.padding import Padding
         from rich.progress_bar import ProgressBar

@@ -1,15 +1,12 @@
-"""The short table of a run: the headline, then sections of lines, each with a label, a value and a remark.
+"""The summary of a run: the headline, then sections of lines with label, value and remark.
 
-Guarantees: on a terminal no line is wider than it; elsewhere every line is whole, with at least two
-spaces between its columns, so that a program can take it apart. Text of data sets is shown without
-the characters that a terminal obeys.
+Guarantees: no line is wider than the terminal; elsewhere every line is whole, with at least two
+spaces between its columns, so that programs can split it. Texts of data sets are shown without
+control characters.
 
-The table of all metrics.
-
-Metrics as lines of a summary: an environment's outcomes, costs, and numbers as people read them.
-
-Which of its metrics an environment shows beside the headline: declared, so that nothing is guessed
-    from names.
+The module also prints the table of all metrics, and formats outcomes, costs and numbers. An
+environment declares which metrics it shows besides the headline (`Outcome`), so that nothing is
+guessed from names.
 """
 
 from __future__ import annotations
@@ -27,14 +24,14 @@ from judgegym.statistics import percent
 Unit = Literal["share", "number", "count"]
 
 ROLES = ("judge", "policy", "user")
-"""Whose calls a run counts, by the beginnings of their metrics; a simulated user is not in every run."""
+"""Roles whose calls are counted, which begin their metrics' names; a user is optional."""
 COMPLETION_FAULTS = {
     "truncated_response_rate": "cut off",
     "refused_response_rate": "refused",
     "empty_response_rate": "empty",
     "short_response_rate": "short",
 }
-"""Rates of what may be wrong with a policy's answer, in every environment, and what it is called."""
+"""Rates of faults in a policy's completions, in every environment, with their labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +39,11 @@ class Outcome:
     """A line of the table that a command prints.
 
     Attributes:
-        words: what the line is about.
-        metrics: the short names of its metrics, each with its label; the label of a single one may
-            be empty.
-        unit: how its values are shown: a share as a percentage.
-        is_fault: it counts something that went wrong, and is shown only above 0.
+        words: the line's label.
+        metrics: the short names of its metrics with their labels; a single metric's label may be
+            empty.
+        unit: the unit of its values; a share is shown as a percentage.
+        is_fault: whether it counts faults, and is shown only above 0.
     """
 
     words: str
@@ -69,7 +66,7 @@ _NARROWEST_REMARK, _NARROWEST_LABEL = 24, 9
 
 @dataclass(frozen=True, slots=True)
 class SummaryLine:
-    """A line: what it is about, its value, and what is to be said of it."""
+    """A line: label, value and remark."""
 
     label: str
     value: str
@@ -81,9 +78,9 @@ class Section:
     """Lines under a title; a single line without a label stands beside the title.
 
     Attributes:
-        title: what the lines have in common.
+        title: the common title of the lines.
         lines: the lines; a section without any is not shown.
-        is_alarm: something went wrong.
+        is_alarm: whether something went wrong.
     """
 
     title: str
@@ -93,13 +90,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a command prints of its result.
+    """The summary that a command prints.
 
     Attributes:
-        title: what was run.
-        headline: the number to quote.
-        sections: the rest.
-        notices: what a reader of the numbers must know, in sentences.
+        title: the command that was run.
+        headline: the headline metric.
+        sections: the other lines.
+        notices: sentences that a reader of the numbers must know.
     """
 
     title: str
@@ -143,7 +140,7 @@ def show_summary(summary: Summary) -> None:
 
 
 def wrap_text(sentence: str, width: int) -> str:
-    """Break a sentence between its words; a long one, such as a path, stays whole, so that it can be copied."""
+    """Wrap a sentence between words; long words, such as paths, stay whole for copying."""
     lines = sentence.splitlines() or [""]
     return "\n".join(
         textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines
@@ -151,7 +148,7 @@ def wrap_text(sentence: str, width: int) -> str:
 
 
 def _rows(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
-    """Label, value, remark and style of each line."""
+    """Yield label, value, remark and style of each line."""
     yield summary.headline.label, summary.headline.value, summary.headline.remark, "bold"
     for section in summary.sections:
         style = "red" if section.is_alarm else "dim"
@@ -170,9 +167,9 @@ def show_all_metrics(title: str, metrics: Metrics, notes: Mapping[str, str]) -> 
     """Print the table of all metrics, and the metrics that are left out.
 
     Args:
-        title: what was run.
+        title: the command that was run.
         metrics: the metrics.
-        notes: what a metric with a misleading name means, by full name.
+        notes: explanations of metrics with misleading names, by full name.
     """
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -205,7 +202,7 @@ _NONE = "–"
 def headline_line(
     metrics: Metrics, name: str, words: str, *, basis: str, counted: int
 ) -> SummaryLine:
-    """Return the metric to quote, with its interval and what it is of (`counted` rows); without a value the reason."""
+    """Return the line of the headline metric, with its interval, or why it has no value."""
     value = metrics.values.get(name)
     if value is None:
         usual = "no row adds to it in record_metrics" if counted else "no row counts"
@@ -215,7 +212,7 @@ def headline_line(
 
 
 def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
-    """Return the 95 % interval of a metric, in words; empty without one."""
+    """Format the 95 % interval of a metric; empty without one."""
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
     if low is not None and metrics.observations.get(name) == 1:
         return "one observation, which has no interval"  # in files both ends are the value
@@ -229,13 +226,13 @@ def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
 def outcome_lines(
     outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool
 ) -> list[SummaryLine]:
-    """The lines of those outcomes that have a value, or a reason for none; before faults one of suspects of injection.
+    """Return the lines of outcomes with a value, or a reason for none; faults include suspects.
 
     Args:
         outcomes: what the environment declares.
         metrics: the metrics.
         prefix: `eval` or `train`.
-        faults: those that count something that went wrong, or the others.
+        faults: whether to show faults, or the other outcomes.
     """
     lines = [
         _outcome_line(outcome, metrics, prefix)
@@ -270,14 +267,14 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
 
 
 def format_number(value: float, unit: Unit) -> str:
-    """Return a value in its unit."""
+    """Format a value in its unit."""
     if unit == "count":
         return f"{value:,.0f}"
     return percent(value) if unit == "share" else f"{value:.4f}"
 
 
 def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
-    """Return a line for each role, as far as it was asked: cost, calls, tokens, and what came from caches."""
+    """Return a line for each role that was asked: cost, calls, tokens, cached share."""
     lines = []
     for role in ROLES:
         values = {
@@ -310,7 +307,7 @@ def _format_counts(count: float | None, cached: float | None, noun: str) -> str:
 
 
 def format_latencies(metrics: Metrics, prefix: str) -> str:
-    """How long the calls of each role took; empty if none was made."""
+    """Describe the latency of each role's calls; empty if there were none."""
     parts = []
     for role in ROLES:
         mean, p95 = (

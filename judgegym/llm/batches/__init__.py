@@ -1,1 +1,1 @@
-"""Requests in batches: the kinds of batch endpoints, and the queue that fills batches and brings back responses."""
+"""Requests in batches: the batch endpoints, and the queue that fills and follows batches."""

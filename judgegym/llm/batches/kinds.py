@@ -1,15 +1,13 @@
-"""The kinds of batch endpoints: OpenAI's files and batches, Anthropic's message batches, a folder of batch lines.
+"""Batch endpoints: OpenAI's files and batches, Anthropic's message batches, a folder of lines.
 
-A batch has a name of ours, which no other has, and its requests have the ids `NAME-0`, `NAME-1` and
-so on. By that name
-a batch is found again that was created although nobody has recorded it: OpenAI keeps it as
-metadata, a folder as the
-name of a file. Anthropic keeps nothing but the ids of requests, and shows these only in the
-results: a batch of as many requests, created since, is ours if its results are. Batches that have
-ended are looked at first, and others are waited for at most ten minutes.
+We give each batch a unique name; its requests have the ids `NAME-0`, `NAME-1` and so on. The name
+finds a batch that was created without being recorded: OpenAI keeps it as metadata, a folder as the
+name of a file. Anthropic keeps only the ids of requests, and shows them only in the results. There
+a recent batch with the same number of requests is ours if its results have our ids. Ended batches
+are checked first; we wait at most ten minutes for others.
 
 Source: the API references of OpenAI (files, batches) and Anthropic (message batches), and `vllm
-    run-batch`.
+run-batch`.
 """
 
 from __future__ import annotations
@@ -38,24 +36,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOCK_SKEW_S = 120.0
-"""The clock of a provider may differ from ours by so much."""
+"""Tolerated difference between a provider's clock and ours, in seconds."""
 _LOOK_S = 1.0
 _WAIT_S = 600.0
-"""A batch that was perhaps created is created anew after this time, though it may then be paid for twice."""
+"""After this time a batch that may exist is created again, though it may be paid for twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How a batch stands, as the provider says.
+    """The state of a batch, as the provider reports it.
 
     Attributes:
         status: the provider's word.
-        done: requests that have a response, an error included.
-        total: all requests; 0 if the provider does not say.
-        is_over: nothing more will come.
-        files: what holds the results.
-        refused: of a batch that was refused as a whole, the reasons by the place of the request;
-            `None`: of all.
+        done: the number of requests with a response or an error.
+        total: the number of requests; 0 if the provider does not say.
+        is_over: the batch has ended.
+        files: the ids of the files with the results.
+        refused: if the whole batch was refused, the reasons by the index of the request; `None` for
+            all.
     """
 
     status: str
@@ -67,34 +65,34 @@ class BatchState:
 
 
 BatchResults = list[tuple[str, "RawResponse | str"]]
-"""The id of each line of the results with its response; or why it has none."""
+"""For each line of the results its id, and its response or why there is none."""
 
 
 class BatchApi:
-    """OpenAI's files and batches; the base of the others.
+    """OpenAI's files and batches; the base class of the other batch endpoints.
 
     Attributes:
-        most_bytes: of all lines of a batch.
+        max_bytes: the largest size of a batch's lines.
     """
 
     max_bytes = 190_000_000
     _path = "/v1/batches"
     _page_parameter = "after"
-    """The parameter of the list that names the last batch of the page before."""
+    """The query parameter with the last batch of the previous page."""
 
     def __init__(self, caller: Transport) -> None:
-        """Speak to the provider through `caller`."""
+        """Call the provider through `caller`."""
         self._caller = caller
 
     async def create(self, name: str, requests: Mapping[str, bytes]) -> str:
         """Create a batch; return the provider's id.
 
         Args:
-            name: our name of it.
-            requests: their bodies as JSON, by their ids.
+            name: our name of the batch.
+            requests: the requests' bodies as JSON, by id.
 
         Raises:
-            EndpointError: it was not created, or nobody knows whether it was
+            EndpointError: the batch was not created, or it is unknown whether it was
                 (`FailureKind.retryable`).
         """
         boundary = uuid.uuid4().hex
@@ -121,12 +119,12 @@ class BatchApi:
         )
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
-        """Return the id of the batch of this name, if it was created.
+        """Return the id of the batch with this name, if it was created.
 
         Args:
-            name: our name of it.
-            requests: how many it has.
-            since: when it was sent at the earliest (Unix time).
+            name: our name of the batch.
+            requests: its number of requests.
+            since: the earliest time at which it was sent (Unix time).
         """
         async for batch in self._created_since(since):
             if mapping_or_empty(batch.get("metadata")).get("judgegym_batch") == name:
@@ -134,7 +132,7 @@ class BatchApi:
         return None
 
     async def state(self, batch: str) -> BatchState:
-        """How a batch stands."""
+        """Return the state of a batch."""
         body = await self._json(f"{self._path}/{batch}")
         status, counts = str(body.get("status")), mapping_or_empty(body.get("request_counts"))
         files = [
@@ -153,25 +151,25 @@ class BatchApi:
         )
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
-        """Return the lines of its results, in any order; some may be missing."""
+        """Return the lines of a batch's results, in any order; some may be missing."""
         results: BatchResults = []
         for file in state.files:
             results += openai_results(await self._caller.request_text(f"/v1/files/{file}/content"))
         return results
 
     async def cancel(self, batch: str) -> None:
-        """Cancel a batch; what is done by then is billed, and its results stay."""
+        """Cancel a batch; requests done by then are billed, and their results stay."""
         await self._json(f"{self._path}/{batch}/cancel", Upload(b""))
 
     def hint(self, batch: str, model: str) -> str:
-        """What the user does to get it answered, in words."""
+        """Return what the user has to do so that the batch is run; empty if nothing."""
         return ""
 
     async def _json(self, path: str, upload: Upload | None = None) -> Mapping[str, JSON]:
         return mapping_or_empty(await self._caller.request_json(path, upload=upload))
 
     async def _created_since(self, since: float) -> AsyncIterator[Mapping[str, JSON]]:
-        """List the account's batches that were created since a time, or a little before."""
+        """Yield the account's batches that were created since a time, or shortly before."""
         async for batch in self._list_batches():
             created = _parse_time(batch.get("created_at"))
             if created is not None and created < since - CLOCK_SKEW_S:
@@ -206,7 +204,7 @@ class AnthropicBatches(BatchApi):
         return _require_id(await self._json(self._path, Upload(data, may_count_twice=True)))
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
-        """See `BatchApi`; waits at most `_WAIT_S` for batches that may be the one and are not over."""
+        """See `BatchApi`; waits at most `_WAIT_S` for unfinished batches that may be the right one."""
         candidates = []
         async for entry in self._created_since(since):
             counts = mapping_or_empty(entry.get("request_counts"))
@@ -255,10 +253,10 @@ class AnthropicBatches(BatchApi):
 
 
 class BatchFolder(BatchApi):
-    """A folder: `NAME.jsonl` is written, and `NAME.out.jsonl` is waited for."""
+    """A folder: writes `NAME.jsonl` and waits for `NAME.out.jsonl`."""
 
     def __init__(self, caller: Transport, folder: Path) -> None:
-        """Write to `folder`, which is created."""
+        """Write to `folder`, which is created if it does not exist."""
         super().__init__(caller)
         self._folder, self._sizes = folder, dict[str, int]()
 
@@ -281,7 +279,7 @@ class BatchFolder(BatchApi):
         return name if self._file(name).exists() else None
 
     async def state(self, batch: str) -> BatchState:
-        """See `BatchApi`: it is over when it has all lines, or stands still with whole ones."""
+        """See `BatchApi`: it has ended when it has all lines, or does not grow any more."""
         path, out = self._file(batch), self._file(batch).with_suffix(".out.jsonl")
         if not out.exists():
             if not path.exists():
@@ -321,19 +319,19 @@ class BatchFolder(BatchApi):
 
 
 def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
-    """Return the batch endpoint that the settings name."""
+    """Open the batch endpoint that the settings name."""
     if settings.kind == "folder":
         return BatchFolder(caller, settings.folder or Path())
     return AnthropicBatches(caller) if settings.kind == "anthropic" else BatchApi(caller)
 
 
 def openai_results(text: str) -> BatchResults:
-    """Return the lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
+    """Parse a file of results in OpenAI's format; other lines count as missing."""
     return [_openai_result(line) for line in _parse_lines(text)]
 
 
 def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
-    """Id and response of a line of results."""
+    """Return the id and the response of a line of results."""
     custom_id, error = str(line.get("custom_id")), wire.dumps({"error": line.get("error")})
     status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
     if type(status) is int:
@@ -360,7 +358,7 @@ _ERROR_STATUSES = {
 
 
 def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
-    """Id and response of a line of results."""
+    """Return the id and the response of a line of results."""
     custom_id, result = str(line.get("custom_id")), mapping_or_empty(line.get("result"))
     kind = result.get("type")
     if kind == "succeeded":
@@ -380,7 +378,7 @@ def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
 
 
 def _parse_lines(text: str) -> Iterator[Mapping[str, JSON]]:
-    """Yield the objects of lines of JSON; a line that is none is left out."""
+    """Yield the JSON objects of a text's lines; other lines are skipped."""
     for line in text.split("\n"):
         value = wire.loads_or_none(line.encode())
         if isinstance(value, Mapping):
@@ -396,7 +394,7 @@ def _refusal(error: JSON) -> tuple[int | None, str]:
 
 
 def _require_id(body: Mapping[str, JSON]) -> str:
-    """Raises `EndpointError` where an answer has no id."""
+    """Return the id in a response; raise `EndpointError` if it has none."""
     batch_id = body.get("id")
     if not isinstance(batch_id, str) or not batch_id:
         raise EndpointError(
@@ -406,7 +404,7 @@ def _require_id(body: Mapping[str, JSON]) -> str:
 
 
 def _parse_time(value: JSON) -> float | None:
-    """Return a time in seconds or in ISO 8601 as Unix time."""
+    """Return a time in seconds or in ISO 8601 as Unix time; `None` if it is neither."""
     if isinstance(value, int | float):
         return float(value)
     try:

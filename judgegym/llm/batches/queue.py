@@ -1,12 +1,11 @@
-"""The batches of a run: requests wait in a queue, go out as a batch when the run is quiet, and get their responses.
+"""The batches of a run: a queue of requests, sent when the run is quiet, and their responses.
 
-What was sent is on disk before it is uploaded: a resumed run takes up the lines of a batch whose
-responses it has not recorded. A batch that may have been created, though nobody knows, is looked
-for before it is created once more.
+Requests are on disk before they are uploaded: a resumed run continues with the lines of a batch
+whose responses it has not recorded. If it is unknown whether a batch was created, it is searched
+for before it is created again.
 
-Guarantees: a request is in one open batch at most; a line of the results counts once, whatever
-their order; a request whose line brought no response is sent again; a request whose line was
-refused has that as its response.
+Guarantees: a request is in at most one open batch; a line of the results counts once, in any order;
+a request without a response is sent again; a refused request gets the refusal as its response.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VOID = "void"
-"""The state of a batch that does not exist, or was refused as a whole: its lines went back to the queue."""
+"""The state of a batch that does not exist or was refused: its lines are queued again."""
 _TURNS = 20
-"""Turns of the event loop in which a row whose call was answered makes its next one."""
+"""Turns of the event loop in which a row makes its next call after a response."""
 _REQUEST_INDEX = re.compile(r"requests[.\[](\d+)|[Ll]ine (\d+)")
-"""Where a message names one request of a batch: from 0 (Anthropic), or the line, from 1."""
+"""The request that a message names: an index from 0 (Anthropic), or a line from 1."""
 _TOO_LARGE = 413
 _CREATED_NOTHING = (429, 529)
-"""A busy provider refuses a batch before it creates one; behind any other failed answer there may be one."""
+"""Statuses after which no batch was created; after any other failure there may be one."""
 
 
 @dataclass(slots=True)
@@ -62,11 +61,11 @@ class Line:
     """A request in the queue, or in a batch.
 
     Attributes:
-        identity: what tells it apart from the other requests of the run.
-        number: its number in the ledger; `None` if it has none.
-        call: the call that waits for it; `None` where only an earlier part of the run has made it.
-        body: what is sent, as JSON.
-        response: its response, or why it has none.
+        identity: distinguishes it from the run's other requests.
+        number: its number in the ledger, if it has one.
+        call: the call that waits for it; `None` if only an earlier part of the run has made it.
+        body: the request's body as JSON.
+        response: its response, or why there is none.
     """
 
     identity: str
@@ -78,29 +77,28 @@ class Line:
     )
 
     def resolve(self, response: RawResponse | str) -> None:
-        """Give it what came back."""
+        """Set the response, unless there is one."""
         if not self.response.done():
             self.response.set_result(response)
 
 
 @dataclass(slots=True)
 class Batch:
-    """A batch of a run.
+    """One batch of a run.
 
     Attributes:
-        number: counted from 1.
-        name: ours.
+        number: its number, counted from 1.
+        name: our name of it.
         sent_at: when it was sent (Unix time).
         kind: the kind of its endpoint.
         endpoint: its base URL, or its folder.
-        model: the model that was asked for.
-        requests: the number in the ledger of each of its requests, and what tells it apart from the
-            others.
-        id: the provider's; `None` until it is known.
-        state: as the provider said last.
-        is_earlier: an earlier part of the run has sent it.
-        lines: its requests, in the order of their ids.
-        follower: that which brings its responses.
+        model: the model's name.
+        requests: the ledger number and the identity of each request.
+        id: the provider's id; `None` until it is known.
+        state: the last state that the provider reported.
+        is_earlier: whether an earlier part of the run has sent it.
+        lines: its requests in the order of their ids.
+        follower: the task that fetches its responses.
     """
 
     number: int
@@ -118,7 +116,7 @@ class Batch:
 
     @property
     def description(self) -> str:
-        """How it stands, in words."""
+        """The state of the batch in one phrase."""
         total = self.state.total or len(self.requests)
         return (
             f"batch {self.number}: {self.state.done:,} of {total:,} done, "
@@ -127,7 +125,7 @@ class Batch:
 
 
 class _Queue:
-    """What waits for the next batch of one client."""
+    """The requests of one client that wait for its next batch."""
 
     def __init__(self, caller: Transport) -> None:
         assert caller.settings.batch is not None  # nobody else asks for a batch
@@ -136,7 +134,7 @@ class _Queue:
         self.max_lines, self.lines = self.settings.lines, list[Line]()
 
     def parts(self) -> Iterator[list[Line]]:
-        """Take all lines, in batches that the provider takes."""
+        """Take all lines, split into batches of a size that the provider accepts."""
         waiting, self.lines = [line for line in self.lines if not line.response.done()], []
         part, size = list[Line](), 0
         for line in waiting:
@@ -150,7 +148,7 @@ class _Queue:
 
 
 class Batches:
-    """The batches of one run; `taking` makes them of its calls."""
+    """The batches of one run; `collect_requests` puts its calls into them."""
 
     def __init__(
         self,
@@ -160,15 +158,15 @@ class Batches:
         earlier_batches: Collection[Batch],
         quiet_s: float,
     ) -> None:
-        """Begin.
+        """Prepare the batches of a run.
 
         Args:
-            run: what tells the run apart from all others, in the names of its batches.
-            record: records a line about a batch.
-            wait_recorded: waits until what was recorded is on disk.
-            earlier_batches: those of earlier parts of the run; lines whose responses the run's ledger has
-                are no longer named.
-            quiet_s: send what waits if nothing has changed for so many seconds.
+            run: the run's unique name in the names of its batches.
+            record: writes a line about a batch.
+            wait_recorded: waits until the recorded lines are on disk.
+            earlier_batches: the batches of earlier parts of the run; lines with a recorded response
+                have no identity.
+            quiet_s: send the waiting requests after this many seconds without a change.
         """
         self.activity = Activity()
         self._run, self._record, self._recorded, self._quiet_s = run, record, wait_recorded, quiet_s
@@ -185,9 +183,9 @@ class Batches:
 
     @asynccontextmanager
     async def collect_requests(self) -> AsyncIterator[None]:
-        """Take the requests of the calls that are made in the block; batches that are open at its end stay so.
+        """Put the calls made in the block into batches; open batches stay open at its end.
 
-        A resumed run takes them up.
+        A resumed run continues them.
         """
         with bind_context(BATCHES, self), bind_context(ACTIVITY, self.activity):
             watch = asyncio.create_task(self._send_when_quiet())
@@ -200,19 +198,19 @@ class Batches:
 
     @property
     def waiting(self) -> str | None:
-        """How the open batches stand, in words."""
+        """The state of all open batches; `None` if there is none."""
         return "; ".join(batch.description for batch in self._open) or None
 
     async def ask(
         self, caller: Transport, call: RequestRecord, body: Mapping[str, JSON]
     ) -> RawResponse | str:
-        """Send a request with the next batch, unless it is in one that an earlier part of the run has sent.
+        """Send a request in the next batch, unless an earlier part of the run has sent it.
 
         Returns:
-            Its response; or why it has none.
+            The response, or why there is none.
 
         Raises:
-            RunStop: no batch can be sent, or looked at.
+            RunStop: no batch can be sent or followed.
         """
         if (queue := self._queues.get(id(caller))) is None:
             queue = self._queues[id(caller)] = _Queue(caller)
@@ -251,7 +249,7 @@ class Batches:
                 self._flush(*self._queues.values())
 
     def _flush(self, *queues: _Queue) -> None:
-        """Send what waits."""
+        """Send the waiting requests."""
         for queue in queues:
             for part in queue.parts():
                 for line in part:
@@ -288,7 +286,7 @@ class Batches:
         batch.follower = asyncio.create_task(self._follow(queue, batch))
 
     async def _follow(self, queue: _Queue, batch: Batch) -> None:
-        """Bring a batch to its end; whatever happens, each of its lines gets an answer or an error."""
+        """Follow a batch to its end; each of its lines gets a response or an error."""
         ACTIVITY.set(None)  # in this task: looking at a batch is no request of a row
         try:
             await self._recorded()
@@ -312,7 +310,7 @@ class Batches:
             self.activity.note()
 
     def _fail_lines(self, batch: Batch, error: Exception) -> None:
-        """Let all that wait for a batch, or for the next one, fail with an error that ends the run."""
+        """Fail all lines that wait, in the batch or in a queue, with an error that ends the run."""
         self._stop = error if isinstance(error, RunStop) else self._stop
         for line in (
             *batch.lines,
@@ -322,7 +320,10 @@ class Batches:
                 fail(line.response, copy(error))
 
     async def _create(self, queue: _Queue, batch: Batch) -> None:
-        """Create a batch that does not exist yet; `batch.id` stays `None` if its lines were sent back to the queue."""
+        """Create a batch that does not exist yet.
+
+        `batch.id` stays `None` if its lines were sent back to the queue.
+        """
         may_exist = batch.is_earlier
         requests = {f"{batch.name}-{i}": line.body for i, line in enumerate(batch.lines)}
         while batch.id is None:
@@ -356,10 +357,10 @@ class Batches:
         )
 
     def _handle_refusal(self, queue: _Queue, batch: Batch, error: EndpointError) -> None:
-        """Deal with a batch that the endpoint refuses.
+        """Handle a batch that the endpoint refuses.
 
         Raises:
-            EndpointError: it refuses all, and not one request.
+            EndpointError: it refuses all requests, not only one.
         """
         if error.status == _TOO_LARGE and len(batch.lines) > 1:
             queue.max_lines = len(batch.lines) // 2
@@ -374,9 +375,9 @@ class Batches:
         self._send_back(queue, batch, {index: error.answer})
 
     def _send_back(self, queue: _Queue, batch: Batch, refused: Mapping[int | None, str]) -> None:
-        """Note that a batch does not exist; give refused requests their refusal, and send the others again.
+        """Mark a batch as void: refused requests get their refusal, the others are queued again.
 
-        Those of an earlier part of the run are sent when their calls are made.
+        Requests of an earlier part of the run are sent when their calls are made.
         """
         batch.state = BatchState(VOID)
         self._record({"batch": batch.number, "state": VOID})
@@ -388,10 +389,10 @@ class Batches:
                 queue.lines.append(line)
 
     async def _fetch_results(self, queue: _Queue, batch: Batch, name: str) -> None:
-        """Wait for the end of a batch, and give each line what came back for it.
+        """Wait for the end of a batch, and give each line its response.
 
         Raises:
-            EndpointError: it cannot be looked at, or was refused as a whole.
+            EndpointError: its state cannot be read, or the whole batch was refused.
         """
         while True:
             state = await queue.api.state(name)
@@ -440,11 +441,11 @@ class Batches:
 
 
 BATCHES: ContextVar[Batches | None] = ContextVar("batches", default=None)
-"""Of the run, if its requests go into batches."""
+"""The batches of the current run, if its requests go into batches."""
 
 
 def _identity(call: RequestRecord) -> str:
-    """What tells a request apart from the others of its run, also when it is resumed; nothing outside of rows."""
+    """Return a digest that identifies a request in its run; empty outside of rows."""
     if call.row is None:
         return ""
     text = f"{call.row.name}\0{call.key}\0{call.part}"

@@ -1,1 +1,1 @@
-"""What calls cost: budgets, and list prices of common models."""
+"""Costs of calls: budgets, and list prices of common models."""

@@ -1,23 +1,21 @@
-"""What a run may spend: a number of requests, an amount of dollars. Several clients may share one budget.
+"""Budgets: a limit on a run's requests and dollars, which several clients may share.
 
-Every completion's request that is sent is a call, each retry of its own. None is what an endpoint
-was never sent, because it refused the connection, nor an answer of a ledger, of the judgment cache
-or of an identical call in flight.
+Each request for a completion counts as a call, each retry again. Not counted are requests that were
+not sent because the connection was refused, and responses from a ledger, from the judgment cache or
+from an identical call in flight.
 
-Before a request leaves, a call and the most that it may cost are reserved; once its answer is
-there, the true cost takes the place of the reservation. The most is the price of a prompt of as
-many tokens as the request has bytes, which no tokenizer exceeds and nobody has to count (of an
-image the most that the published formula gives, see `judgegym.llm.cost.images`), and of `n`
-completions of `max_tokens`. An attempt that broke off after it
-had left, or was cancelled, counts with the most: it may be billed.
+Before a request is sent, a call and its highest possible cost are reserved; with the response, the
+actual cost replaces the reservation. The highest cost is that of a prompt with one token per byte,
+which no tokenizer exceeds (for an image, the highest count of the published formula, see
+`judgegym.llm.cost.images`), plus `n` completions of `max_tokens`. An attempt that was sent and then
+broke off or was cancelled costs the whole reservation: it may be billed.
 
-Guarantees: no request is sent beyond a budget of calls, nor one that could cost more than a budget
-of dollars has left; only what a provider bills beyond a request's own limit can exceed it. A
-request that does not fit waits, in order of arrival, while others are in flight, whose answers may
-cost less than was reserved. If it does not fit when none is, it
-is refused: it raises `BudgetError`, when all requests in flight have ended and their answers are
-recorded. Whoever is told may end everything at once, and nothing that was paid for is lost. Once
-one request of a run is refused, all are.
+Guarantees: no request is sent beyond a budget of calls, nor one that could cost more than is left
+of a budget of dollars; only a bill beyond a request's own limit can exceed it. A request that does
+not fit waits, in order of arrival, while others are in flight, which may cost less than was
+reserved. If it still does not fit when none is in flight, it raises `BudgetError`, after all
+responses are recorded. The caller may then stop at once, and nothing that was paid for is lost.
+Once one request of a run is refused, all further requests are.
 """
 
 from __future__ import annotations
@@ -39,17 +37,17 @@ from judgegym.llm.wire import JSON
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _TEMPLATE_TOKENS = 64
-"""For what an endpoint's chat template adds beyond the names of fields and roles in the body."""
+"""Allowance for what an endpoint's chat template adds to the names and roles in the body."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """What was spent.
+    """Requests and dollars spent.
 
     Attributes:
-        calls: requests that were sent.
-        usd: US dollars for their answers; `None` if that is not known.
+        calls: the number of requests sent.
+        usd: their cost in US dollars; `None` if it is not known.
     """
 
     calls: int = 0
@@ -57,7 +55,7 @@ class Expense:
 
 
 class Budget:
-    """A budget, and what of it is spent. All clients that share it belong to one event loop.
+    """A budget and what is spent of it. All clients that share it use one event loop.
 
     >>> Budget(calls=40).why() is None
     True
@@ -77,9 +75,9 @@ class Budget:
         Args:
             calls: the most requests; `None` for no limit.
             usd: the most US dollars; `None` for no limit.
-            within: the budget of which this one is a part: what is spent counts in both.
-            owner: whose it is, for messages.
-            ends: a run ends when one request is refused, so that all others are refused, too.
+            within: the parent budget: expenses count in both.
+            owner: the owner's name, for messages.
+            ends: whether a refused request ends the run, so that all further ones are refused, too.
         """
         self._most_calls, self._most_usd = calls, usd
         self._calls, self._usd = 0, cast("float | None", 0.0)
@@ -92,27 +90,30 @@ class Budget:
             within._parts.append(self)
 
     def begin_after(self, expense: Expense) -> None:
-        """Add what an earlier part of the run has spent, which is not known when the clients are made."""
+        """Add the expense of an earlier part of the run.
+
+        It is not known yet when the clients are made.
+        """
         self._calls += expense.calls
         self._add(expense.usd)
 
     @property
     def spent(self) -> Expense:
-        """What was spent so far, requests in flight included, as far as they have cost anything yet."""
+        """The expense so far, with what the requests in flight have cost."""
         return Expense(self._calls, self._usd)
 
     @property
     def recorded(self) -> Expense:
-        """What was spent without the requests in flight."""
+        """The expense so far, without requests in flight."""
         return Expense(self._calls - self._unfinished, self._usd)
 
     @property
     def limits_dollars(self) -> bool:
-        """Whether it, the one that it is a part of, or one of its own parts limits dollars."""
+        """Whether this budget, a parent or a part of it limits dollars."""
         return any(budget._most_usd is not None for budget in (*self._chain, *self._parts))
 
     def explain_refusal(self, worst: float = 0.0) -> str | None:
-        """Why no request that may cost `worst` dollars may be sent now, in one line; `None` if one may."""
+        """Return why a request that may cost `worst` dollars is refused now; `None` if it fits."""
         return next(
             filter(None, (budget._explain_own_refusal(worst) for budget in self._chain)), None
         )
@@ -145,11 +146,11 @@ class Budget:
         return None
 
     def check(self, settings: ChatSettings) -> None:
-        """Check that what a client spends can be known.
+        """Check that the cost of a client's requests can be known.
 
         Raises:
-            SettingsError: there is a budget of dollars, and the model's tokens have no price; or an
-                answer of a judge no limit.
+            SettingsError: the budget limits dollars, and the model has no price, or a judge's
+                completions no length limit.
         """
         prices = settings.prices
         if not self.limits_dollars:
@@ -169,7 +170,7 @@ class Budget:
         """Return the most US dollars that a request may cost; 0 without a budget of dollars.
 
         Raises:
-            SettingsError: its completions have no limit, and a price.
+            SettingsError: its completions have a price but no length limit.
         """
         prices = settings.prices
         if not self.limits_dollars or prices.input is None or prices.output is None:
@@ -191,17 +192,17 @@ class Budget:
         return (prompt * prices.highest_input + completion * (prices.output or 0.0)) / 1e6
 
     async def reserve(self, worst: float = 0.0, *, urgent: bool = False) -> float:
-        """Reserve a call that may cost `worst` dollars; it is unfinished until `finish` or `give_back`.
+        """Reserve a call that may cost `worst` dollars, until `finish` or `give_back` ends it.
 
         Args:
-            worst: the most that it may cost.
-            urgent: it is a retry, which goes first.
+            worst: its highest possible cost.
+            urgent: whether it is a retry, which goes first.
 
         Returns:
-            The seconds that it waited.
+            The seconds waited.
 
         Raises:
-            BudgetError: it does not fit, and all requests have ended.
+            BudgetError: it does not fit, and no request is in flight.
         """
         if (urgent or not self._waiting) and self.explain_refusal(worst) is None:
             self._reserve(worst)
@@ -221,25 +222,25 @@ class Budget:
         return time.monotonic() - began
 
     async def wait_for_room(self, worst: float = 0.0) -> None:
-        """Wait until a request that may cost `worst` dollars could be sent; raises as `reserve`."""
+        """Wait until a request that may cost `worst` dollars fits; raises as `reserve` does."""
         await self.reserve(worst, urgent=True)
         self.give_back(worst)
 
     def give_back(self, worst: float = 0.0) -> None:
-        """Take back a request that never left, and finish it."""
+        """Give back the reservation of a request that was never sent."""
         for budget in self._chain:
             budget._calls -= 1
         self.pay(0.0, worst)
         self.finish()
 
     def pay(self, cost: float | None, worst: float = 0.0) -> None:
-        """Put what an answer has cost in the place of what was reserved; `None` if that is not known."""
+        """Replace a reservation by the actual cost; `None` if it is not known."""
         for budget in self._chain:
             budget._reserved -= worst
             budget._add(cost)
 
     def finish(self) -> None:
-        """End a request: it failed, or its answer is recorded."""
+        """End a request: it failed, or its response is recorded."""
         for budget in self._chain:
             budget._unfinished -= 1
         whole = self._chain[-1]
@@ -260,7 +261,7 @@ class Budget:
             budget._reserved += worst
 
     def _settle(self) -> None:
-        """Tell those who wait, in their order, as far as that is certain."""
+        """Admit or refuse the waiting requests in their order, as far as that is certain."""
         while self._waiting:
             worst, decision = self._waiting[0]
             reason = None if decision.done() else self.explain_refusal(worst)
@@ -281,9 +282,9 @@ class Budget:
 
 
 CALLER_BUDGET: ContextVar[Budget | None] = ContextVar("budget_of_caller", default=None)
-"""The part of a client's budget that belongs to whoever it is asked for, such as the owner of a token of a server."""
+"""The caller's part of a client's budget, such as that of the owner of a server's token."""
 
 
 def format_calls(calls: int) -> str:
-    """Return a number of calls, in words."""
+    """Format a number of calls, such as "1 call" or "40 calls"."""
     return "1 call" if calls == 1 else f"{calls:,} calls"

@@ -1,14 +1,13 @@
-"""How many tokens an image counts for, by the providers' published formulas.
+"""Token counts of images, by the providers' published formulas.
 
 Anthropic: a token for each patch of 28 × 28 pixels, 4,784 at most. OpenAI: 1.2 tokens for each
 patch of 32 × 32, of 2,500 patches at most with `detail` high (low: 256), otherwise of 10,000.
 GPT-4o, GPT-4.1 and GPT-5.1 count tiles of 512 × 512, after scaling down into 2048 × 2048 and to a
-shorter side of 768. Other servers count as OpenAI's newer
-models. These are estimates: earlier models of Anthropic scale down to 1,568 tokens, small ones of
-OpenAI have other factors, GPT-5.6 and later have no such limit of patches; the usage that an
-endpoint reports is what is paid.
+shorter side of 768. Other servers are counted like OpenAI's newer models. These are estimates:
+earlier models of Anthropic scale down to 1,568 tokens, OpenAI's small models have other factors,
+and GPT-5.6 and later have no limit on patches. The usage that an endpoint reports is what is paid.
 
-Guarantee: an image of unknown size counts with the most that the formula gives.
+Guarantee: an image of unknown size gets the formula's highest count.
 
 Sources: Anthropic's guides "Vision" and "Coordinates and bounding boxes", of 2026-07-10; OpenAI's
 guide "Images and vision", of 2026-09-29.
@@ -29,16 +28,16 @@ _TILED = {
     "gpt-5.1": (70, 140),
     "gpt-4o-mini": (2833, 5667),
 }
-"""Of models that count tiles, the tokens of an image and of each tile."""
+"""For models that count tiles: the tokens of an image, and of each tile."""
 _DATE = re.compile(r"-\d{4}-\d\d-\d\d$")
 _PATCHES = {"low": 256, "high": 2500}
 _MOST_PATCHES, _TOKENS_PER_PATCH, _MOST_TILES, _MOST_ANTHROPIC_TOKENS = 10_000, 1.2, 8, 4784
 _SENT_IMAGE = re.compile(rb'"image_url":\{"url":"[^"\\]*"')
-"""An image in a request; within a text of it the quotation marks are escaped."""
+"""An image in a request's JSON; in a text field the quotation marks would be escaped."""
 
 
 def image_tokens(image: Image, api: ApiName, model: str) -> int:
-    """Return the tokens of an image at an endpoint that is asked in this form for this model."""
+    """Return the tokens of an image for this API and model."""
     sides = sorted((image.width, image.height))
     is_known, most = sides[0] > 0, _PATCHES.get(image.detail, _MOST_PATCHES)
     if api == "anthropic":
@@ -64,7 +63,7 @@ def _count_squares(sides: Iterable[float], side: int) -> int:
 
 
 def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) -> int:
-    """Return the tokens of all images of messages."""
+    """Return the tokens of all images of some messages."""
     return sum(
         image_tokens(image, api, model)
         for message in messages
@@ -73,6 +72,6 @@ def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) ->
 
 
 def remove_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:
-    """Return the JSON of a request without its images, and the most tokens that they count for."""
+    """Remove the images from a request's JSON; return it with their highest token count."""
     texts, count = _SENT_IMAGE.subn(b"", body)
     return texts, count * image_tokens(Image(""), api, model)

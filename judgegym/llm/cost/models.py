@@ -1,7 +1,7 @@
-"""The models that we ask by default, and what is known of the large providers' models (`models.yaml`).
+"""The default models, and known facts about the large providers' models (`models.yaml`).
 
-That file is dated: until when a model answers, which one follows it, and its list prices. What it
-does not know stays unknown.
+The file is dated. For each model it has the end of service, the successor and the list prices.
+Facts that it lacks stay unknown.
 """
 
 from __future__ import annotations
@@ -20,34 +20,39 @@ from judgegym.llm.usage import Prices
 logger = logging.getLogger(__name__)
 
 DEFAULT_JUDGE = "claude-sonnet-4-6"
-"""The successor that Anthropic names for Claude Sonnet 4, the judge of the specification. Its later models refuse the
-temperature of a judge."""
+"""The default judge: the successor that Anthropic names for Claude Sonnet 4.
+
+That was the judge of the specification. Its later models refuse a judge's temperature.
+"""
 DEFAULT_POLICY = "gpt-6-luna"
-"""The policy and the simulated user: the small chat model that OpenAI names in the place of gpt-4.1-mini, without an
-announced end. What it refuses of our default parameters (`temperature`, `max_tokens`) is learned from its answers."""
+"""The default policy and simulated user: the small model that OpenAI names to replace gpt-4.1-mini.
+
+Its end is not announced. Which of our default parameters it refuses (`temperature`, `max_tokens`)
+is learned from its responses.
+"""
 
 SOON = timedelta(days=60)
-"""A model that ends within this time is told of: it is the notice that the providers give at least."""
+"""Warn about models that are retired within this time, the shortest notice of the providers."""
 _TABLE = Path(__file__).with_name("models.yaml")
 _PRICES = ("input", "output", "cached_input", "cache_write")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """What is known of a model.
+    """Known facts about a model.
 
     Attributes:
-        provider: whose it is.
-        hosts: where its prices hold.
-        as_of: when these facts were compared with the provider's pages.
+        provider: the provider's name.
+        hosts: the hosts with these prices.
+        as_of: the date of the comparison with the provider's pages.
         lifecycle: the provider's page of retirements.
         pricing: its list of prices.
         prices: its list prices.
         until: the last day of these prices; `None` if none is announced.
         retired: the day from which requests fail, or reach another model; `None` if none is
             announced.
-        not_before: the earliest such day, where the provider has named that alone.
-        successor: the model that the provider recommends in its place.
+        not_before: the earliest such day, if the provider has announced no more.
+        successor: the replacement that the provider recommends.
     """
 
     provider: str
@@ -62,11 +67,11 @@ class KnownModel:
     successor: str | None = None
 
     def ends_within(self, time: timedelta, day: date) -> bool:
-        """Return whether it has been retired on a day, or will be within this time from then."""
+        """Return whether the model is retired on a day, or within this time after it."""
         return self.retired is not None and self.retired <= day + time
 
     def describe_end(self, name: str, day: date) -> str:
-        """When the model of this name ends or has ended as of a day, and what follows it, in one clause."""
+        """Return a clause that says when the model ends or ended, and which model follows it."""
         verb = "was" if self.retired is not None and self.retired <= day else "will be"
         follows = "" if self.successor is None else f"; its successor is {self.successor}"
         return f"{name} {verb} retired on {self.retired}{follows}"
@@ -74,7 +79,7 @@ class KnownModel:
 
 @lru_cache(maxsize=1)
 def known_models() -> Mapping[str, KnownModel]:
-    """Return the models of the file, by each name that they are asked for by."""
+    """Return the models of the file by name, including their other names."""
     import yaml  # late: not every command needs a model
 
     loader: Any = getattr(
@@ -98,7 +103,7 @@ def known_models() -> Mapping[str, KnownModel]:
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices:
-    """Return the prices of an entry, with those of long prompts, if they have others."""
+    """Return the prices of an entry, with those of long prompts if they differ."""
     costs = {name: entry[name] for name in _PRICES if name in entry}
     longer = entry.get("long")
     return (
@@ -109,24 +114,24 @@ def _prices(entry: Mapping[str, Any]) -> Prices:
 
 
 def find_model(urls: Sequence[str], name: str) -> KnownModel | None:
-    """What is known of a model at its provider's own hosts; `None` of one at another host."""
+    """Return the known facts of a model at its provider's own hosts; `None` for other hosts."""
     model = known_models().get(name)
     hosts = {urlsplit(url).hostname for url in urls}
     return model if model is not None and hosts <= set(model.hosts) else None
 
 
 def today() -> date:
-    """Return the date in UTC, by which models are retired."""
+    """Return the date in UTC, which decides whether a model is retired."""
     return datetime.now(timezone.utc).date()
 
 
 @lru_cache(maxsize=256)
 def warn_if_retired(url: str, name: str, setting: str) -> None:
-    """Warn once of a model that its provider has retired, or is about to.
+    """Warn once about a model that its provider has retired or is about to retire.
 
     Args:
-        url: the base URL where it is asked for.
-        name: the name that is asked for.
+        url: the endpoint's base URL.
+        name: the model's name there.
         setting: the setting that names it, for the message.
     """
     model = find_model([url], name)
@@ -137,9 +142,9 @@ def warn_if_retired(url: str, name: str, setting: str) -> None:
 
 
 def explain_retirement(name: str, setting: str) -> str:
-    """Why there is no model of this name, for the message about a 404; empty if it has not been retired.
+    """Explain a 404 by the model's retirement, for its message; empty if it is not retired.
 
-    Routers put the provider before the name, such as `openai/gpt-4`.
+    Routers prefix the name with the provider, such as `openai/gpt-4`.
     """
     model = known_models().get(name.rpartition("/")[2])
     if model is None or not model.ends_within(timedelta(0), today()):

@@ -1,8 +1,8 @@
-"""List prices (`models.yaml`), for models whose prices no setting gives.
+"""List prices (`models.yaml`), for models without prices in the settings.
 
-Guarantees: a price is that of a model by its exact name at its provider's own hosts, never that of
-a server which has given another model the same name; a setting beats the table; what the table does
-not know stays unknown.
+Guarantees: a price applies to a model's exact name at its provider's own hosts, never to another
+server's model of the same name; settings override the table; prices that the table lacks stay
+unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from judgegym.llm.usage import Prices
 logger = logging.getLogger(__name__)
 
 _OTHER_PRICES = "service_tier"
-"""A field of requests with which a provider takes other prices than those of its list."""
+"""The request field that selects other prices than the list's."""
 
 
 def find_prices(
@@ -27,15 +27,15 @@ def find_prices(
     """Return the prices of a model.
 
     Args:
-        api: the form in which it is asked.
-        prices: those of the settings; if one is set, all count as they are.
+        api: the model's API.
+        prices: the prices in the settings; if one is set, the table is ignored.
         urls: the base URLs of its replicas.
-        model: the name that is asked for.
-        body: the names of further fields of its requests.
+        model: the model's name.
+        body: the names of further request fields.
 
     Returns:
-        Those given, or else those of the table, which are logged once; unknown where neither has
-        them. Those of the prefix cache may follow from them.
+        The prices of the settings, else those of the table, which are logged once; unknown if
+        neither has them. Prices of the prefix cache may be derived from them.
     """
     if prices != Prices() or _OTHER_PRICES in body:
         return load_api(api).prices(prices)

@@ -1,1 +1,1 @@
-"""How one request is sent over HTTP: the pool of connections, the exchange, and how many may be in flight."""
+"""Requests over HTTP: the connection pool, the exchange, and the limits on requests."""

@@ -1,14 +1,15 @@
-"""The pool of connections of chat clients: none is reused on which bytes came that no request had asked for.
+"""The connection pool: connections with unsolicited bytes are never reused.
 
-HTTP/1.1 tells answers apart by their order alone. A server or proxy that sends a second answer
-leaves it on the connection, where the next request would take it for its own, and so would all
-after it. Such a connection is closed before it is reused, and its host gets a new connection for
-each request from then on.
+HTTP/1.1 matches responses to requests only by their order. If a server or proxy sends a second
+response, the next request on the connection would take it for its own, and so would all later ones.
+Such a connection is closed before it is reused, and its host gets a new connection for each request
+from then on.
 
-A busy client reuses a connection at once, so that the second answer would come while the next
-request is in flight, where nothing tells it from that request's own. So a connection rests for
-`_REST_S` after each of a host's first answers, and after one of ten of the later ones; others take
-its place. At most `_MOST_RESTING` connections rest or are in use by then, or `_LEAST_RESTING` rest.
+A busy client reuses a connection at once, so that a second response would arrive while the next
+request is in flight, and could not be distinguished from that request's own. Therefore a connection
+rests for `_REST_S` after each of a host's first responses, and after every tenth of the later ones;
+others take its place. A connection rests only if fewer than `_MOST_RESTING` are resting or in use,
+or fewer than `_LEAST_RESTING` are resting.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ _MOST_RESTING, _LEAST_RESTING = 128, 16
 
 
 class CheckedConnector(aiohttp.TCPConnector):
-    """A TCP connector that checks each kept connection before it is used again."""
+    """A TCP connector that checks each idle connection before it is reused."""
 
     def __init__(self) -> None:
-        """Begin without a connection; their number has no limit."""
+        """Start without connections; their number is not limited."""
         super().__init__(limit=0)
         self._used: WeakSet[Any] = WeakSet()
         self._sends_unasked: set[ConnectionKey] = set()
@@ -45,7 +46,7 @@ class CheckedConnector(aiohttp.TCPConnector):
         self._resting: dict[Any, ConnectionKey] = {}
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Connection:
-        """Return a connection for a request: a kept one on which nothing has come since, or else a new one."""
+        """Return a connection: an idle one on which nothing has arrived, or a new one."""
         key = req.connection_key
         for resting, host_key in self._resting.items():
             if resting.should_close and resting.is_connected():  # something has come on it
@@ -64,7 +65,10 @@ class CheckedConnector(aiohttp.TCPConnector):
             connection.close()
 
     def _release(self, key: ConnectionKey, protocol: Any, *, should_close: bool = False) -> None:
-        """Take a connection back, perhaps after a rest. aiohttp calls this when an answer has been read."""
+        """Take a connection back, perhaps after a rest.
+
+        aiohttp calls this when a response has been read.
+        """
         if should_close or protocol.should_close or key in self._sends_unasked or self._closed:
             super()._release(key, protocol, should_close=True)
             return
@@ -86,7 +90,7 @@ class CheckedConnector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=key in self._sends_unasked)
 
     def _distrust(self, key: ConnectionKey) -> None:
-        """Note that a host sends what no request has asked for."""
+        """Note that a host sends unsolicited bytes, and stop reusing its connections."""
         if key not in self._sends_unasked:
             self._sends_unasked.add(key)
             logger.warning(
@@ -98,7 +102,7 @@ class CheckedConnector(aiohttp.TCPConnector):
 
 
 def _is_readable(connection: Connection) -> bool:
-    """Return whether there is something to read that the event loop has not read yet: unasked bytes, or the end."""
+    """Return whether the event loop has unread bytes or an end of stream on a connection."""
     transport = connection.transport
     socket = None if transport is None else transport.get_extra_info("socket")
     if socket is None or not hasattr(select, "poll"):  # no poll on Windows

@@ -1,4 +1,4 @@
-"""One HTTP request to a replica and its response: what is posted, how long it may take, and how the body is read."""
+"""One HTTP request to a replica: what is sent, its timeout, and how the response's body is read."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _LONGEST_RESULTS = 1 << 30
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Return an HTTP session for chat clients: no connection limit of its own, no cookies.
+    """Open an HTTP session for chat clients: no connection limit of its own, no cookies.
 
-    Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the
-    session would look them up, and read `~/.netrc`, on a thread for every request.
+    Each replica knows the environment's proxy (`Replica.proxy`): with `trust_env` the session would
+    look it up, and read `~/.netrc`, in a thread for every request.
     """
     return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
 
 
 class Exchange:
-    """Sends requests of one client, each once, in a session that is opened by the first of them.
+    """Sends one client's requests, each once; the first one opens the session.
 
     Attributes:
-        shared: a session of somebody else, which stays open; `None` if it has one of its own.
+        shared: a shared session, which stays open; `None` for a session of its own.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class Exchange:
         fields: FieldHabits,
         session: aiohttp.ClientSession | None,
     ) -> None:
-        """Prepare.
+        """Prepare; the session is opened by the first request.
 
         Args:
-            settings: how long a request may take.
-            api: the form in which the model is asked.
-            fields: which fields its endpoint takes.
-            session: as `shared`.
+            settings: have the timeouts.
+            api: the model's API.
+            fields: the request fields that the endpoint accepts.
+            session: the shared session, if there is one.
         """
         self._settings, self._api, self._fields = settings, api, fields
         self.shared = self._session = session
 
     async def close(self) -> None:
-        """Close the session, unless it is somebody else's."""
+        """Close the session, unless it is shared."""
         if self.shared is None and self._session is not None:
             await self._session.close()
             self._session = None
 
     async def send(self, replica: Replica, call: RequestRecord) -> Outcome:
-        """Send a request once, and classify what comes back."""
+        """Send a request once, and classify the response."""
         used_s = (
             0.0 if call.failure is None else call.elapsed()
         )  # a retry has what is left; 0 is no limit
@@ -94,7 +94,7 @@ class Exchange:
     async def _respond(
         self, replica: Replica, call: RequestRecord, timeout_s: float
     ) -> RawResponse:
-        """Send a request once; raises whatever the HTTP client does."""
+        """Send a request once; raises what the HTTP client raises."""
         filled: dict[str, JSON] = {**(call.body or {}), "model": replica.endpoint.model}
         body: Mapping[str, JSON] = filled
         if call.path is None:
@@ -131,10 +131,10 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """Return the body of an answer.
+    """Read the body of a response.
 
     Raises:
-        ClientPayloadError: it is longer than `max_bytes` bytes.
+        ClientPayloadError: it is longer than `max_bytes`.
     """
     length = response.content_length
     if length is not None and length > max_bytes:

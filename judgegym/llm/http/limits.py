@@ -1,7 +1,7 @@
-"""How many requests may be in flight at once, how many requests and tokens a minute, and what an attempt waits for.
+"""Concurrency and rate limits, and everything else that an attempt waits for.
 
-Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that;
-retries go before all first attempts; whoever is refused or cancelled holds neither.
+Guarantees: an attempt holds a slot of the concurrency limit and, if there is a budget, a
+reservation; retries go before first attempts; a refused or cancelled attempt holds neither.
 """
 
 from __future__ import annotations
@@ -28,22 +28,25 @@ from judgegym.llm.usage import Meter
 
 _RECOVERY = 0.05  # share of the ceiling that one window of successes adds
 _AT_ONCE = 2
-"""Requests that are admitted in one turn of the event loop. A burst of all that are allowed would be on its way before
-the first answer is read, also where that answer says to stop."""
+"""Requests admitted per turn of the event loop.
+
+A burst of all allowed requests would be on its way before the first response is read, even if that
+asks to stop.
+"""
 
 
 class AdaptiveLimit:
-    """A limit on requests in flight that adapts to the endpoint: additive increase, multiplicative decrease.
+    """A concurrency limit that adapts: additive increase, multiplicative decrease.
 
-    It starts at its ceiling. An overload (429, 503) halves it, once for all requests that were in
-    flight at the last halving; each window of successes adds five per cent of the ceiling. It never
-    falls below one. Requests are admitted in order of arrival, except that urgent ones (retries,
-    whose deadline is running) go first; a few in each turn of the event loop, so that answers are
-    read between them.
+    It starts at its ceiling. An overload (429, 503) halves it, but only once for all requests that
+    were in flight at the last halving; each window of successes adds five per cent of the ceiling.
+    It never falls below one. Requests are admitted in order of arrival, except that urgent ones
+    (retries, whose deadline is running) go first. A few are admitted per turn of the event loop, so
+    that responses are read in between.
     """
 
     def __init__(self, ceiling: int, at_once: int = _AT_ONCE) -> None:
-        """Start at `ceiling` requests, at least 1, of which `at_once` may be admitted in one turn of the event loop."""
+        """Start at `ceiling` requests, at least 1; admit `at_once` per turn of the event loop."""
         self.ceiling, self._at_once = ceiling, at_once
         self.in_flight = 0
         self._limit = float(ceiling)
@@ -54,14 +57,14 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """Requests that may be in flight now."""
+        """The current concurrency limit."""
         return int(self._limit)
 
     async def acquire(self, *, urgent: bool = False) -> float:
         """Wait for a free slot and take it.
 
         Returns:
-            The time of admission (monotonic clock), to be passed to `overloaded`.
+            The time of admission (monotonic clock), for `note_overload`.
         """
         if not self._urgent and (urgent or not self._others) and self._take():
             return time.monotonic()
@@ -82,14 +85,14 @@ class AdaptiveLimit:
             self._admit()
 
     def note_success(self) -> None:
-        """Report an answer."""
+        """Report a response."""
         if self._limit < self.ceiling:
             step = max(1.0, _RECOVERY * self.ceiling) / self._limit
             self._limit = min(float(self.ceiling), self._limit + step)
             self._admit()
 
     def note_overload(self, admitted: float) -> None:
-        """Report an overload of a request that was admitted at that time."""
+        """Report an overload, with the time when its request was admitted."""
         if admitted > self._lowered_at:
             self._limit = max(1.0, self._limit / 2)
             self._lowered_at = time.monotonic()
@@ -102,7 +105,7 @@ class AdaptiveLimit:
             self._admit()
 
     def _admit(self, *, is_next_turn: bool = False) -> None:
-        """Give slots to those who wait, as far as there are any."""
+        """Give free slots to the waiting requests."""
         if is_next_turn:
             self._this_turn = 0
         while waiting := self._urgent or self._others:
@@ -113,7 +116,7 @@ class AdaptiveLimit:
             waiting.popleft()
 
     def _take(self) -> bool:
-        """Take a slot, if there is one in this turn of the event loop; return whether there was."""
+        """Take a slot, if one is free in this turn of the event loop; return whether it was."""
         if self.in_flight + 1 > self._limit or self._this_turn >= self._at_once:
             return False
         self.in_flight += 1
@@ -124,27 +127,27 @@ class AdaptiveLimit:
 
 
 class RateBudget:
-    """Requests and tokens a minute; `None` where there is no such limit.
+    """Rate limits: requests and tokens a minute; `None` for no limit.
 
-    Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large
-    providers count. One request at a time waits for them, in order of arrival, except that urgent
-    ones (retries) go first.
+    Both are leaky buckets with the capacity of one minute (aiolimiter), as the large providers
+    count. Requests wait one at a time, in order of arrival, except that urgent ones (retries) go
+    first.
     """
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:
-        """Begin with a whole minute of both; 0 is no limit."""
+        """Start with a full minute of both; 0 is no limit."""
         self.requests = AsyncLimiter(requests, 60.0) if requests else None
         self.tokens = AsyncLimiter(tokens, 60.0) if tokens else None
         self._next = AdaptiveLimit(1)
 
     async def use_up(self) -> None:
-        """Take all that is left of this minute, where another process may have used it."""
+        """Take all that is left of this minute, which another process may have used."""
         for limiter in (self.requests, self.tokens):
             if limiter is not None:
                 await limiter.acquire(limiter.max_rate)
 
     async def spend(self, tokens: int, *, urgent: bool = False) -> None:
-        """Wait until a request of this many tokens fits; one of more than a minute's tokens takes the whole minute."""
+        """Wait until a request of this many tokens fits; at most a whole minute's tokens."""
         if self.requests is None and self.tokens is None:
             return
         await self._next.acquire(urgent=urgent)
@@ -158,29 +161,31 @@ class RateBudget:
 
 
 ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission", default=None)
-"""Called when the first attempt of a call is admitted, of which there may be several for what waits for them."""
+"""Called when a call's first attempt is admitted.
+
+Shared work may have several such calls.
+"""
 _MOST_IN_BATCHES = 10_000_000
 
 
 class LimitedClient:
-    """What an attempt of a client waits for, and what it has cost; the base of `Transport`.
+    """What an attempt of a client waits for, and what it costs; the base class of `Transport`.
 
-    An attempt waits for the budget, for a replica that is there, for the rates and for a slot, in
-    this order.
+    An attempt waits for the budget, a reachable replica, the rate limits and a slot, in this order.
 
     Attributes:
         settings: the model and how to call it.
-        meter: what was answered and paid for.
-        limit: of the requests in flight.
-        rates: requests and tokens a minute.
-        fields: which fields of requests the model's endpoint takes, as far as is known.
-        formats: whether it takes response formats.
-        presence: its replicas, and which of them are there.
-        breaker: whether it rejects every request.
+        meter: totals of responses and cost.
+        limit: the concurrency limit.
+        rates: the rate limits.
+        fields: the request fields that the endpoint accepts, as far as is known.
+        formats: whether it accepts response formats.
+        reachability: the replicas, and which of them are reachable.
+        breaker: the circuit breaker for an endpoint that rejects every request.
     """
 
     def __init__(self, settings: ChatSettings, budget: Budget | None) -> None:
-        """Begin with no request; without a budget there is no limit of what may be spent."""
+        """Start without requests; without a budget the cost is not limited."""
         self.settings, self._budget = settings, budget
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
@@ -200,7 +205,10 @@ class LimitedClient:
         self.breaker = CircuitBreaker(settings)
 
     async def _admit(self, call: RequestRecord) -> float:
-        """Wait for the budget and then for a slot, which does not count for the budget; see `_acquire_slot`."""
+        """Wait for the budget and then for a slot.
+
+        Returns and raises as `_acquire_slot`; its wait does not count in the budget.
+        """
         if (budget := self._find_budget(call)) is None:
             return await self._acquire_slot(call)
         call.worst = budget.worst_cost(call.body or {}, self._worst_settings)
@@ -212,16 +220,16 @@ class LimitedClient:
             raise
 
     async def _acquire_slot(self, call: RequestRecord) -> float:
-        """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
+        """Wait for a reachable replica, the rate limits and a slot; retries go first.
 
         Returns:
             The time of admission (monotonic clock).
 
         Raises:
-            EndpointError: the deadline passed while a retry waited; it is the failure of the
-                attempt before. Or the model has been away for too long, or refuses what the request
-                has.
-            RunStop: no request may be sent any more.
+            EndpointError: the deadline passed while a retry waited (the error is that of the
+                previous attempt), the model was unreachable for too long, or it refuses a field of
+                the request.
+            RunStop: no further request may be sent.
         """
         is_retry = call.failure is not None
         while True:
@@ -263,7 +271,7 @@ class LimitedClient:
             return admitted
 
     def _find_budget(self, call: RequestRecord) -> Budget | None:
-        """What the attempts of a call are counted in: those of a policy or a judge are."""
+        """Return the budget that a call counts in; only calls of policies and judges do."""
         if call.path is not None and call.read is None:
             return None
         budget = CALLER_BUDGET.get()
@@ -278,14 +286,14 @@ class LimitedClient:
         *,
         is_line: bool,
     ) -> None:
-        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded.
+        """Replace an attempt's reservation by its cost; end it, unless a response will be recorded.
 
         Args:
-            budget: what it counts in.
+            budget: the budget that it counts in.
             call: the request.
-            outcome: of the attempt; `None` if it was cancelled on its way.
-            cost: what it cost, as far as that is known.
-            is_line: it was a line of a batch, which is not billed without a response.
+            outcome: the attempt's outcome; `None` if it was cancelled in flight.
+            cost: its cost; `None` if it is not known.
+            is_line: whether it was a line of a batch, which is not billed without a response.
         """
         if isinstance(outcome, ChatSuccess):
             budget.pay(cost, call.worst)

@@ -1,4 +1,4 @@
-"""The forms in which endpoints are asked: OpenAI's, Anthropic's own, and all others through litellm."""
+"""The APIs of endpoints: OpenAI's, Anthropic's own, and all others through litellm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Api", "ApiName", "load_api"]
 
 @cache
 def load_api(name: ApiName) -> Api:
-    """Return the API of this name; what only one of them needs is imported with it."""
+    """Return the API with this name; its modules are imported only now."""
     if name == "anthropic":
         from judgegym.llm.providers.anthropic import AnthropicApi
 

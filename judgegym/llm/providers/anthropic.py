@@ -1,18 +1,17 @@
-"""Anthropic's Messages API: requests and responses between its form and OpenAI's.
+"""Anthropic's Messages API: translation from and to OpenAI's format.
 
-The body of `POST /v1/messages` is made of a chat completion's, and a message is read as one.
-Nothing that was asked for
-is dropped: a field has a counterpart, or the request is refused.
+The body of `POST /v1/messages` is translated from a chat completion's, and a message is translated
+back. No requested field is dropped: it has a counterpart, or the request is refused.
 
 * Leading system messages become `system`; turns of one role that follow each other become one turn
   of several blocks.
-* Thinking is `reasoning_content`, apart from the text. Blocks of tools are `tool_calls`. Blocks of
-  a kind that nobody knows make an answer that is not whole, as an unknown stop reason does.
+* Thinking becomes `reasoning_content`. Blocks of tools become `tool_calls`. Blocks of an unknown
+  kind make the response unusable, as an unknown stop reason does.
 * `usage.input_tokens` does not count what was read from the prefix cache or written to it:
   `prompt_tokens` counts all.
 
 Source: the API's reference and the types of the `anthropic` package 2.14 (`MessageCreateParams`,
-    `Message`).
+`Message`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,10 @@ from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 Block: TypeAlias = "Mapping[str, JSON]"
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 8192
-"""The API requires `max_tokens`; sent where the settings set no limit. All models since Claude 3.5 take it."""
+"""Sent where the settings set no limit, since the API requires `max_tokens`.
+
+All models since Claude 3.5 accept it.
+"""
 
 _STOP_REASONS = {
     "end_turn": "stop",
@@ -61,7 +63,7 @@ _SILENT_BLOCKS = frozenset(
         *("tool_search_tool_result", "container_upload"),
     }
 )
-"""Kinds of blocks beside the text of an answer that have no text of it."""
+"""Kinds of blocks without any text of the response."""
 
 _REFUSED_FIELDS = frozenset(
     {
@@ -102,16 +104,22 @@ _REFUSED_FIELDS = frozenset(
         ),
     }
 )
-"""Fields of OpenAI's form, or of servers that speak it, without a counterpart."""
+"""Fields of OpenAI's API, or of compatible servers, without a counterpart."""
 
 _CACHE_READ, _CACHE_WRITE = 0.1, 1.25
-"""Prices of the prefix cache (5 minutes) in those of prompt tokens, by the provider's price list of 2026."""
+"""Prices of the prefix cache (5 minutes) relative to prompt tokens.
+
+By the provider's price list of 2026.
+"""
 _SHORTEST_PREFIXES: Mapping[str, int] = {
     r"opus-5|fable-5|mythos-5": 512,
     r"opus-4-7|3-5-haiku|3-haiku": 2048,
     r"opus-4-[56]|haiku-4-5": 4096,
 }
-"""The fewest tokens that are cached, by a part of the model's name; 1,024 for all others. As documented in 2026."""
+"""The shortest prefix that is cached, in tokens, by a part of the model's name.
+
+1,024 for all others. As documented in 2026.
+"""
 
 
 class AnthropicApi(Api):
@@ -156,7 +164,7 @@ class AnthropicApi(Api):
         """See `Api`; an error is no completion.
 
         Raises:
-            NotACompletion: it is a completion in OpenAI's form.
+            NotACompletion: it is in OpenAI's format.
         """
         content = body.get("content") if isinstance(body, Mapping) else None
         if content is None and isinstance(body, Mapping) and "choices" in body:
@@ -230,7 +238,7 @@ _NOT_CACHED = frozenset(
 
 
 def _convert_part(part: JSON) -> tuple[str, Block | None]:
-    """What a prefix cache compares of a part, and the block of an image: a text and nothing, or its digest and it."""
+    """Return the text that a prefix cache compares in a part, and an image's block if it is one."""
     text, url = wire.lookup(part, "text", part), str(wire.lookup(part, "image_url.url"))
     if isinstance(text, str):
         return text, None
@@ -244,10 +252,10 @@ def _convert_part(part: JSON) -> tuple[str, Block | None]:
 
 
 def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, Block | None]]]]:
-    """Role and content of each message, by `_convert_part`.
+    """Yield the role and the content of each message, converted by `_convert_part`.
 
     Raises:
-        SettingsError: a message is none of a system, a user or an assistant, or its content is no
+        SettingsError: a message's role is not system, user or assistant, or its content is not
             text.
     """
     messages = body.get("messages")
@@ -270,7 +278,10 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
 
 
 def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> Iterator[tuple[str, list[Block]]]:
-    """Yield each message as blocks, without empty ones; a block of text at whose end the cache begins is marked."""
+    """Yield each message as blocks, without empty ones.
+
+    A text block at whose end a cached prefix ends is marked.
+    """
     offset = len(_shape(body))
     for role, parts in _messages(body):
         offset += len(role) + 2
@@ -299,10 +310,10 @@ def _split_blocks(content: str, ends: Sequence[int]) -> Iterator[Block]:
 
 
 def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
-    """Add a field of OpenAI's form to a request; one that only the Messages API has stays as it is.
+    """Add a field of OpenAI's API to a request; fields of the Messages API stay as they are.
 
     Raises:
-        SettingsError: it, or its value, has no counterpart.
+        SettingsError: the field or its value has no counterpart.
     """
     fields = mapping_or_empty(value)
     if name in _REFUSED_FIELDS:
@@ -342,7 +353,7 @@ def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
 
 
 def map_stop_reason(stop_reason: JSON) -> str:
-    """Return a stop reason as a finish reason; none is whole but those of the table, also if another provider's is."""
+    """Translate a stop reason; only those of the table become a whole response's finish reason."""
     if not isinstance(stop_reason, str) or not stop_reason:
         return "no_stop_reason"
     reason = _STOP_REASONS.get(stop_reason)

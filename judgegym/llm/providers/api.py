@@ -1,8 +1,8 @@
-"""What differs between the APIs of providers: path, headers, the form of a request and of its response.
+"""Differences between the providers' APIs: path, headers, and the request and response formats.
 
-Everything else is shared: a request is made in OpenAI's form, and its response is read in OpenAI's
-form (`judgegym.llm.responses`), by one transport with one set of limits, deadlines, retries,
-budgets and ledgers. An `Api` translates in between.
+Everything else is shared: requests are made and responses are read in OpenAI's format
+(`judgegym.llm.responses`), by one transport with one set of limits, deadlines, retries, budgets and
+ledgers. An `Api` translates in between.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ ApiName = Literal["openai", "anthropic", "litellm"]
 
 
 class Api:
-    """OpenAI's form, which needs no translation; the base of the others.
+    """OpenAI's API, which needs no translation; the base class of the others.
 
     Attributes:
         name: the value of the setting.
-        path: of a request, below the base URL; a base URL may end with it.
-        is_in_process: requests are sent by `send`, and not by our own HTTP session.
-        takes_n: it takes `n`; otherwise each choice is asked for by itself.
-        takes_seed: it takes seeds; otherwise those of votes are left out.
+        path: the path of requests below the base URL, which may already end with it.
+        is_in_process: whether `send` sends requests instead of our own HTTP session.
+        takes_n: whether it accepts `n`; otherwise each choice is requested singly.
+        takes_seed: whether it accepts seeds; otherwise they are left out.
         key_header: the header of the API key.
-        key_prefix: stands before the key there.
-        fixed_headers: the headers of every request that are no secrets.
+        key_prefix: the text before the key in the header.
+        fixed_headers: the headers of every request, without secrets.
     """
 
     name: ApiName = "openai"
@@ -48,40 +48,43 @@ class Api:
         """Return the body to send.
 
         Args:
-            body: the request in OpenAI's form.
-            cached: where beginnings of its text (`prompt_text`) end that the endpoint is to keep in
-                its prefix cache.
+            body: the request in OpenAI's format.
+            cached: the ends of the prefixes of its text (`prompt_text`) that the endpoint should
+                cache.
 
         Raises:
-            SettingsError: it has a field that the API does not take.
+            SettingsError: it has a field that the API does not accept.
         """
         return body
 
     def response(self, body: JSON) -> JSON:
-        """Return the body that was received, in OpenAI's form; one that is no completion stays as it is.
+        """Translate a received body to OpenAI's format; other bodies stay as they are.
 
         Raises:
-            NotACompletion: it has the form of another API.
+            NotACompletion: it has another API's format.
         """
         return body
 
     def prices(self, prices: Prices) -> Prices:
-        """Return the prices, with those of the prefix cache that follow from the price of prompt tokens."""
+        """Return the prices, completed by prefix-cache prices that follow from the prompt price."""
         return prices
 
     def shortest_prefix(self, model: str) -> int | None:
-        """Return the fewest tokens that a marked beginning must have to be kept; `None` if none is to be marked."""
+        """Return the shortest prefix worth marking, in tokens; `None` if none is marked."""
         return None
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
-        """All that the prefix cache compares, in its order. Requests whose prompts begin alike have texts that do."""
+        """Return all that the prefix cache compares, in order.
+
+        Requests whose prompts begin alike have texts that begin alike.
+        """
         return ""
 
     def check(self, fields: Mapping[str, JSON], where: str) -> None:
         """Check fields of requests; `where` is the setting that adds them, or the model.
 
         Raises:
-            SettingsError: the API does not take one of them.
+            SettingsError: the API does not accept one of them.
         """
         try:
             self.request({"model": "", "messages": [], **fields})
@@ -91,7 +94,7 @@ class Api:
     async def send(
         self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float
     ) -> RawResponse:
-        """Send a request that is not sent over our own session.
+        """Send a request that does not use our own HTTP session.
 
         Raises:
             OSError: there was no response.

@@ -1,10 +1,9 @@
 """All other providers (Azure, Bedrock, Vertex, Gemini, …) through litellm, in this process.
 
 litellm translates and sends; its own retries, caches, callbacks and telemetry are off, since the
-transport has ours. Its responses are read as any other. It calls finish reasons that it does not
-know `stop`, some that say that an answer
-broke off, and one that is missing: these are passed on as they were, or as
-`finish_reason_unspecified`, which no whole answer has.
+transport has ours. Its responses are read like any other. litellm reports `stop` for unknown and
+missing finish reasons, and for some that mean that a response broke off. These are passed on
+unchanged, or as `finish_reason_unspecified`, which never means a whole response.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from judgegym.llm.types import Endpoint
 
 SCHEME = "litellm://"
-"""Begins the base URL of an endpoint that litellm finds by itself; the provider's name follows."""
+"""The beginning of an endpoint URL that litellm finds by itself; the provider's name follows."""
 
 _RESERVED_ARGUMENTS = frozenset(
     {
@@ -55,7 +54,7 @@ _RESERVED_ARGUMENTS = frozenset(
         *("drop_params", "logger_fn", "success_callback", "failure_callback"),
     }
 )
-"""Arguments of litellm that JudgeGym sets, or does by itself."""
+"""litellm's arguments that JudgeGym sets, or whose work it does itself."""
 _TABLE = "_FINISH_REASON_MAP"
 _UNSPECIFIED = "finish_reason_unspecified"
 _UNREACHABLE_ERRORS = frozenset(
@@ -64,17 +63,17 @@ _UNREACHABLE_ERRORS = frozenset(
 
 
 class _FinishReasons(dict[str, str]):
-    """litellm's table of finish reasons, in which nothing is whole that is not known to be."""
+    """litellm's table of finish reasons, in which only known words mean a whole response."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the word for a finish reason."""
+        """Return the finish reason for a provider's word."""
         word = super().get(key)
         is_trusted = word != "stop" or DEFAULT_RULES.state(key) == "whole"
         return word if word is not None and is_trusted else _UNSPECIFIED
 
 
 def _mark_missing_reasons(core: ModuleType, choice: type) -> None:
-    """Have litellm pass on that a choice has no finish reason; it takes such a one for whole."""
+    """Make litellm report a missing finish reason, which it would take for a whole choice."""
     convert, make = core.convert_to_model_response_object, choice.__init__  # type: ignore[misc]
 
     @wraps(convert)
@@ -98,14 +97,17 @@ def _mark_missing_reasons(core: ModuleType, choice: type) -> None:
 
 
 class LiteLLMApi(Api):
-    """Whatever litellm can reach by a model's name, such as `azure/gpt-6-luna` or `bedrock/anthropic.claude-…`."""
+    """Whatever litellm reaches by a model's name.
+
+    Such as `azure/gpt-6-luna` or `bedrock/anthropic.claude-…`.
+    """
 
     name: ApiName = "litellm"
     path = ""
     is_in_process = True
 
     def __init__(self) -> None:
-        """Import litellm, which takes seconds, and turn off what the transport does."""
+        """Import litellm, which takes seconds, and turn off what the transport does itself."""
         os.environ.setdefault(
             "LITELLM_LOCAL_MODEL_COST_MAP", "True"
         )  # or its import asks the network for prices
@@ -163,7 +165,7 @@ class LiteLLMApi(Api):
 
 
 def _restore_reasons(body: dict[str, JSON]) -> JSON:
-    """A response with the finish reasons and the errors of choices that the provider gave, where litellm kept them."""
+    """Restore the provider's own finish reasons and choice errors, where litellm kept them."""
     choices = body.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         native = wire.lookup(choice, "provider_specific_fields.native_finish_reason")
@@ -181,11 +183,11 @@ def _restore_reasons(body: dict[str, JSON]) -> JSON:
 
 
 def _error_response(error: Exception, *, has_base_url: bool) -> RawResponse:
-    """Return the response that an exception stands for.
+    """Return the HTTP response that an exception stands for.
 
     Raises:
-        OSError: there was none; a `ConnectionRefusedError` where nobody listens at a base URL that
-            the settings name.
+        OSError: there was no response; a `ConnectionRefusedError` if nothing listens at the base
+            URL of the settings.
     """
     causes = list(_causes(error))
     status, message = getattr(error, "status_code", None), str(getattr(error, "message", error))
@@ -208,7 +210,7 @@ def _error_response(error: Exception, *, has_base_url: bool) -> RawResponse:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error with those that it came from."""
+    """Yield an error and its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -1,15 +1,15 @@
-"""Beginnings that several requests share: the first request writes one to the endpoint's prefix cache, others read it.
+"""Shared prompt prefixes: the first request writes one to the prefix cache, others read it.
 
-Some APIs cache only what a request marks, at the price of writing it, and a cache has it once the
-first response has begun. So a request whose prompt begins as those of others do marks where the
-common part ends, and waits until the first one of them is answered; the rest then leave at once. If
-the first one fails, nobody waits any longer.
+Some APIs cache only marked prefixes, writing one costs extra, and it is available once the first
+response has begun. Therefore requests with a common prefix mark its end, and wait for the response
+to the first of them; the others are then sent at once. If the first one fails, the others no longer
+wait.
 
-Which requests belong together is seen from their texts: those that are open or were open within the
-last minutes. Judges' prompts begin with what the completions of a row share, and equal prompts
-(votes, several completions of a policy) are shared as a whole. A common part counts if enough
-requests share enough of it; nested ones (instructions of all rows, the question of one row) are
-marked each. Guarantee: what a request marks changes nothing of its text.
+Common prefixes are found among the texts of the requests of the last minutes. Judges' prompts begin
+with what the completions of a row share; equal prompts (votes, several completions of a policy) are
+shared as a whole. A prefix counts if enough requests share enough of it; nested prefixes (the
+instructions of all rows, the question of one row) are all marked. Guarantee: marks never change a
+request's text.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 
 _CHARACTERS_OF_A_TOKEN = 4
 _LIVES_S = 300.0
-"""An entry of the cache lives so long after its last use."""
+"""Lifetime of a cache entry after its last use, in seconds."""
 _GATHERING_S = 0.01
-"""A request with a prompt that is long enough waits so long for others that are made at the same time."""
+"""How long a long prompt waits for similar requests made at the same time, in seconds."""
 _NEIGHBOURS = 32
 _MOST_TEXTS = 1024
 _MOST_MARKS = 4
@@ -47,7 +47,7 @@ class SharedPrefixes:
     """The prompts of one model's requests."""
 
     def __init__(self, shortest_tokens: int) -> None:
-        """Mark nothing that has fewer than about this many tokens."""
+        """Mark no prefix shorter than about this many tokens."""
         self._shortest = shortest_tokens * _CHARACTERS_OF_A_TOKEN
         self._texts: list[str] = []  # sorted: the texts that begin most alike are neighbours
         self._recent: deque[tuple[float, str]] = deque()
@@ -55,13 +55,13 @@ class SharedPrefixes:
 
     @asynccontextmanager
     async def turn(self, text: str) -> AsyncIterator[tuple[int, ...]]:
-        """Wait until a request may leave; the block sends it.
+        """Wait until a request may be sent; the block sends it.
 
         Args:
-            text: all that a cache compares, in its order.
+            text: everything that the cache compares, in order.
 
         Returns:
-            Where the beginnings of the text end that the request is to mark.
+            The ends of the prefixes that the request should mark.
         """
         if len(text) < self._shortest:
             yield ()
@@ -98,7 +98,7 @@ class SharedPrefixes:
             prefix.used_at = time.monotonic()
 
     def _find_marks(self, text: str) -> tuple[int, ...]:
-        """Where beginnings end that are worth marking."""
+        """Return the ends of the prefixes that are worth marking."""
         position = bisect_left(self._texts, text)
         shared = Counter[int]()
         for indices in (range(position - 1, -1, -1), range(position + 1, len(self._texts))):
@@ -119,7 +119,7 @@ class SharedPrefixes:
         return tuple(marks[-_MOST_MARKS:])
 
     def _forget(self) -> None:
-        """Forget the texts that were open too long ago."""
+        """Forget the texts that were last used too long ago."""
         while self._recent and (
             len(self._recent) > _MOST_TEXTS or time.monotonic() - self._recent[0][0] > _LIVES_S
         ):
@@ -129,7 +129,7 @@ class SharedPrefixes:
 
 
 def common_length(first: str, second: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Return the length of two texts' common prefix, in characters."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,1 +1,1 @@
-"""What an endpoint refuses of a request, learned once for a model: fields, and forms of answers."""
+"""Request fields and response formats that an endpoint refuses, learned once per model."""

@@ -1,17 +1,18 @@
-"""Request fields that an endpoint may refuse, and what becomes of each: one table, learned once for a model.
+"""Request fields that an endpoint may refuse, and how each is replaced; learned once per model.
 
-OpenAI names the refused field in `error.param`, gateways and other servers in words alone. A field
-with its default value counts as given there, so it is left out rather than changed. The keys of
-ledger, cache and batches are of what the settings ask; a request is changed when it is sent.
+OpenAI names the refused field in `error.param`, gateways and other servers only in the message. A
+field with its default value would be refused, too, so it is left out rather than changed. The keys
+of ledger, cache and batches use the fields of the settings; a request is changed only when it is
+sent.
 
-Guarantees: a request is sent again without a field that was refused, once for each field; what is
-learned holds for all clients of the model in this process, and is logged once; a message that may
-only quote the request changes nothing for others where the endpoint has taken the field before;
-what it quotes of the request's messages names no field; a field without which the same words come
-again was not the reason, and is sent again later.
+Guarantees: a request is sent again without a refused field, once for each field; what is learned
+applies to all clients of the model in this process, and is logged once; if the endpoint has
+accepted a field before, a message that may only quote the request affects no other request;
+quotations of the request's messages name no field; if the same message comes again without a field,
+the field was not the reason, and is sent again later.
 
-The first request to a model goes ahead of the others, so that each refused field costs one request,
-whatever the concurrency.
+The first request to a model is sent ahead of the others, so that each refused field costs only one
+request.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HEAD_START_S = 10.0
-"""The longest time for which the first request to a model goes ahead of the others."""
+"""The longest head start of a model's first request, in seconds."""
 _LONGEST_MESSAGE = 200
 
 _NAMING = frozenset({200, 400, 422})
-"""The statuses of an error that may name a field; 200 is that of an error in a body."""
+"""Statuses of errors that may name a field; 200 is that of an error in a body."""
 _REFUSING = _NAMING | {403, 404, 501}
-"""The statuses of an error that refuses the field that it names."""
+"""Statuses of errors that refuse the field they name."""
 _REFUSES = re.compile(
     r"unsupported|not (?:currently |yet "
     r")?(?:support|permit|allow|enable|available|valid|accept|compatible)"
@@ -64,9 +65,9 @@ _OF_VALUE = re.compile(
     r"|too (?:large|high|small|low|long|many)|at most|maximum|minimum|exceed|context length",
     re.IGNORECASE,
 )
-"""Speaks of a value that is too large or too small; the endpoint takes the field."""
+"""Words about a value that is too large or too small; the endpoint accepts the field itself."""
 _PARAM = re.compile(r"^param ([^:]+): ")
-"""As `wire.error_text` gives it."""
+"""The prefix that `wire.error_text` adds."""
 _NOT_BOTH = re.compile(r"\bboth\b|only one", re.IGNORECASE)
 _STREAM_ONLY = re.compile(
     r"only supports? stream|must be (?:called |used )?(?:in |with )?stream|stream\W+(?:must|has "
@@ -80,9 +81,9 @@ _STREAM_ONLY = re.compile(
 _LISTED = re.compile(
     r"(?:expected|must be|should be) one of|(?:allowed|valid|supported) \w+ are", re.IGNORECASE
 )
-"""What follows are the fields that it takes."""
+"""Words that introduce a list of the accepted fields."""
 _QUOTED_WORDS = 4
-"""So many words in a row that the request has are a quotation of it."""
+"""This many consecutive words that also stand in the request are a quotation of it."""
 
 SYSTEM = "system"
 Body = dict[str, JSON]
@@ -124,13 +125,12 @@ class RequestField:
     """A field that an endpoint may refuse.
 
     Attributes:
-        name: in the request; of the system message `system`.
-        becomes: what becomes of it, for messages and `metrics.json`.
-        change: changes a request that has it; `None` if the caller gets the refusal and asks in
-            another way.
-        words: name it in a message.
-        says_refused: these words refuse it without any other.
-        may_be_guessed: a message that names it may be one that refuses it, though it has no word of
+        name: its name in the request; `system` for the system message.
+        becomes: how it is replaced, for messages and `metrics.json`.
+        change: changes a request with the field; `None` if the caller must handle the refusal.
+        words: matches its name in a message.
+        says_refused: whether these words alone mean a refusal.
+        may_be_guessed: whether a message that names it may be a refusal without any word of
             refusal.
     """
 
@@ -142,11 +142,11 @@ class RequestField:
     may_be_guessed: bool = False
 
     def is_in(self, body: Mapping[str, JSON]) -> bool:
-        """Return whether a request has it."""
+        """Return whether a request has the field."""
         return _has_system(body) if self.name == SYSTEM else self.name in body
 
     def is_param(self, param: str) -> bool:
-        """Return whether `error.param` names it."""
+        """Return whether `error.param` names the field."""
         last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
         return (
             last == "role"
@@ -202,7 +202,7 @@ FIELDS: Mapping[str, RequestField] = {
         RequestField("return_token_ids", "left out", None, _name_pattern("return_token_ids")),
     )
 }
-"""By name. Where a message names two of which only one may be given, the later one is refused."""
+"""The fields by name. If a message names two of which only one is allowed, the later is refused."""
 
 
 def find_refused_fields(
@@ -211,12 +211,13 @@ def find_refused_fields(
     """Return the fields that an error refuses.
 
     Args:
-        status: of the error.
-        message: its message.
-        names: the fields of `FIELDS` that the request had.
+        status: the error's HTTP status.
+        message: the error's message.
+        names: the fields of `FIELDS` in the request.
 
     Returns:
-        The fields, and whether the message says that it refuses them; otherwise it just names them.
+        The fields, and whether the message says that they are refused; otherwise it only names
+        them.
     """
     sent = [FIELDS[name] for name in FIELDS if name in names]
     is_refusal = _REFUSES.search(message) is not None
@@ -241,7 +242,7 @@ def find_refused_fields(
 
 
 def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
-    """An error's message without what it quotes of the request's messages, and without a list of what is allowed."""
+    """Remove quotations of the request and lists of allowed values from an error's message."""
     message = _LISTED.split(message)[0]
     request_words = [
         word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())
@@ -261,14 +262,14 @@ def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
 
 
 def refuses(error: EndpointError, name: str) -> bool:
-    """Return whether an error says that it refuses this field, which the request had."""
+    """Return whether an error refuses this field of the request."""
     return error.kind is FailureKind.REJECTED and bool(
         find_refused_fields(error.status, error.answer, (name,))[0]
     )
 
 
 def only_streams(error: EndpointError) -> bool:
-    """Return whether an error says that the endpoint does not answer without streaming."""
+    """Return whether an error says that the endpoint answers only with streaming."""
     return (
         error.kind is FailureKind.REJECTED
         and error.status in _NAMING
@@ -277,16 +278,16 @@ def only_streams(error: EndpointError) -> bool:
 
 
 class HeadStart:
-    """Lets the first request to a model go ahead of the others, which wait until it is answered, or for ten seconds.
+    """Sends a model's first request ahead; the others wait for its response or ten seconds.
 
-    If it fails, the next one goes ahead. The waiting requests may be on several event loops.
+    If it fails, the next request goes ahead. The waiting requests may be on several event loops.
 
     Attributes:
-        is_over: no request waits any more.
+        is_over: whether requests no longer wait.
     """
 
     def __init__(self) -> None:
-        """Begin without a request."""
+        """Start without requests."""
         self.is_over = False
         self._until: float | None = None
         self._is_taken = False
@@ -294,7 +295,7 @@ class HeadStart:
         self._lock = threading.Lock()
 
     async def begin(self) -> bool:
-        """Wait, unless the request is the first one; return whether it goes ahead, and must call `end`."""
+        """Wait, unless this is the first request; return whether to go ahead (then call `end`)."""
         loop = asyncio.get_running_loop()
         while not self.is_over:
             with self._lock:
@@ -335,8 +336,8 @@ class FieldRefusal:
 
     Attributes:
         error: the refusal.
-        is_sure: its message says so.
-        is_confirmed: a request without the field was answered.
+        is_sure: whether its message says so.
+        is_confirmed: whether a request without the field was answered.
     """
 
     error: EndpointError
@@ -346,13 +347,13 @@ class FieldRefusal:
 
 @dataclass(slots=True)
 class FieldHabits:
-    """Which fields a model's endpoint takes, as far as is known.
+    """The fields that a model's endpoint accepts, as far as is known.
 
     Attributes:
-        taken: fields of requests that it has answered.
-        refused: those that it has refused, by name.
-        formats: what is known of response formats.
-        head_start: of the first request.
+        taken: the fields of answered requests.
+        refused: the refused fields, by name.
+        formats: what is known about response formats.
+        head_start: the head start of the first request.
     """
 
     taken: set[str] = field(default_factory=set)
@@ -361,7 +362,7 @@ class FieldHabits:
     head_start: HeadStart = field(default_factory=HeadStart)
 
     def adapt_body(self, body: Body, call: RequestRecord) -> Body:
-        """Return the body to send, without what was refused; the call notes what was changed."""
+        """Return the body without refused fields; the call notes what was changed."""
         names = [*self.refused, *(name for name in call.dropped if name not in self.refused)]
         changes = [
             request_field
@@ -378,14 +379,14 @@ class FieldHabits:
         return sent
 
     def earlier_refusal(self, body: Mapping[str, JSON]) -> EndpointError | None:
-        """Return the refusal of a field that a request has, if its caller must ask in another way."""
+        """Return an earlier refusal of a field that the caller itself must leave out."""
         for name, refusal in self.refused.items():
             if FIELDS[name].change is None and name in body:
                 return refusal.error.make_shared_error()
         return None
 
     def learn(self, error: EndpointError, call: RequestRecord) -> bool:
-        """Learn from a rejected request; return whether to send it again without what was refused."""
+        """Learn from a rejected request; return whether to retry without the refused fields."""
         body = call.body or {}
         names = [
             name
@@ -409,7 +410,7 @@ class FieldHabits:
         self.refused.setdefault(name, FieldRefusal(error.make_shared_error(), is_sure))
 
     def forget(self, names: Collection[str], message: str = "") -> None:
-        """Send fields again without which a request was rejected just the same, in these words."""
+        """Send fields again whose removal did not change the rejection."""
         for name in names:
             refusal = self.refused.get(name)
             if refusal is None or refusal.is_confirmed:
@@ -418,7 +419,7 @@ class FieldHabits:
                 del self.refused[name]
 
     def note_response(self, call: RequestRecord, endpoint: Endpoint) -> None:
-        """Note an answer to a request; say what the endpoint takes no more, if that is new."""
+        """Note a response to a request; log newly confirmed refusals."""
         if not self.head_start.is_over:
             self.head_start.end(is_over=True)
         body = call.body or {}
@@ -432,7 +433,7 @@ class FieldHabits:
             self.confirm(name, call.dropped.get(name), endpoint.redacted_url)
 
     def confirm(self, name: str, error: EndpointError | None, shown: str) -> None:
-        """Note that a request without the field was answered, and say so, if it is new."""
+        """Note that a request without the field was answered; log it, if it is new."""
         if name not in self.refused and error is not None:
             self.note(name, error, is_sure=True)
         refusal = self.refused.get(name)
@@ -442,7 +443,7 @@ class FieldHabits:
         logger.warning("%s", _describe_refusal(name, refusal, shown))
 
     def describe_refusals(self, names: Collection[str], shown: str) -> list[str]:
-        """What became of fields in requests to the endpoint, `shown`."""
+        """Describe how refused fields were replaced in requests to the endpoint `shown`."""
         return [
             _describe_refusal(name, self.refused[name], shown)
             for name in sorted(names)
@@ -464,13 +465,13 @@ _LOCK = threading.Lock()
 
 
 def get_habits(endpoints: Sequence[Endpoint]) -> FieldHabits:
-    """What is known of a model at its endpoints, which all clients in this process share."""
+    """Return what is known of a model at its endpoints; all clients of the process share it."""
     key = tuple((endpoint.api, endpoint.base_url, endpoint.model) for endpoint in endpoints)
     with _LOCK:
         return _HABITS.setdefault(key, FieldHabits())
 
 
 def forget_all() -> None:
-    """Know nothing of any endpoint, as a new process does."""
+    """Forget everything about all endpoints, as in a new process."""
     with _LOCK:
         _HABITS.clear()

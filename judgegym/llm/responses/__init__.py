@@ -1,1 +1,1 @@
-"""How a response is read: its choices, its finish reasons, and whether the attempt has succeeded."""
+"""Parsing of responses: choices, finish reasons, and the outcome of an attempt."""

@@ -1,13 +1,13 @@
-"""Read a choice of a chat completion, and write it in the form in which it is read.
+"""Read a choice of a chat completion, and write it in the same format.
 
-A choice is read as the common servers send it (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter,
-llama.cpp): what is missing or of another type is left out, and only a choice without a message is
-an error. vLLM gives the sampled tokens under `token_ids`; llama.cpp's server gives an `id` in each
-entry of `logprobs.content`, but none for a token at which a character is not complete yet, and none
-for those of a stop string (seen with xllamacpp 2026.10.11549, November 2026; pull request 18454 of
+A choice is read in the formats of the common servers (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter,
+llama.cpp): missing fields and fields of another type are left out, and only a choice without a
+message is an error. vLLM sends the sampled tokens in `token_ids`; llama.cpp's server has an `id` in
+each entry of `logprobs.content`, except for tokens that end within a character and for those of a
+stop string (seen with xllamacpp 2026.10.11549, November 2026; pull request 18454 of
 ggml-org/llama.cpp describes the first).
 
-Guarantee: sampled tokens are all of a choice's tokens or its first ones, never tokens with gaps.
+Guarantee: the sampled tokens are all of a choice's tokens, or its first ones without gaps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NotACompletion(ValueError):
 
 
 def choice_to_json(choice: Choice) -> JSON:
-    """Return a choice in the shape in which an endpoint sends it, so that `choice_from_json` reads it back."""
+    """Return a choice in the format of an endpoint, which `choice_from_json` reads back."""
     message: JSON = {
         "content": choice.text,
         "reasoning": choice.reasoning,
@@ -52,14 +52,14 @@ def choice_to_json(choice: Choice) -> JSON:
 
 
 def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
-    """One element of a chat completion's `choices`.
+    """Parse one element of a chat completion's `choices`.
 
     Args:
         choice: the element.
-        token_count: its tokens as the endpoint counted them; 0 if that is not known.
+        token_count: the endpoint's count of its tokens; 0 if it is not known.
 
     Raises:
-        NotACompletion: it has another shape.
+        NotACompletion: it has another format.
     """
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
@@ -88,10 +88,10 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
 
 
 def _parse_parts(content: JSON) -> tuple[str, str, str]:
-    """Text, reasoning and refusal of a message's content that is no string: nothing, or a list of parts.
+    """Return text, reasoning and refusal of a message's content that is `None` or a list of parts.
 
-    A part is read by its type. Mistral's part of type `thinking` has a list of texts in a field of
-    that name.
+    A part is read by its type. Mistral's `thinking` parts have a list of texts in a field of that
+    name.
     """
     if content is None:
         return "", "", ""
@@ -115,7 +115,10 @@ def _parse_parts(content: JSON) -> tuple[str, str, str]:
 
 
 def parse_token_ids(value: JSON) -> tuple[int, ...] | None:
-    """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
+    """Parse token ids as vLLM sends them.
+
+    In `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`).
+    """
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         return None
     ids = cast("list[int]", value)
@@ -125,7 +128,7 @@ def parse_token_ids(value: JSON) -> tuple[int, ...] | None:
 def _parse_sampled(
     ids: JSON, logprobs: JSON, token_count: int
 ) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
-    """Return the ids of the sampled tokens and their logprobs; either may be missing."""
+    """Return the ids and logprobs of the sampled tokens; either may be missing."""
     numbers = None if logprobs is None else _parse_logprobs(logprobs)
     if ids is not None:
         return parse_token_ids(ids), numbers
@@ -145,7 +148,7 @@ def _parse_sampled(
 
 
 def _parse_logprobs(value: JSON) -> tuple[float, ...] | None:
-    """Return the sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
+    """Return the sampled tokens' logprobs; `None` unless every entry has a number."""
     try:  # one check for all entries: there are as many as tokens
         numbers = [
             entry["logprob"]
@@ -159,7 +162,7 @@ def _parse_logprobs(value: JSON) -> tuple[float, ...] | None:
 
 
 def _parse_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
-    """Tokens with their alternatives; `None` where they are no such list, or one that was sent and has none at all."""
+    """Parse tokens with their alternatives; `None` if the content has none."""
     # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as
     # tokens.
     if not isinstance(content, list) or (

@@ -1,10 +1,10 @@
-"""The one list of finish reasons, and which of them end a whole choice.
+"""The list of finish reasons, and which of them end a whole choice.
 
-A choice is whole only if its word is known to say so, or if the user has
-accepted the word (`FinishRules.accepted`). Case does not count, and neither do `-`, `_` and spaces.
-The words are those of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic,
-Gemini, Bedrock, Mistral, Cohere, watsonx, DeepSeek, Zhipu, ERNIE, Aleph Alpha, AI21, OpenRouter and
-LiteLLM, as their documentation and their servers had them in 2026.
+A choice is whole only if its finish reason is known to mean that, or if the user has accepted it
+(`FinishRules.accepted`). Case, `-`, `_` and spaces do not matter. The words are those of OpenAI,
+Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic, Gemini, Bedrock, Mistral,
+Cohere, watsonx, DeepSeek, Zhipu, ERNIE, Aleph Alpha, AI21, OpenRouter and LiteLLM, according to
+their documentation and their servers in 2026.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Literal, TypeAlias
 FinishState: TypeAlias = Literal[
     "whole", "tool_calls", "cut_off", "refused", "broken_off", "unknown"
 ]
-"""tool_calls: the model waits for results of tools. broken_off: the server or somebody else ended the answer. The
-others are as in `judgegym.llm.wire.ChoiceState`."""
+"""tool_calls: the model waits for results of tools. broken_off: the server ended the response.
+
+The others are those of `judgegym.llm.wire.ChoiceState`.
+"""
 
 _SEPARATORS = re.compile(r"[-_\s]+")
 WORDS: Mapping[FinishState, str] = {
@@ -53,19 +55,18 @@ _DESCRIPTIONS: Mapping[FinishState, str] = {
 
 @lru_cache(maxsize=1024)
 def normalize_reason(reason: str) -> str:
-    """Return a finish reason in the spelling of the list: lower case, `_` between its words."""
+    """Return a finish reason in the list's spelling: lower case, `_` between words."""
     return _SEPARATORS.sub("_", reason.strip().lower())
 
 
 @dataclass(frozen=True, slots=True)
 class FinishRules:
-    """Which answers of one model are whole.
+    """The finish reasons that mean a whole response of one model.
 
     Attributes:
-        accepted: finish reasons that are whole beside the known ones, normalized.
+        accepted: further finish reasons that mean a whole response, normalized.
         setting: the setting that accepts them, for messages.
-        takes_tool_calls: whether a text beside tool calls is a whole answer; for a judge it is
-            none.
+        takes_tool_calls: whether a text with tool calls is a whole response; for a judge it is not.
     """
 
     accepted: frozenset[str] = frozenset()
@@ -73,20 +74,20 @@ class FinishRules:
     takes_tool_calls: bool = False
 
     def state(self, reason: str) -> FinishState:
-        """What a finish reason means."""
+        """Return the meaning of a finish reason."""
         word = normalize_reason(reason)
         return _STATES.get(word, "whole" if word in self.accepted else "unknown")
 
 
 DEFAULT_RULES = FinishRules()
-"""The rules of a model for which no further word is accepted."""
+"""The rules without additional accepted words."""
 
 
 def parse_accepted(words: Iterable[str]) -> frozenset[str]:
-    """Return the words of a setting, normalized.
+    """Normalize the words of a setting.
 
     Raises:
-        ValueError: a word is empty, or is known to end an answer that is not whole.
+        ValueError: a word is empty, or is known to end a response that is not whole.
     """
     accepted = frozenset(map(normalize_reason, words))
     for word in sorted(accepted):

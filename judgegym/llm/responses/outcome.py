@@ -1,15 +1,14 @@
 """Classify an HTTP response, for judge and policy alike: usable, retryable or final.
 
-Guarantees: whatever an endpoint sends, an attempt ends as `ChatSuccess`, with the choices that may
-be used, or as `AttemptFailure`, with a `FailureKind`, and nothing is raised; counts, pauses and
-texts that no endpoint can mean are absent or unusable.
+Guarantees: whatever an endpoint sends, an attempt ends as `ChatSuccess`, with the usable choices,
+or as `AttemptFailure`, with a `FailureKind`; nothing is raised. Impossible counts, pauses and texts
+are dropped or unusable.
 
-A choice that may be used is whole, cut off by the length limit or refused (`Choice.state`). All
-others are unusable: those that carry an error, broke off, end with a word that nobody knows, have
-no finish reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool
-calls that a judge makes, or hold no text (empty, tool calls alone, reasoning alone). A response of
-nothing but unusable choices is a failed attempt; of an endpoint that ends all its responses with
-one unknown word it is the last one.
+A usable choice is whole, cut off by the length limit or refused (`Choice.state`). All others are
+unusable: those with an error, broken off, with an unknown finish reason, without one although the
+endpoint usually sends it (or has hardly answered yet), with tool calls of a judge, or without text
+(empty, only tool calls, only reasoning). A response without usable choices is a failed attempt. If
+an endpoint ends all its responses with one unknown word, the failure is final.
 """
 
 from __future__ import annotations
@@ -45,17 +44,19 @@ from judgegym.llm.wire import CUT_OFF, JSON, Choice, is_blank, mapping_or_empty
 logger = logging.getLogger(__name__)
 
 LONGEST_TEXT = 8_000_000
-"""Characters of a choice's text or reasoning; a longer one is unusable. A model writes a million tokens at most."""
+"""The longest usable text or reasoning, in characters. A model writes at most a million tokens."""
 _MOST_TOKENS = 10**9
 
 _ANSWERS_IN_DOUBT = 2
-"""An endpoint whose first answers have no finish reason is asked again so often; then it is taken to give none at all.
-At the start of a run, an answer that broke off would otherwise be believed."""
+"""Retries while an endpoint's first responses have no finish reason; then it is taken to give none.
+
+At the start of a run, a response that broke off would otherwise be believed.
+"""
 
 _UNKNOWN_IN_A_ROW = 3
-"""An endpoint that ends so many answers with the same unknown word, and none with a known one, ends all with it."""
+"""Consecutive responses with one unknown word, none known, that show an endpoint's habit."""
 _MOST_REASONS = 100
-"""Different finish reasons of an endpoint that are counted by name."""
+"""The most finish reasons of an endpoint that are counted by name."""
 _NO_REASON = "(none)"
 _LONGEST_NAME = 300
 
@@ -67,7 +68,7 @@ _GAPS = (
 
 _BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
 _RETRYABLE = frozenset({408, 409, 425, 499})
-"""Too early, and nginx's "client closed request" of a proxy in between, pass as a time-out does."""
+"""Too early, and nginx's "client closed request" from a proxy, pass like a timeout."""
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
 _API_PATH = re.compile(r"/chat/completions/?$")
 _UNREACHABLE_ERRNOS = frozenset(
@@ -83,7 +84,7 @@ _UNREACHABLE_ERRNOS = frozenset(
 
 
 class RawResponse(NamedTuple):
-    """A response as it came: its status, its body, its headers `Retry-After` and `Location`."""
+    """A raw response: status, body, and the headers `Retry-After` and `Location`."""
 
     status: int
     body: bytes
@@ -92,14 +93,14 @@ class RawResponse(NamedTuple):
 
 
 class ChatSuccess(NamedTuple):
-    """An answer with at least one choice that may be used.
+    """A response with at least one usable choice.
 
     Attributes:
-        choices: those that may be used, in the order of the answer.
-        received: how many choices the answer had, the unusable ones too.
-        tokens: without a price; 0 where the endpoint counted none, or none that can be meant.
+        choices: the usable choices, in order.
+        received: the number of choices, including unusable ones.
+        tokens: the usage without a price; 0 where the endpoint's count is missing or impossible.
         prompt_token_ids: the prompt's tokens, if requested and returned.
-        served: the model that answered, with its fingerprint in brackets, if it says so.
+        served: the model named in the response, with its fingerprint in brackets.
     """
 
     choices: tuple[Choice, ...]
@@ -114,13 +115,13 @@ class AttemptFailure:
     """A failed attempt.
 
     Attributes:
-        kind: why; it says whether another attempt may succeed.
-        answer: what the endpoint said, or what was wrong with it; it may repeat the API key.
-        status: the HTTP status, if there was an answer.
-        retry_after: seconds that the endpoint asked to wait.
-        tokens: those that it cost all the same; `None` if there was no chat completion.
-        is_account: the endpoint refuses the account or how it is asked, whatever its status: each
-            other request, too.
+        kind: the kind of failure, which says whether another attempt may succeed.
+        answer: the endpoint's message, or what was wrong with the response; it may contain the API
+            key.
+        status: the HTTP status, if there was a response.
+        retry_after: the seconds that the endpoint asked to wait.
+        tokens: the usage, which is paid for; `None` without a chat completion.
+        is_account: whether the endpoint refuses the account or the API, and so every request.
     """
 
     kind: FailureKind
@@ -132,7 +133,7 @@ class AttemptFailure:
 
 
 class PlainResponse(NamedTuple):
-    """An answer that is no chat completion, to a request beside the API (`ChatClient.beside`)."""
+    """A response outside the chat API (`ChatClient.request_json`)."""
 
     text: str
     tokens: None = None
@@ -140,25 +141,26 @@ class PlainResponse(NamedTuple):
 
 Outcome: TypeAlias = ChatSuccess | PlainResponse | AttemptFailure
 ReadItems: TypeAlias = Callable[[JSON], "tuple[Sequence[str], JSON]"]
-"""Reads a response that is no completion: the text of each item, and its `usage`; or raises `NotACompletion`."""
+"""Reads a response that is no completion: the text of each item, and its `usage`.
+
+Raises `NotACompletion` for another format.
+"""
 
 
 @dataclass(slots=True)
 class Habits:
-    """What an endpoint usually does, learnt from its answers.
+    """What an endpoint usually does, learned from its responses.
 
     Attributes:
         name: the endpoint, for messages.
-        rules: which of its answers are whole.
-        gives_reasons: it has given a finish reason, so a choice without one broke off.
-        without_reason: its answers so far in which no choice had one.
-        gives_known: it has given a finish reason that is known.
-        unknown: the unknown one of its last answer, normalized.
-        unknown_in_a_row: its last answers that ended with that.
-        reasons: how many of its choices ended with each finish reason, normalized; `(none)` without
-            one.
-        served: how many of its answers named each model that they come from, with its fingerprint
-            in brackets.
+        rules: the finish reasons of whole responses.
+        gives_reasons: whether it has sent a finish reason, so that a choice without one broke off.
+        without_reason: the number of responses so far without any finish reason.
+        gives_known: whether it has sent a known finish reason.
+        unknown: the unknown finish reason of its last response, normalized.
+        unknown_in_a_row: the number of consecutive responses with that reason.
+        reasons: the number of choices by finish reason, normalized; `(none)` without one.
+        served: the number of responses by the model they name, with its fingerprint in brackets.
     """
 
     name: str
@@ -174,7 +176,7 @@ class Habits:
 
     @property
     def refusal(self) -> AttemptFailure | None:
-        """Why no answer of the endpoint will be usable, if all end with one unknown word."""
+        """Why no response of the endpoint is usable, if all end with one unknown word."""
         if self.gives_known or self.unknown_in_a_row < _UNKNOWN_IN_A_ROW:
             return None
         return AttemptFailure(
@@ -186,7 +188,7 @@ class Habits:
         )
 
     def learn(self, sent: Sequence[JSON]) -> None:
-        """Note the finish reasons of an answer's choices."""
+        """Note the finish reasons of a response's choices."""
         reasons = [raw.get("finish_reason") for raw in sent if isinstance(raw, dict)]
         words = [
             normalize_reason(reason[:LONGEST_REASON])
@@ -215,7 +217,7 @@ class Habits:
         self.unknown = present[0]
 
     def note_served(self, body: Mapping[str, JSON]) -> str | None:
-        """Note as which model an answer was served, if it says so, and log a change; return it."""
+        """Note which model served a response, if it says so; log a change and return the name."""
         model, fingerprint = body.get("model"), body.get("system_fingerprint")
         if not isinstance(model, str) or not model:
             return None
@@ -235,7 +237,7 @@ class Habits:
         return model_name
 
     def log_once(self, topic: str, message: str) -> None:
-        """Log a peculiarity of the endpoint, the first time that it is met."""
+        """Log a peculiarity of the endpoint once."""
         if topic not in self._logged_topics:
             self._logged_topics.add(topic)
             logger.warning("%s %s", self.name, message)
@@ -244,12 +246,12 @@ class Habits:
 def parse_response(
     response: RawResponse, habits: Habits, translate: Callable[[JSON], JSON] = lambda body: body
 ) -> Outcome:
-    """Return the outcome of an HTTP answer.
+    """Classify an HTTP response.
 
     Args:
-        response: the answer.
-        habits: of the endpoint; updated.
-        translate: gives a body in OpenAI's form, where the API has another one.
+        response: the raw response.
+        habits: the endpoint's habits, which are updated.
+        translate: translates a body to OpenAI's format, if the API has another one.
     """
     status, data, retry_after, location = response
     if 300 <= status < 400 and location:
@@ -281,12 +283,12 @@ _ABSENT = [None] * len((*_OF_BODY, *_OF_CHOICE))
 
 
 def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
-    """Read the body that nearly all responses have as `read_body` does, in half of its time.
+    """Read the most common kind of body, in half the time of `read_body`.
 
     Returns:
-        The one choice, a text with the finish reason `stop` and nothing else that counts, of an
-        endpoint that has given this reason before; `None` for any other body, of which nothing is
-        noted.
+        The only choice, if it is a text with the finish reason `stop` and nothing else relevant,
+        and the endpoint has sent this reason before; `None` for any other body, from which nothing
+        is learned.
     """
     choices = body.get("choices") if isinstance(body, dict) else None
     choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
@@ -314,7 +316,7 @@ def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
 
 
 def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
-    """Read any body; arguments as of `of_answer`."""
+    """Read any body; for the arguments see `parse_response`."""
     status, data, retry_after, _ = response
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
@@ -341,7 +343,7 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
 
 
 def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outcome:
-    """Return the outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
+    """Classify a response outside the chat API: its text, or the choices that `read` finds."""
     status, data, retry_after, _ = response
     if not 200 <= status < 300:
         return _http_failure(status, data, retry_after)
@@ -361,7 +363,7 @@ def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outco
 
 
 def classify_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
-    """Return the outcome of an attempt that the HTTP client gave up with an exception."""
+    """Classify an exception of the HTTP client."""
     kind, message = find_exception_kind(error), f"none ({error or type(error).__name__})"
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
         message = f"none within {timeout_s:g} s"
@@ -387,8 +389,8 @@ def find_status_kind(status: int) -> FailureKind:
 def find_exception_kind(error: BaseException) -> FailureKind:
     """Return the kind of failure of an exception of the HTTP client.
 
-    Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no
-        retry would mend.
+    Unreachable: nothing accepted the connection. Rejected: an address, a header or a certificate
+    for which no retry would help.
     """
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(error, aiohttp.ClientConnectorSSLError):
@@ -411,7 +413,7 @@ def find_exception_kind(error: BaseException) -> FailureKind:
 
 
 def _http_failure(status: int, data: bytes, retry_after: str | None) -> AttemptFailure:
-    """Return the failure of an HTTP error. An account without credit is refused, whatever the status."""
+    """Return the failure of an HTTP error. An account without credit is always rejected."""
     wait_s = retry_after_seconds(retry_after)
     if wait_s is None and status == 429:
         wait_s = parse_wait(data)
@@ -422,7 +424,7 @@ def _http_failure(status: int, data: bytes, retry_after: str | None) -> AttemptF
 
 
 def _sort_choices(sent: Sequence[JSON]) -> Sequence[JSON]:
-    """Several choices in the order of their indices; one that repeats another, index and all, is left out."""
+    """Return choices in the order of their indices, without exact repetitions."""
     indexed = [raw for raw in sent if isinstance(raw, Mapping) and type(raw.get("index")) is int]
     if len(indexed) < len(sent):
         return sent
@@ -431,7 +433,10 @@ def _sort_choices(sent: Sequence[JSON]) -> Sequence[JSON]:
 
 
 def _body_failure(error: JSON, status: int, retry_after: str | None = None) -> AttemptFailure:
-    """Return an error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
+    """Return the failure of an error in a body with HTTP 200.
+
+    Its code, if it is an HTTP status, determines the kind.
+    """
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
     number = (
@@ -459,7 +464,10 @@ def _body_failure(error: JSON, status: int, retry_after: str | None = None) -> A
 
 
 def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice | AttemptFailure:
-    """One choice of an answer, if it may be used; `token_count` is how many tokens it has, or 0 if that is unknown."""
+    """Parse one choice, if it is usable.
+
+    `token_count` is its number of tokens, or 0 if that is unknown.
+    """
     try:
         read = choice_from_json(raw, token_count=token_count)
     except NotACompletion as error:
@@ -504,7 +512,7 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
 
 
 def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
-    """Return the choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
+    """Return the choice with a normalized finish reason, or why it is unusable."""
     state = "whole" if choice.finish_reason is None else rules.state(choice.finish_reason)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"
@@ -548,5 +556,5 @@ def _token_counts(value: JSON) -> Usage:
 
 
 def _count(value: JSON) -> int:
-    """Return a number of tokens; 0 for what no endpoint can mean."""
+    """Return a number of tokens; 0 for impossible values."""
     return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0

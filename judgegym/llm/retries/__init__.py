@@ -1,1 +1,1 @@
-"""When a request is sent again, after which wait, and which accounts no wait helps."""
+"""Retries of requests: when, after which pause, and accounts for which waiting cannot help."""

@@ -1,9 +1,9 @@
-"""What an endpoint's error says of money and of time: an account without credit, and how long to wait.
+"""Errors about credit and time: accounts without credit, and how long to wait.
 
-Providers say both with one status, 429, and in many forms; so the body decides. An account without
-credit is refused (`AttemptFailure.is_account`), whatever the status: asking again cannot help. A
-limit of requests or tokens is waited for. How long is in the header `Retry-After`, in Google's
-`RetryInfo`, or in words; a limit of a day or a month without any of these is a wait of unknown
+Providers use one status for both, 429, and many formats; so the body decides. An account without
+credit is refused (`AttemptFailure.is_account`), whatever the status: retrying cannot help. A limit
+on requests or tokens is waited for. The wait is in the header `Retry-After`, in Google's
+`RetryInfo`, or in the message; a daily or monthly limit without any of these is a wait of unknown
 length.
 """
 
@@ -17,13 +17,13 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 
 UNKNOWN_WAIT = math.inf
-"""The wait for a limit of a day or a month whose end the endpoint does not say."""
+"""The wait for the end of a daily or monthly limit that the endpoint does not state."""
 
 LONG_WAIT_S = 600.0
-"""A wait of so many seconds or more, which is longer than a call's deadline, is not sat out: the run ends."""
+"""A wait of this many seconds or more, longer than a call's deadline, ends the run."""
 
 _CREDIT_STATUSES = frozenset({400, 403, 429})
-"""The statuses with which providers say that an account has no credit, beside 402, which always means it."""
+"""Statuses that providers use for an account without credit, besides 402, which always means it."""
 _CODES = frozenset(
     {
         *(
@@ -47,11 +47,14 @@ _CODES = frozenset(
         *("payment_required", "credit_limit_exceeded", "spend_limit_exceeded", "out_of_credits"),
     }
 )
-"""Of `error.code`, `error.type` or `error.status`, in small letters."""
+"""Values of `error.code`, `error.type` or `error.status`, in lower case."""
 _MAYBE_CODES = frozenset({"quota_exceeded", "quotaexceeded", "usage_limit_reached"})
-"""Codes of some providers for money and of others for requests: without a time, they are about money."""
+"""Codes that mean credit at some providers and requests at others.
+
+Without a time they mean credit.
+"""
 _GOOGLE = "resource_exhausted"
-"""Google's one code for both, with the same first sentence."""
+"""Google's code for both, with the same first sentence."""
 
 _NO_CREDIT = re.compile(
     r"\byour credit balance is too low|\bbalance is insufficient"
@@ -86,7 +89,7 @@ _LIMIT_OF_A_DAY = re.compile(
     re.IGNORECASE,
 )
 _QUOTA_OF_A_DAY = re.compile(r"per_?day", re.IGNORECASE)
-"""In the names of Google's quotas."""
+"""Part of the names of Google's daily quotas."""
 _LIMIT_OF_A_MINUTE = re.compile(
     r"\b(?:per|a)[ _-]?(?:min|minute|second)\b|/ ?(?:min|sec)|\b[RT]P[MS]\b|rate.?limit",
     re.IGNORECASE,
@@ -94,12 +97,12 @@ _LIMIT_OF_A_MINUTE = re.compile(
 
 
 def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
-    """Return whether an error says that the account has no credit, or has reached its limit of spending.
+    """Return whether an error says that the account has no credit or reached its spending limit.
 
     Args:
-        status: of the response.
+        status: the response's status.
         data: its body.
-        wait_s: the seconds that it asks to wait; who has no credit is not told when to come again.
+        wait_s: the seconds that it asks to wait; without credit there is no time to wait for.
     """
     if status not in _CREDIT_STATUSES:
         return False
@@ -118,9 +121,9 @@ def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
 
 
 def parse_wait(data: bytes) -> float | None:
-    """Return the seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a day or a month.
+    """Return the seconds that an error's body asks to wait; `None` if it states no time.
 
-    `None` where it says nothing of time.
+    `UNKNOWN_WAIT` stands for the end of a day or a month.
     """
     message, delays = wire.error_text(data), list[str]()
     for detail in map(mapping_or_empty, _items(_error(data).get("details"))):
@@ -141,7 +144,7 @@ def _seconds(part: tuple[str, str]) -> float:
 
 
 def _error(data: bytes) -> Mapping[str, JSON]:
-    """Return the error of a body, which Google sends in a list."""
+    """Return the error in a body; Google sends it in a list."""
     body = wire.loads_or_none(data)
     first = mapping_or_empty(body[0] if isinstance(body, list) and body else body)
     return mapping_or_empty(first.get("error")) or first

@@ -1,15 +1,15 @@
-"""When a failed request to a model is sent again: after which pause, how often, until when.
+"""Retries of failed requests: the pause, the number of attempts, and the deadline.
 
 Busy and broken attempts are retried with full jitter; `Retry-After` is a lower bound of the pause;
 the deadline covers a call with all its attempts and pauses. Only broken attempts count against
-`max_retries`: a busy endpoint is waited for. An endpoint that is away is waited for elsewhere
-(`judgegym.llm.reachability`). A rejected request is final. No
-other layer sends a failed request to a model again. What asks again for another reason: a judge
-whose answer holds no verdict (`judgegym.judges.core.calls`, the arena judge), a policy whose answer
-is too short, a trainer that is away.
+`max_retries`: a busy endpoint is waited for. Unreachable endpoints are handled elsewhere
+(`judgegym.llm.reachability`). A rejected request is final. No other layer retries failed requests
+to a model. Other reasons to ask again: a judge's response without a verdict
+(`judgegym.judges.core.calls`, the arena judge), a policy's completion that is too short, an
+unreachable trainer.
 
-The headers about time: how long an endpoint asks to wait, and how long a caller of our own server
-    waits.
+The module also reads the headers about time: how long an endpoint asks to wait, and how long a
+caller of our own server waits.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ from judgegym.llm.errors import EndpointError, FailureKind
 
 _LONGEST_PAUSE_S = 60.0
 _SHORTEST_ATTEMPT_S = 0.005
-"""Of the deadline. Timers fire up to a millisecond early: an attempt that took all of it seems to leave some."""
+"""The shortest attempt that fits in the deadline, in seconds.
+
+Timers fire up to a millisecond early: an attempt that took all of the deadline seems to leave some.
+"""
 _LEAST_DELAY_S = 0.05  # for a busy endpoint, whose retries have no limit in number
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and for how long a call is retried.
+    """How often and how long a call is retried.
 
     Attributes:
-        max_retries: broken attempts after the first one.
-        delay_s: upper bound of the first pause; it doubles with each further one, up to a minute.
-        deadline_s: seconds for the whole call; a pause that would leave no time for an attempt ends
-            the call.
+        max_retries: the most broken attempts after the first one.
+        delay_s: the upper bound of the first pause; it doubles with each pause, up to a minute.
+        deadline_s: the seconds for the whole call; a pause that would leave no time for an attempt
+            ends the call.
     """
 
     max_retries: int
@@ -46,13 +49,13 @@ class RetryPolicy:
     def pause(
         self, error: EndpointError, *, failures: int, broken: int, elapsed: float
     ) -> float | None:
-        """Return the pause before the next attempt, in seconds; `None` if there must be none.
+        """Return the pause before the next attempt, in seconds; `None` for no further attempt.
 
         Args:
-            error: the attempt that has just failed.
-            failures: all attempts of the call so far; all failed.
-            broken: those that count.
-            elapsed: seconds of the deadline that the call has used so far.
+            error: the last attempt's failure.
+            failures: the number of failed attempts so far.
+            broken: the number of those that count against `max_retries`.
+            elapsed: the seconds of the deadline used so far.
         """
         if not error.kind.retryable or (
             error.kind is FailureKind.BROKEN and broken > self.max_retries
@@ -67,21 +70,21 @@ class RetryPolicy:
 
 
 REQUEST_DEADLINE = "X-Request-Deadline"
-"""The header in which a caller tells the reward server after how many seconds it gives up this request."""
+"""The header in which a caller gives the seconds after which it abandons a request."""
 LONGEST_PAUSE_S = 31 * 86_400.0
-"""No endpoint can mean more than a month; what asks for more is taken as if it did not ask."""
+"""Longer waits are ignored: no endpoint can mean more than a month."""
 
 
 def retry_after_seconds(header: str | None, *, now: float | None = None) -> float | None:
-    """Seconds to wait by a `Retry-After` header (RFC 9110, section 10.2.3).
+    """Return the seconds to wait by a `Retry-After` header (RFC 9110, section 10.2.3).
 
     Args:
         header: the header's value: a number of seconds (fractions are accepted) or an HTTP date.
-        now: the present as Unix time; the clock's if not given.
+        now: the current Unix time; the clock's by default.
 
     Returns:
-        A number from 0 to `LONGEST_PAUSE_S`; `None` if there is no header, or it is neither form or
-        asks for more.
+        A number from 0 to `LONGEST_PAUSE_S`; `None` if there is no header, or it is invalid or asks
+        for more.
     """
     if header is None:
         return None
@@ -96,7 +99,7 @@ def retry_after_seconds(header: str | None, *, now: float | None = None) -> floa
 
 
 def _http_date(text: str) -> float | None:
-    """Return the Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
+    """Return the Unix time of an HTTP date; without a zone it is in UTC."""
     try:
         moment = email.utils.parsedate_to_datetime(text)
         return (
