@@ -516,7 +516,7 @@ class Clients(RunClients):
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
         if self._settings.verb != "serve":
-            chat_settings = self._settings.env.in_batches(chat_settings)
+            chat_settings = self._settings.env.apply_batches(chat_settings)
         return self.open("judge", chat_settings, self._cache)
 
     def open(

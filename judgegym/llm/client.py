@@ -4,7 +4,9 @@ Each client has one HTTP session, one encoder, one HTTP retry layer and one conc
 call returns a response or raises `EndpointError`, or a `RunStop` if no further request may be sent.
 The caller decides what a refusal or a cut-off completion means (`Choice.state`).
 
-A response has exactly the requested number of choices, whether the endpoint accepts `n`, ignores it or refuses it; a client finds that out once. If choices count separately (`chat_separately`), a failed one keeps its index, also when a run is resumed.
+A response has exactly the requested number of choices, whether the endpoint accepts `n`, ignores it
+or refuses it; a client finds that out once. If choices count separately (`chat_separately`), a
+failed one keeps its index, also when a run is resumed.
 
 `structured_chat` asks for a response format, or for text if the endpoint refuses the format.
 

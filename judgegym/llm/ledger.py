@@ -1,7 +1,8 @@
 """The ledger of calls as a client sees it: recorded responses are reused, new ones recorded.
 
-A row of a run sets the ledger for all calls made for it (`record_calls`); without one a call is recorded nowhere. Guarantees: a response is in the ledger before its caller gets it; a request is noted before it is sent. The ledger on disk is
-`judgegym.engine.runs.ledger`.
+A row of a run sets the ledger for all calls made for it (`record_calls`); without one a call is
+recorded nowhere. Guarantees: a response is in the ledger before its caller gets it; a request is
+noted before it is sent. The ledger on disk is `judgegym.engine.runs.ledger`.
 """
 
 from __future__ import annotations

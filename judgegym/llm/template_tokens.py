@@ -1,6 +1,7 @@
 """Role and template tokens: strings that a tokenizer may read as special tokens.
 
-Guarantees: `break_up_tokens` leaves no token in a text and can be undone exactly; a text without tokens stays as it is; all functions take linear time.
+Guarantees: `break_up_tokens` leaves no token in a text and can be undone exactly; a text without
+tokens stays as it is; all functions take linear time.
 """
 
 from __future__ import annotations
