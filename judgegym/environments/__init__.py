@@ -1,7 +1,7 @@
-"""Environments: the one loop behind serve, process and evaluate, and the training environments built on it.
+"""Environments: the loop behind serve, process and evaluate, and the training environments.
 
-What an environment of one's own is made of has its names here: `from judgegym.environments import
-JudgedEnv, …`. They are imported when they are used.
+The names that an environment of your own needs are here: `from judgegym.environments import
+JudgedEnv, …`. Each is imported when it is first used.
 """
 
 import os

@@ -1,15 +1,14 @@
-"""The judge of an environment, made from its settings: no environment constructs a judge, and none forgets a setting.
+"""The judge of an environment, opened from the environment's settings.
 
-An environment names one kind of judge in its spec, and its settings inherit that kind's; a jury of
-such judges may take
-its place: that judge with other models, endpoints or settings. Or its settings are
-`AnyJudgeConfig`, and the user
-chooses the judge: a kind, a prompt file, a composite.
+An environment names one kind of judge in its spec, and its settings inherit that kind's settings.
+A jury of such judges may take its place: the same kind with other models, endpoints or settings.
+Or the settings are `AnyJudgeConfig`, and the user chooses the judge: a kind, a prompt file, a
+composite.
 
 Guarantees of a jury in place of an environment's own judge: those of `judgegym.judges.parts.jury`;
-each member sees the task that the environment makes, by the criteria of the environment, and the
-score is on the environment's own scale. The detail, which only one judge can have, such as verdicts
-on aspects or two games, is that of the member that counts whose score is nearest to the jury's.
+each member sees the task that the environment makes, with the environment's criteria, and the
+score is on the environment's own scale. Only one judge can give the detail, such as verdicts on
+aspects or two games: it is that of the counted member whose score is nearest to the jury's.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ from judgegym.llm.errors import SettingsError
 
 
 class ChosenJudgeSettings(AnyJudgeSettings):
-    """Which judge of single responses scores the completions."""
+    """Settings with the choice of a judge that scores each completion by itself."""
 
     judge: JudgeKind = setting(DEFAULT_KIND, describe_kinds(SINGLE_KINDS), common=True)
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
-        """Return the judges that see each response by itself and read a setting."""
+        """List the values of `judge` that read a setting and judge each response by itself."""
         comparing = {
             f"judge={kind}"
             for kind, judge in all_kinds().items()
@@ -79,29 +78,28 @@ class ChosenJudgeSettings(AnyJudgeSettings):
 
 
 class AnyJudgeConfig(ChosenJudgeSettings, EnvConfig):
-    """The settings of an environment whose judge the user chooses."""
+    """Settings of an environment whose judge the user chooses."""
 
 
 class EnvironmentJurySettings(GroupJudgeSettings):
-    """The judge of an environment's own kind, a jury of such judges, or a judge of groups."""
+    """Settings of the environment's judge, of a jury of such judges, or of a judge of groups."""
 
     choosing: ClassVar[tuple[str, ...]] = (*GroupJudgeSettings.choosing, "judges")
 
     judges: Members = setting({}, common=True)
-    """Let a jury of these judges judge each answer, in place of one judge. A list such as [{"judge_model_name": "a"},
-    {"judge_model_name": "b", "name": "other"}], or an object by names; each has the settings of the
-    environment's judge, and those that it leaves out are the environment's. Or names of models:
-    gpt-6-luna,claude-sonnet-4-6. @FILE
-    reads YAML or JSON."""
+    """Let a jury of these judges judge each answer, in place of one judge. A list such as
+    [{"judge_model_name": "a"}, {"judge_model_name": "b", "name": "other"}], or an object by names;
+    a setting that a judge leaves out is the environment's. Or names of models:
+    gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """Return the settings of a jury, too."""
+        """Return the optional settings by choice, with those of a jury."""
         return {**super().choices(), "judges": JurySettings}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Return a jury, if it has members."""
+        """Return the choices that these values make: also `judges`, if the jury has members."""
         return {*super().select_choices(values), *["judges"] * cls.is_changed(values, "judges")}
 
     @model_validator(mode="after")
@@ -138,10 +136,10 @@ class EnvironmentJurySettings(GroupJudgeSettings):
 
     @cached_property
     def jury_settings(self) -> AnyJudgeSettings:
-        """The settings of the jury, as `judgegym score` has them.
+        """Settings of the jury, as `judgegym score` has them.
 
         Raises:
-            SettingsError: a member has a wrong one.
+            SettingsError: a member's setting is wrong.
         """
         names = self.model_fields_set & {
             *self.answer_judge.model_fields,
@@ -157,12 +155,12 @@ class EnvironmentJurySettings(GroupJudgeSettings):
         return settings_from_keywords(AnyJudgeSettings, values)
 
     def judge_name(self) -> str:
-        """Who judges."""
+        """Return the name of the judge or jury."""
         return self.jury_settings.judge_name() if self.judges else super().judge_name()
 
     @property
     def client_settings(self) -> JudgeSettings:
-        """Those of the jury; without one, these."""
+        """Settings of the client: the jury's, or these without a jury."""
         return self.jury_settings if self.judges else self
 
 
@@ -175,7 +173,10 @@ class EnvironmentJury:
         scale: Scale,
         combine: Callable[[Sequence[Judgment[Any]]], object] | None,
     ) -> None:
-        """Judge by `jury`, on the scale of the environment; details that members have are made one by `combine`."""
+        """Judge by `jury` on the environment's scale.
+
+        `combine` merges the members' details into one.
+        """
         self._jury, self._scale, self._combine = jury, scale, combine
 
     @property
@@ -184,7 +185,7 @@ class EnvironmentJury:
         return self._jury.client
 
     async def judge(self, task: JudgeTask) -> Judgment[Any]:
-        """Judge a task by all members; raises as `JuryJudge.judge`."""
+        """Judge a task by all members; raise what `JuryJudge.judge` raises."""
         judgments = await self._jury.ask(self._jury.parts, task)
         combined: Judgment[Any] = self._jury.combine_judgments(judgments)
         unit_score = combined.score
@@ -209,30 +210,30 @@ class EnvironmentJury:
 
 
 class AnyJudge:
-    """A judge of any kind: a score from 0 to 1, with the numbers that it was computed from."""
+    """Judge of any kind: a score from 0 to 1, with the numbers that it was computed from."""
 
     def __init__(self, single: SingleJudge[Any, Any], settings: AnyJudgeSettings) -> None:
-        """Judge by `single`, which `settings` name."""
+        """Judge by `single`, configured by `settings`."""
         self.single, self.client = single, single.client
         self._settings, self._shown = settings, settings.shown_fields
 
     @property
     def shown_columns(self) -> list[str]:
-        """The columns of a row beside its prompt that the judge is shown."""
+        """Columns of a row that the judge is shown beside the prompt."""
         return sorted(
             {column for name in self._shown for column in USUAL_COLUMNS.get(name, (name,))}
         )
 
     def task(self, row: PromptTask, answer: str, prompt: str | None = None) -> JudgeTask:
-        """Make the judge's task of a row of `prompt_tasks(…, also=shown_columns)` with an answer.
+        """Make the judge's task from a row of `prompt_tasks(…, also=shown_columns)` and an answer.
 
         Args:
             row: the row.
             answer: what the policy wrote.
-            prompt: what it answers, if that is not the row's prompt alone.
+            prompt: the prompt that the answer is for, if it is not the row's prompt alone.
 
         Raises:
-            ValueError: a column that the judge is shown cannot be read.
+            ValueError: a column that the judge needs cannot be read.
         """
         prompt_text = render_prompt_text(row.question if prompt is None else prompt, self._settings)
         fields = read_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
@@ -244,7 +245,7 @@ class AnyJudge:
         """Check that answers to a row can be judged.
 
         Raises:
-            ValueError: it lacks what the judge is shown, or that cannot be read.
+            ValueError: the row lacks a column that the judge needs, or the column cannot be read.
         """
         self.single.check(self.task(row, ""))
 
@@ -262,7 +263,10 @@ class AnyJudge:
 
 
 def find_spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
-    """Return why an environment with these settings cannot have the judge that its spec names, or `None`."""
+    """Return why an environment with these settings cannot have the judge of its spec.
+
+    `None` if it can.
+    """
     if not isinstance(spec.judge, str):
         return None
     if not is_kind(spec.judge):
@@ -279,7 +283,7 @@ def find_spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None
 
 
 def has_answer_judge(spec: EnvSpec, config: EnvConfig) -> bool:
-    """Return whether a judge, and not the policy, judges the completions of an environment."""
+    """Return whether a judge, and not the policy, judges the environment's completions."""
     return not config.policy_is_judge and (
         spec.judge is not None or isinstance(config, AnyJudgeSettings)
     )
@@ -289,7 +293,7 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
     """Open the judge of an environment, or the jury that takes its place.
 
     Raises:
-        SettingsError: there is none, or its settings are wrong.
+        SettingsError: the environment has no judge, or its settings are wrong.
     """
     if isinstance(config, AnyJudgeSettings):
         judge = open_judge(config, client)
@@ -315,14 +319,14 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
 
 
 def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
-    """Open a kind of judge whose settings are the environment's."""
+    """Open a judge of a kind whose settings the environment's settings inherit."""
     if isinstance(config, AnyJudgeSettings):
         return open_judge(config, client)
     return find_definition(kind).judge(config, client, getattr(config, "rubric", None))
 
 
 def find_anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
-    """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
+    """Return the kind of `judgegym score --judge` that judges anchors; `None` without one."""
     if isinstance(config, AnyJudgeSettings):
         return config.judge
     return (

@@ -1,4 +1,6 @@
-"""Aspect critique: yes/no questions about an answer, decided by majorities of votes. The policy answers, or judges.
+"""Aspect critique: yes/no questions about an answer, decided by majorities of votes.
+
+A judge answers them or, with role=judge, the policy.
 
 Source: the ragas project's aspect critique.
 """
@@ -56,26 +58,28 @@ logger = logging.getLogger(__name__)
 
 
 class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, EnvironmentJurySettings):
-    """Aspect critique's own settings."""
+    """Settings of aspect critique."""
 
     answer_judge = AspectJudgeSettings
     for_criteria = ("aspects",)
     vote_settings = ("strictness",)
 
     train_dataset: str = setting("NousResearch/arena-hard-v1-prompts", group="data", common=True)
-    """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
+    """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is
+    unset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
     eval_dataset: str | None = setting(
         None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset"
     )
-    """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
+    """Evaluate on the rows of this dataset: hub name or file. If unset, on those of
+    train_dataset."""
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
 
 
 class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]):
-    """Yes/no questions about an answer, put to a judge or, with role=judge, to the policy."""
+    """Yes/no questions about an answer, answered by a judge or, with role=judge, by the policy."""
 
     spec = EnvSpec(
         name="aspect_critique",
@@ -85,7 +89,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     )
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
-        """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
+        """Load rows with a question or an answer.
+
+        With role=judge, one task per gold verdict on an aspect.
+        """
         config = self.config
         source = (
             config.train_dataset
@@ -125,7 +132,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return usable
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
-        """Ask the question, with its context; with role=judge, the judge's prompt, once for each vote."""
+        """Ask the question with its context.
+
+        With role=judge, send the judge's prompt once per vote.
+        """
         if task.aspect is None:
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
             return [
@@ -142,7 +152,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     async def judge(
         self, task: AspectTask, completions: Sequence[Completion]
     ) -> Judgment[PanelDetail]:
-        """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
+        """Judge all aspects at once.
+
+        With role=judge, compare the majority of the policy's verdicts with gold.
+        """
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
             strictness = self.config.resolve_strictness(task.aspect)
@@ -152,7 +165,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return await self.answer_judge.judge(judge_task(task, completion.answer))
 
     def group_case(self, task: AspectTask) -> JudgeTask:
-        """Compare answers to the question by all aspects, with the reference as one more."""
+        """Return the task that compares answers to the question by all aspects.
+
+        The reference is one more answer.
+        """
         assert task.asked_question is not None  # tasks() left the others out
         criteria = format_criteria(self.config.aspects)
         return JudgeTask(
@@ -162,7 +178,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def record_metrics(
         self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]
     ) -> None:
-        """Record rewards, and each aspect's pass rate, score before polarity, agreement and votes."""
+        """Record rewards, and by aspect pass rate, score before polarity, agreement and votes."""
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_reward_{metrics.names(task.category)}", sample.score or 0.0)
@@ -187,7 +203,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]
     ) -> None:
-        """Record the agreement of the judge, which may be the policy, with gold."""
+        """Record how well the judge's (or judging policy's) verdicts agree with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.has_number("n_failed"):
             with_critique = self.config.judge_critique_rounds > 0 and not self.config.judges
@@ -195,7 +211,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 
     def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
-        """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
+        """Return the verdicts of a row that have a gold verdict.
+
+        Empty if a policy's answer was judged.
+        """
         row_answer, judged = (
             self.dataset_answer(task),
             [completion.answer for completion in sample.completions],
@@ -207,7 +226,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         )
 
     def texts(self, task: AspectTask) -> Mapping[str, str]:
-        """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
+        """Return contexts and reference.
+
+        With role=judge, also the aspect's definition and the answer.
+        """
         judged = (
             {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
         )
@@ -240,16 +262,16 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return replace(cls.spec, outcomes=outcomes, documented=documented)
 
     def dataset_answer(self, task: AspectTask) -> str | None:
-        """Return the row's own answer, unless the policy judges it or is in training."""
+        """Return the row's own answer; `None` if the policy judges it or is being trained."""
         return None if self.verb == "serve" or task.aspect is not None else task.answer
 
     def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
-        """Return the place of the object with the verdict, with role=judge."""
+        """Return the position of the verdict object in a judging policy's completion."""
         verdict = find_verdict(answer)
         return None if verdict is None else verdict.at
 
     def gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> Sequence[GoldLabel]:
-        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
+        """Return pairs of gold verdict and the judge's verdict on the judged answer."""
         words = {True: "yes", False: "no"}
         return [
             GoldLabel.from_labels(
@@ -270,7 +292,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
 
 def judge_task(task: AspectTask, answer: str) -> JudgeTask:
-    """Make the judge's task of a row with this answer."""
+    """Make the judge's task from a row and an answer."""
     return JudgeTask(task.asked_question or "", (answer,), task.reference, context=task.context)
 
 

@@ -1,18 +1,19 @@
-"""The contract of an environment, in ten members.
+"""The contract of an environment: a `spec` and nine methods.
 
-A new environment has a `spec` and answers five questions: which rows there are (`tasks`), what the
-policy is asked (`conversations`), what the judge says of its completions (`judge`), which reward
-that is (`reward`), and which metrics are recorded (`record_metrics`). It may go on with a
-conversation (`follow_up`), show more of a row (`texts`), record metrics of all rows (`summarise`),
-and, if its groups may be judged together (`judgegym.engine.settings.group_judge`), say what the
-completions of a row have in common for a judge that compares them (`group_case`).
+An environment has a `spec` and answers five questions: which rows there are (`tasks`), what the
+policy is asked (`conversations`), how the judge scores its completions (`judge`), which reward
+that is (`reward`), and which metrics are recorded (`record_metrics`). It may also continue a
+conversation (`follow_up`), show more of a row (`texts`), and record metrics of all rows
+(`summarise`). If its groups may be judged together (`judgegym.engine.settings.group_judge`), it
+tells what the completions of a row have in common for a judge that compares them (`group_case`).
 
-A method that few environments have is a protocol where it is used: `judgegym.environments.evaluate`
-runs the rows of an evaluation, `judgegym.environments.rollouts` the groups of training.
-`judgegym.environments.contract` calls the methods of an environment, and checks what they return.
+A method that few environments have is a protocol in the module that uses it:
+`judgegym.environments.evaluate` runs the rows of an evaluation, `judgegym.environments.rollouts`
+the groups of training. `judgegym.environments.contract` calls the methods of an environment and
+checks what they return.
 
-Read the types of an environment from its type parameters, and check its spec, when the class is
-made.
+The types of an environment are read from its type parameters, and its spec is checked, when the
+class is created.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ DetailT = TypeVar("DetailT")
 
 
 def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
-    """Return the type arguments that a class and its bases give the contract; a type variable where one is open."""
+    """Return the contract's type arguments in a class and its bases.
+
+    An unbound one stays a type variable.
+    """
     arguments: tuple[Any, ...] = contract.__parameters__
     for base in reversed(cls.__mro__):
         for alias in base.__dict__.get("__orig_bases__", ()):
@@ -72,7 +76,7 @@ def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
 def find_class_problem(
     cls: type[JudgedEnv[Any, Any, Any]], config_type: Any, detail_type: Any
 ) -> str | None:
-    """Return what is wrong with an environment's class, or `None`."""
+    """Return what is wrong with an environment's class; `None` if nothing is."""
     if isinstance(config_type, TypeVar):
         return "the type parameters are missing: class MyEnv(JudgedEnv[MyConfig, MyTask, MyDetail])"
     if not (isinstance(config_type, type) and issubclass(config_type, EnvConfig)):
@@ -169,18 +173,18 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     @cached_property
     def answer_judge(self) -> Judge[DetailT]:
-        """The judge of single completions, or the jury, that spec and settings name."""
+        """Judge of single completions, or the jury, named by spec and settings."""
         return open_answer_judge(self.spec, self.config, self.clients.judge)
 
     def warn_once(self, logger: logging.Logger, message: str) -> None:
-        """Log a warning about rows; once, where the rows of training and of the evaluations beside it are the same."""
+        """Log a warning about rows, only once if training and evaluation read the same rows."""
         if message not in self._warned:
             self._warned.add(message)
             logger.warning("%s", message)
 
     @abstractmethod
     def tasks(self, split: Split) -> Sequence[TaskT]:
-        """Load the rows, in the order of the dataset: as a `TaskList`, which builds tasks when needed, or as a list.
+        """Load the rows in the dataset's order, as a list or as a lazy `TaskList`.
 
         Raises:
             DataError: they cannot be loaded.
@@ -188,10 +192,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     @abstractmethod
     def conversations(self, task: TaskT) -> list[Conversation]:
-        """Make the conversations that the policy is asked, at once; training takes the first of them."""
+        """Make the conversations that the policy answers at once; training uses the first."""
 
     async def follow_up(self, task: TaskT, completions: Sequence[Completion]) -> str | None:
-        """Return what the user says next in a row's only conversation; `None` ends it, as by default after one turn.
+        """Return the user's next message in a row's only conversation.
+
+        `None` (the default) ends it.
 
         Args:
             task: the row.
@@ -199,32 +205,31 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
                 (`Completion.unjudgeable` is `None`).
 
         Raises:
-            UserFailure: a simulated user gave no message; an `EndpointError` counts as this, too.
+            UserFailure: a simulated user gave no message; an `EndpointError` counts as one, too.
         """
         return None
 
     @abstractmethod
     async def judge(self, task: TaskT, completions: Sequence[Completion]) -> Judgment[DetailT]:
-        """Judge the completions, one for each conversation, or for each turn of a conversation that has `follow_up`s.
+        """Judge the completions: one per conversation, or one per turn if the row has `follow_up`s.
 
-        Return a judge's failure as a judgment, too.
+        Return a judge's failure as a judgment instead of raising.
 
         `judge_completions` calls this, and holds back completions that must not be judged.
         """
 
     def group_case(self, task: TaskT) -> JudgeTask:
-        """Return what a judge of groups is shown of a row beside the completions, which it compares: no responses yet.
+        """Return the task of a judge that compares a row's completions, without the responses.
 
-        Its rubric is the criteria; its baseline is one more member of the group, with which the
-        others are compared.
+        Its rubric holds the criteria; its baseline joins the group as one more member.
 
         Needed by an environment whose settings are `GroupJudgeSettings`. `judge`, `reward` and
-        `record_metrics` are not called for a group that is judged so.
+        `record_metrics` are not called for a group that is judged together.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no group_case")
 
     def reward(self, judgment: Judgment[DetailT]) -> float:
-        """Return the reward of a judgment with a score, a finite number; by default the score."""
+        """Return the reward of a judgment with a score: a finite number, by default the score."""
         assert judgment.score is not None  # only judgments with a score get here
         return judgment.score
 
@@ -232,24 +237,27 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def record_metrics(
         self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]
     ) -> None:
-        """Record one finished row (`metrics.prefix` is `eval`) or one rollout of a group (`train`)."""
+        """Record one finished row (`metrics.prefix` is `eval`) or one rollout (`train`)."""
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]
     ) -> None:
         """Record metrics that need all finished rows; none by default.
 
-        Each row is read from the run directory when it is asked for: go through `rows`, and keep
-            numbers of them.
+        Each row is read from the run directory when it is accessed: iterate over `rows` once, and
+        keep numbers.
         """
 
     def texts(self, task: TaskT) -> Mapping[str, str]:
-        """Return the row's texts beside its question, by title, for those who read its sample; by default none."""
+        """Return the row's texts beside its question, by title, for readers of its sample.
+
+        None by default.
+        """
         return {}
 
     @classmethod
     def cli(cls) -> None:
-        """Run the command line (`serve`, `process`, `evaluate`), and exit with the command's code."""
+        """Run the command line (`serve`, `process`, `evaluate`), and exit with its exit code."""
         from judgegym.environments.command_line.main import main  # late: cli knows the contract
 
         raise SystemExit(main(cls))

@@ -1,7 +1,7 @@
-"""Call the methods of an environment, and check what they return, for the commands that run it.
+"""Calls of an environment's methods that check what they return, for the commands.
 
-Guarantee: a method of an environment that returns something else than the contract says ends the
-command with one line that names class and method, what came and what was expected.
+Guarantee: a method that returns something else than the contract says ends the command with one
+line that names the class, the method, the returned value and the expected one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ContractError(UserError):
 
 
 def _contract_error(env: object, name: str, problem: str) -> ContractError:
-    """Return the error of a method that returned something else than the contract says; it names the class."""
+    """Return the error for a method that broke the contract; it names the class that defines it."""
     owner = next(cls for cls in type(env).__mro__ if name in vars(cls))
     return ContractError(f"{owner.__qualname__}.{name} {problem}")
 
@@ -46,7 +46,7 @@ def _is_list(value: object) -> bool:
 
 @runtime_checkable
 class HasVariants(Protocol):
-    """An environment of which some settings are run by another class, that evaluates the same rows in another way."""
+    """An environment with a second class, which evaluates the same rows in another way."""
 
     @classmethod
     def variant(cls, settings: EnvSettings[Any]) -> type[JudgedEnv[Any, Any, Any]]:
@@ -69,11 +69,11 @@ def open_environment(
 
 
 def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]:
-    """Return `tasks(split)`, and know their categories and clusters, so that the metrics of each have a name.
+    """Load `tasks(split)`, and collect their categories and clusters for the names of metrics.
 
     Raises:
-        DataError: they cannot be loaded.
-        ContractError: they are no list of tasks.
+        DataError: the rows cannot be loaded.
+        ContractError: `tasks` returned no list of tasks.
     """
     tasks = env.tasks(split)
     if not _is_list(tasks):
@@ -96,11 +96,11 @@ def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]
 def make_conversations(
     env: JudgedEnv[Any, TaskT, Any], task: TaskT, *, trains: bool = False
 ) -> list[Conversation]:
-    """Return `conversations(task)`; those of a training are texts.
+    """Return `conversations(task)`; in training they must be text.
 
     Raises:
-        ContractError: they are no list of conversations.
-        DataError: one has images, and `trains`.
+        ContractError: `conversations` returned no list of conversations.
+        DataError: a conversation has images, and `trains` is set.
     """
     conversations: Any = env.conversations(task)
     problem = (
@@ -136,18 +136,18 @@ def make_conversations(
 
 
 def has_follow_up(env: JudgedEnv[Any, Any, Any]) -> bool:
-    """Return whether conversations of the environment may have several turns."""
+    """Return whether the environment's conversations may have several turns."""
     return type(env).follow_up is not JudgedEnv.follow_up
 
 
 @runtime_checkable
 class JudgesAgain(Protocol):
-    """An environment that in training asks once more for what a judgment lacks, instead of for all of it."""
+    """An environment that in training repeats only the missing part of a judgment."""
 
     async def judge_again(
         self, task: Any, completions: Sequence[Completion], earlier: Judgment[Any]
     ) -> Judgment[Any]:
-        """Return a judgment with less missing; `earlier` if nothing is."""
+        """Return a judgment with less missing; `earlier` if nothing is missing."""
 
 
 async def call_judge(
@@ -156,12 +156,12 @@ async def call_judge(
     completions: Sequence[Completion],
     earlier: Judgment[DetailT] | None = None,
 ) -> Judgment[DetailT]:
-    """Return what `judge` says; of an earlier judgment what `judge_again` says, or, where the judge failed, `judge`.
+    """Judge, or complete an earlier judgment: by `judge_again`, or by `judge` if the judge failed.
 
-    The methods need not be coroutines.
+    The methods may be plain functions or coroutines.
 
     Raises:
-        ContractError: it is no judgment.
+        ContractError: the method returned no judgment.
     """
     name, judgment = "judge", cast(object, earlier)
     if earlier is not None and isinstance(env, JudgesAgain):
@@ -177,10 +177,13 @@ async def call_judge(
 
 @runtime_checkable
 class RewardsGroups(Protocol):
-    """An environment in which the reward of a completion depends on the other judgments of its group."""
+    """An environment whose rewards depend on the other judgments of the group."""
 
     def group_rewards(self, judgments: Sequence[Judgment[Any]]) -> Sequence[float | None]:
-        """Return the rewards of the judgments that have a score; `None` for one that cannot be compared."""
+        """Return the rewards of the judgments that have a score.
+
+        `None` for one that cannot be compared.
+        """
 
 
 def compute_rewards(
@@ -210,7 +213,7 @@ def compute_rewards(
 
 
 def compute_unit_reward(env: JudgedEnv[Any, Any, DetailT], judgment: Judgment[DetailT]) -> float:
-    """Return the reward of a judgment with a score as a number from 0 to 1: the scale of every gold judge."""
+    """Return the reward of a judgment with a score, scaled to 0 to 1 like a gold judge's."""
     low, high = env.spec.reward_range
     return min(1.0, max(0.0, (env.reward(judgment) - low) / (high - low)))
 
@@ -221,7 +224,7 @@ def record_sample(
     task: TaskT,
     sample: Sample[DetailT],
 ) -> None:
-    """Record one row or rollout by `record_metrics`, and the scores of the judges that its score is made of."""
+    """Record one row or rollout by `record_metrics`, and the scores of its judge's parts."""
     env.record_metrics(metrics, task, sample)
     config, judgment = env.config, sample.judgment
     if (

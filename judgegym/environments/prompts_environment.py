@@ -1,8 +1,8 @@
-"""Prompts: the policy answers the prompts of any data set, and any judge of single responses scores the answers.
+"""Prompts: the policy answers the prompts of any data set, and any judge scores the answers.
 
-The judge is one of `judgegym.judges.scorers.registry`: a further one is here with its line there.
-Rows are read as `judgegym score` reads them: a prompt in one of the usual columns, and beside it
-what the judge is shown (`reference`, `rubric`, `aspects`, `context`).
+The judge is any judge of single responses in `judgegym.judges.scorers.registry`; a judge that is
+added there works here. Rows are read as by `judgegym score`: a prompt in one of the usual columns,
+and beside it the columns that the judge is shown (`reference`, `rubric`, `aspects`, `context`).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _NO_CASCADE = "the judge cascade judges conversations of one turn; expected anot
 
 
 class PromptsConfig(ChosenJudgeSettings, EnvConfig):
-    """The judge, the prompts, and who goes on after the first answer."""
+    """Settings: the judge, the prompts, and who continues after the first answer."""
 
     choosing = (*ChosenJudgeSettings.choosing, _USER)
 
     user_max_turns: int = setting(0, ge=0, common=True, group="user")
-    """Let a model play the user, who goes on after the policy's answer in at most this many messages; 0: nobody does.
-    After a row's own turns, where it has several."""
+    """Let a model play the user, who continues after the policy's answer with at most this many
+    messages; 0: no simulated user. It continues after a row's own turns if the row has several."""
     train_dataset: str = setting("prompts.jsonl", verbs=ROLLOUTS, group="data", common=True)
     """Train on this dataset: hub name or file."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
@@ -67,13 +67,13 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
     asked_turns: AskedTurns = setting("last", group="data")
-    """Choose what is asked of messages with several turns of the user. last: the last one, after the turns before it.
-    all: one after the other, each after the policy's own answer instead of that of the row."""
+    """Choose which of the user's turns in a row the policy answers. last: the last one, after the
+    turns before it. all: one after the other, each after the policy's own answer instead of the
+    row's."""
     judged: Literal["whole", "turns", "last"] = setting("whole", common=True)
-    """Choose how a conversation of several turns is judged. whole: once, what follows the prompt as one response.
-    turns: each of the policy's turns, as a response to the conversation before it; the score is
-        their mean. last: the
-    last turn so."""
+    """Choose how a conversation of several turns is judged. whole: once, everything after the
+    prompt as one response. turns: each of the policy's turns, as a response to the conversation
+    before it; the score is their mean. last: only the last turn, in the same way."""
 
     @model_validator(mode="after")
     def _check_turn_settings(self) -> Self:
@@ -97,17 +97,17 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """Return the settings of a simulated user, too."""
+        """Return the optional settings by choice, with those of a simulated user."""
         return {**super().choices(), _USER: UserSettings}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Return a simulated user, if it has turns."""
+        """Return the choices that these values make: also a simulated user, if it has turns."""
         return {*super().select_choices(values), *[_USER] * cls.is_changed(values, _USER)}
 
     @property
     def users(self) -> tuple[str, ...]:
-        """The base URLs of the simulated user; none without one."""
+        """Base URLs of the simulated user; empty without one."""
         return (self.user_base_url,) if isinstance(self, UserSettings) else ()
 
 
@@ -124,7 +124,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     _holds_conversations = False
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
-        """Load the prompts; each row is one that the judge can judge."""
+        """Load the prompts; raise if the judge cannot judge a row."""
         config, train = self.config, split == "train"
         source, hub_split = (
             (config.train_dataset, config.train_split)
@@ -165,7 +165,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return [[*self.system_messages, *task.messages]]
 
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
-        """Return the row's next turn; after the last one, what a simulated user says."""
+        """Return the row's next turn; after the last one, the simulated user's message."""
         number, config = len(completions), self.config
         if number <= len(task.follow_ups):
             return task.follow_ups[number - 1]
@@ -177,7 +177,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     async def judge(
         self, task: PromptTask, completions: Sequence[Completion]
     ) -> Judgment[ScoreParts]:
-        """Score the answer, or the conversation as `judged` says."""
+        """Score the answer, or the conversation in the way that `judged` names."""
         tasks = self._judge_tasks(task, completions)
         if self.config.judged != "turns":
             judgment = await self.answer_judge.judge(tasks[0])
@@ -191,7 +191,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return replace(judgment, detail=replace(judgment.detail, parts=parts))
 
     def _judge_tasks(self, task: PromptTask, completions: Sequence[Completion]) -> list[JudgeTask]:
-        """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
+        """Return the judge's tasks: the whole conversation, its last turn, or each of its turns."""
         turns = make_completion_turns(completions)
         indices = [index for index, turn in enumerate(turns) if turn.role == "assistant"]
         spans = {
@@ -231,7 +231,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     def record_metrics(
         self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]
     ) -> None:
-        """Record the score overall and by category, the turns, and how often a cascade escalates."""
+        """Record the score overall and by category, the turns, and a cascade's escalations."""
         score = self.spec.invalid_score if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
@@ -246,7 +246,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             self._record_cascade(metrics, detail.parts)
 
     def _record_cascade(self, metrics: MetricAggregator, parts: Mapping[str, float]) -> None:
-        """Record how often the strong judge of a cascade decides, and how often rows shown to both differ."""
+        """Record how often a cascade's strong judge decides, and how often both judges differ."""
         if ESCALATED not in parts:
             return
         metrics.rate("escalated_rate", parts[ESCALATED] == 1.0)
@@ -255,7 +255,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             metrics.rate("rechecked_differ_rate", sides[0] != sides[1])
 
     def texts(self, task: PromptTask) -> Mapping[str, str]:
-        """Return what judge and simulated user are shown of the row, where it is a text."""
+        """Return the fields that judge and simulated user are shown, if they are texts."""
         return {name: value for name, value in task.fields.items() if isinstance(value, str)}
 
     @classmethod
@@ -268,12 +268,12 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return replace(cls.spec, outcomes=parts)
 
     def has_follow_ups(self, task: PromptTask) -> bool:
-        """Return whether the row has further turns, or a simulated user goes on."""
+        """Return whether the row has further turns, or a simulated user continues."""
         return bool(task.follow_ups or self.config.user_max_turns)
 
     @property
     def depends_on_group(self) -> bool:
-        """Return whether the judge is a cascade."""
+        """Whether rewards depend on the group: only with a cascade."""
         return isinstance(self._any_judge.single, CascadeJudge)
 
     async def level(
@@ -303,7 +303,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         ]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
-        """Name the means of categories and of turns."""
+        """Declare the means of categories and of turns."""
         most = (
             1
             + self.config.user_max_turns
@@ -329,7 +329,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
 
 def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
-    """Return the judgment of a conversation whose turns were judged: without a score if one of them has none."""
+    """Average the judgments of a conversation's turns; without a score if one of them has none."""
     named_judgments = [
         (f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)
     ]
@@ -373,7 +373,7 @@ def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
 
 
 def _average_shared(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each number that all have."""
+    """Return the mean of each number that all mappings have."""
     shared = [name for name in values[0] if all(name in numbers for numbers in values)]
     return {name: fmean(mapping[name] for mapping in values) for name in shared}
 

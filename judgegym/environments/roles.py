@@ -1,9 +1,7 @@
-"""The settings of an environment in which the policy may be the judge.
+"""Settings and agreement metrics of environments in which the policy may be the judge.
 
-Compare scores by a rubric with gold scores: those of a policy as judge, and those of any judge.
-
-Compare yes/no verdicts on aspects with gold verdicts: those of a policy as judge, and those of any
-judge.
+Scores by a rubric and yes/no verdicts on aspects are compared with gold labels, whether they come
+from a policy as judge or from any other judge.
 """
 
 from __future__ import annotations
@@ -44,11 +42,11 @@ Role = Annotated[
 
 
 class RoleConfig(EnvConfig):
-    """Whether the policy answers or judges."""
+    """Settings that choose whether the policy answers or judges."""
 
     role: Role = setting("policy", common=True)
-    """Choose what the policy does. policy: it answers, and a judge scores the answer. judge: it judges the row's
-    answer, and its verdict is compared with the gold label."""
+    """Choose what the policy does. policy: it answers, and a judge scores the answer. judge: it
+    judges the row's answer, and its verdict is compared with the gold label."""
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
@@ -67,7 +65,7 @@ class RoleConfig(EnvConfig):
 
 
 LISTED_LEVELS = 11
-"""Scales of more levels than this have no table of each level against each."""
+"""Scales with more levels have no confusion table."""
 
 Comparison = Literal["exact", "distance", "squared"]
 
@@ -88,7 +86,10 @@ def judge_scores(
     *,
     gold: float,
 ) -> Judgment[RubricDetail]:
-    """Judge a policy's scores by their closeness to the gold score; invalid unless all can be read."""
+    """Judge a policy's scores by their closeness to the gold score.
+
+    Invalid unless all can be read.
+    """
     scores = tuple(_read_score(completion.answer, settings) for completion in completions)
     readable = [score.score for score in scores if score.score is not None]
     spread = statistics.stdev(readable) if len(readable) > 1 else None
@@ -127,7 +128,7 @@ def compute_closeness(score: float, gold: float, scale: Scale, comparison: Compa
 
 
 def pool_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> float | None:
-    """Return the pooled score of a judge; `None` if it gave none."""
+    """Return a judge's pooled score; `None` if it gave none."""
     if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
         return None
     if (
@@ -142,7 +143,7 @@ def pool_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> flo
 def compare_score(
     judgment: Judgment[RubricDetail] | None, pooling: Pooling, gold: float | None
 ) -> ComparedScore | None:
-    """Return a judge's score and the gold score; `None` if one is missing."""
+    """Return a judge's score with the gold score; `None` if one is missing."""
     score = pool_score(judgment, pooling)
     if judgment is None or judgment.score is None or score is None or gold is None:
         return None
@@ -158,7 +159,7 @@ def record_score_agreement(
     rows: int,
     with_critique: bool,
 ) -> None:
-    """Record the agreement with gold over rows with a score: statistics, and a count for each pair of levels."""
+    """Record the agreement with gold over rows with a score, and the confusion table."""
     metrics.count("n_used", len(compared))
     metrics.count("n_failed", rows - len(compared))
     scores, golds = [pair.score for pair in compared], [pair.gold for pair in compared]
@@ -180,7 +181,14 @@ def record_score_agreement(
 
 @dataclass(frozen=True, slots=True)
 class ComparedVerdict:
-    """A verdict on an aspect (`None` if none could be read), the one before any critique, and the gold verdict."""
+    """A verdict on an aspect with the gold verdict.
+
+    Attributes:
+        aspect: the aspect's name.
+        yes: the verdict; `None` if none could be read.
+        before: the verdict before any critique.
+        gold: the gold verdict.
+    """
 
     aspect: str
     yes: bool | None
@@ -191,7 +199,10 @@ class ComparedVerdict:
 def judge_votes(
     aspect: Aspect, completions: Sequence[Completion], *, strictness: int, gold: bool
 ) -> Judgment[PanelDetail]:
-    """Judge a policy's verdicts: 1.0 if their majority is the gold verdict, else 0.0; invalid without a majority."""
+    """Judge a policy's votes: 1.0 if their majority is the gold verdict, else 0.0.
+
+    Invalid without one.
+    """
     votes = [
         cast_vote(completion.answer, read_verdict(completion.answer), completion.unreadable)
         for completion in completions
@@ -235,7 +246,7 @@ def record_verdict_agreement(
     *,
     with_critique: bool,
 ) -> None:
-    """Record the agreement with gold: over all verdicts, for each name and, with critique, before critique."""
+    """Record the agreement with gold overall, by name and, with critique, before it."""
     used = [verdict for verdict in compared if verdict.yes is not None]
     metrics.count("n_used", len(used))
     metrics.count("n_failed", len(compared) - len(used))
@@ -261,7 +272,7 @@ def _take_agreement(
 
 
 def record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
-    """Record how far the votes of each aspect agree, how many there were, and how many had no verdict."""
+    """Record how far the votes on each aspect agree, their number, and how many had no verdict."""
     for verdict in verdicts:
         if verdict.agreement is not None:
             metrics.mean(f"agreement_{slug(verdict.aspect)}", verdict.agreement)

@@ -1,4 +1,6 @@
-"""Rubric-absolute: score a response by a rubric, on a scale of whole numbers. The policy responds, or it is the judge.
+"""Rubric-absolute: score a response by a rubric, on a scale of whole numbers.
+
+The policy responds, or it is the judge.
 
 Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
     (2023).
@@ -57,17 +59,19 @@ logger = logging.getLogger(__name__)
 
 
 class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySettings):
-    """Rubric-absolute's own settings."""
+    """Settings of rubric-absolute."""
 
     answer_judge = RubricJudgeSettings
     for_criteria = ("scale_min", "scale_max")
     vote_settings = ("samples_per_item",)
 
     score_responses: bool = setting(False, verbs=EVALUATE, common=True)
-    """Score the responses in the rows instead of a policy's, and compare the judge's scores with the gold scores."""
+    """Score the responses in the rows instead of a policy's, and compare the judge's scores with
+    the gold scores."""
     reward: Comparison = setting("distance")
-    """With role=judge: choose the reward of a score that differs by Δ from the gold score. exact: 1 if Δ is 0, else 0.
-    distance: 1 − |Δ| / (scale_max − scale_min). squared: 1 − (Δ / (scale_max − scale_min))²."""
+    """With role=judge: choose the reward of a score that differs by Δ from the gold score. exact: 1
+    if Δ is 0, else 0. distance: 1 − |Δ| / (scale_max − scale_min). squared: 1 − (Δ / (scale_max −
+    scale_min))²."""
     default_rubric: TextOrFile | None = setting(None)
     """Use this rubric for rows without one; @file reads it from a file."""
     train_dataset: str = setting(
@@ -97,7 +101,7 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
 
 
 def pool_details(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
-    """Return the judgments of all members of a jury, and the spread of the members' scores."""
+    """Merge the details of a jury's members: their judgments, and the spread of their scores."""
     member_scores = tuple(
         rubric_score
         for judgment in judgments
@@ -109,7 +113,7 @@ def pool_details(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
 
 
 class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail]):
-    """A policy's response, scored by a judge, or a row's response, scored by the policy."""
+    """A policy's response scored by a judge, or a row's response scored by the policy."""
 
     spec = EnvSpec(
         name="rubric_absolute",
@@ -122,7 +126,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     )
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
-        """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
+        """Load rows with their rubrics; with role=judge, those with a response and a gold score."""
         config = self.config
         source = config.train_dataset if split == "train" else config.eval_dataset
         if config.weighting == "logprobs" and config.role == "judge":
@@ -155,7 +159,10 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return self.config.score_responses and self.verb != "serve"
 
     def conversations(self, task: RubricTask) -> list[Conversation]:
-        """Ask the instruction; with role=judge, the judge's prompt, once for each judgment of an item."""
+        """Ask the instruction.
+
+        With role=judge, send the judge's prompt once per judgment of a row.
+        """
         config = self.config
         if config.role == "policy":
             return [[*self.system_messages, Message(role="user", content=task.question)]]
@@ -181,12 +188,18 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return await self.answer_judge.judge(judge_task(task, completion.answer))
 
     def reward(self, judgment: Judgment[RubricDetail]) -> float:
-        """Return (score − lowest) / (highest − lowest); with role=judge, the closeness to gold. From 0 to 1."""
+        """Return (score − lowest) / (highest − lowest).
+
+        With role=judge, the closeness to gold: 0 to 1.
+        """
         score = super().reward(judgment)
         return score if self.config.role == "judge" else self.config.scale.unit(score)
 
     def group_case(self, task: RubricTask) -> JudgeTask:
-        """Compare responses to the instruction by the rubric, with the reference as one more."""
+        """Return the task that compares responses by the rubric.
+
+        The reference is one more response.
+        """
         return JudgeTask(
             task.question, (), rubric=task.rubric.text_with_scale, baseline=task.reference
         )
@@ -194,7 +207,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def record_metrics(
         self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]
     ) -> None:
-        """Record rewards overall and by category, the distribution of the scores, formats and spread."""
+        """Record rewards overall and by category, and distribution, format and spread of scores."""
         config, detail = self.config, sample.detail
         score = self.spec.invalid_score if sample.score is None else sample.score
         reward = score if config.role == "judge" else config.scale.unit(score)
@@ -219,7 +232,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]
     ) -> None:
-        """Record the agreement of the judge, which may be the policy, with gold."""
+        """Record how well the judge's (or judging policy's) scores agree with gold."""
         config = self.config
         if config.role != "judge" and not self._scores_responses:
             return
@@ -234,14 +247,20 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         )
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
-        """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
+        """Return the rubric and the reference.
+
+        With role=judge, also the response that the policy scores.
+        """
         judged = {"response": task.response} if self.config.role == "judge" else {}
         texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
         return {title: text for title, text in texts.items() if text is not None}
 
     @classmethod
     def spec_for(cls, config: RubricAbsoluteConfig) -> EnvSpec:
-        """Show how often each score was given; the lowest is that of a malformed response, or 0 for no agreement."""
+        """Show how often each score was given.
+
+        Malformed responses get the lowest, or 0 with role=judge.
+        """
         levels = config.scale.levels
         frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
         is_listed = len(levels) <= LISTED_LEVELS
@@ -271,16 +290,16 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         )
 
     def dataset_answer(self, task: RubricTask) -> str | None:
-        """Return the row's own response, if that is scored."""
+        """Return the row's own response, if `score_responses` is on."""
         return task.response if self._scores_responses else None
 
     def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
-        """Return the place of the score, with role=judge."""
+        """Return the position of the score in a judging policy's completion."""
         match = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
         return None if match is None else match.at
 
     def gold(self, task: RubricTask, sample: Sample[RubricDetail]) -> Sequence[GoldLabel]:
-        """Return the gold score of the judged response, with the judge's, which may be the policy."""
+        """Return the gold score of the judged response with the judge's score."""
         if task.gold is None or (self.config.role != "judge" and not self._scores_responses):
             return ()
         score, scale = pool_score(sample.judgment, self.config.samples_pooling), self.config.scale
@@ -290,7 +309,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def record_failure(
         self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]
     ) -> None:
-        """Count a missing score that would be compared with gold, and the formats of the judge's texts."""
+        """Count a missing score that has a gold score, and the formats of the judge's texts."""
         if self._scores_responses:
             metrics.count("n_failed")
         detail = sample.detail
@@ -300,7 +319,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
 
 def judge_task(task: RubricTask, response: str) -> JudgeTask:
-    """Make the judge's task of a row with this response."""
+    """Make the judge's task from a row and a response."""
     levels = tuple(task.rubric.levels.items())
     return JudgeTask(task.question, (response,), task.reference, task.rubric.criteria, levels)
 

@@ -1,4 +1,4 @@
-"""Rubric checklist: each row brings criteria with points, and an answer's score is that of the criteria it meets.
+"""Rubric checklist: each row has criteria with points; an answer scores by the criteria it meets.
 
 Sources: HealthBench (openai/simple-evals) for rows, the score of a row and of the benchmark;
     Rubrics as Rewards (2025).
@@ -57,13 +57,14 @@ from judgegym.statistics.agreement import clipped_mean, clipped_mean_std
 logger = logging.getLogger(__name__)
 
 MOST_NAMED = 20
-"""Metrics by criterion are for at most so many names in a data set; with more, there are those by tag."""
+"""Maximum number of criterion names in a data set for metrics by criterion; beyond it, metrics by
+tag."""
 _GENERATED = re.compile(r"criterion_[0-9]+")
 _WORDS = {True: MET, False: UNMET}
 
 
 class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJurySettings):
-    """Rubric checklist's own settings."""
+    """Settings of rubric checklist."""
 
     answer_judge = ChecklistJudgeSettings
     for_criteria = ("criteria", "formula")
@@ -71,24 +72,27 @@ class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJuryS
     unused_settings = frozenset({"judge_critique_rounds"})
 
     train_dataset: str = setting("ScaleAI/RaR-Medicine", group="data", common=True)
-    """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
+    """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is
+    unset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
     eval_dataset: str | None = setting(
         None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset"
     )
-    """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
+    """Evaluate on the rows of this dataset: hub name or file. If unset, on those of
+    train_dataset."""
     eval_split: str = setting("test", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
     criteria_column: str | None = setting(None, group="data")
-    """Take the criteria of a row from this column. If unset, from criteria, rubrics, or a rubric that is a list."""
+    """Take the criteria of a row from this column. If unset, from criteria, rubrics, or a rubric
+    that is a list."""
     rubric_dropout: float = setting(0.0, verbs=ROLLOUTS, ge=0, lt=1)
-    """In training, leave out this share of a row's criteria, the same ones for all completions of a group, so that a
-    policy cannot learn a rubric by heart. 0 uses all."""
+    """In training, leave out this share of a row's criteria, the same ones for all completions of a
+    group, so that a policy cannot learn a rubric by heart. 0 uses all."""
 
 
 class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, ChecklistDetail]):
-    """Criteria with points about an answer, put to a judge or, with role=judge, to the policy."""
+    """Criteria with points for an answer, checked by a judge or, with role=judge, by the policy."""
 
     spec = EnvSpec(
         name="rubric_checklist",
@@ -110,7 +114,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     _tags: frozenset[str] = frozenset()
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
-        """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
+        """Load rows with a prompt and criteria.
+
+        With role=judge, those with an answer and gold verdicts.
+        """
         config = self.config
         source = (
             config.train_dataset
@@ -152,11 +159,14 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     @cached_property
     def tag_names(self) -> MetricNames:
-        """The names of tags as parts of metrics' names; of a data set, once its rows are loaded."""
+        """Names of tags as parts of metric names; complete once a data set is loaded."""
         return MetricNames()
 
     def conversations(self, task: ChecklistTask) -> list[Conversation]:
-        """Ask the prompt, with its context; with role=judge, the judge's prompt, once for each vote."""
+        """Ask the prompt with its context.
+
+        With role=judge, send the judge's prompt once per vote.
+        """
         if task.is_judged:
             return [self._prompt(task).prompt.messages] * self.config.vote_count()
         *before, last = task.prompt.messages
@@ -179,7 +189,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     async def judge(
         self, task: ChecklistTask, completions: Sequence[Completion]
     ) -> Judgment[ChecklistDetail]:
-        """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
+        """Judge by all criteria.
+
+        With role=judge, compare the median of the policy's verdicts with gold.
+        """
         if task.is_judged:
             return self._judge_votes(task, completions)
         judgment = await self.answer_judge.judge(judge_task(task, completions[0].answer))
@@ -189,7 +202,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def _judge_votes(
         self, task: ChecklistTask, completions: Sequence[Completion]
     ) -> Judgment[ChecklistDetail]:
-        """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
+        """Judge a policy's verdicts: the share of criteria that match gold.
+
+        Invalid without most votes.
+        """
         prompt = self._prompt(task)
         verdicts = [prompt.find(completion.answer) for completion in completions]
         votes = [vote.value for vote in verdicts if vote is not None]
@@ -209,12 +225,15 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         return replace(judgment, suspects=prompt.prompt.suspects)
 
     def reward(self, judgment: Judgment[ChecklistDetail]) -> float:
-        """Return the score, clipped to 0…1, so that no judged answer is worth less than a malformed one."""
+        """Return the score clipped to 0 to 1: no judged answer gets less than a malformed one."""
         assert judgment.score is not None
         return clip_score(judgment.score)
 
     def group_case(self, task: ChecklistTask) -> JudgeTask:
-        """Compare answers by all criteria together, with the reference as one more."""
+        """Return the task that compares answers by all criteria.
+
+        The reference is one more answer.
+        """
         lines = [
             f"- {criterion.text} ({criterion.points:g} points{', required' if criterion.required else ''})"
             for criterion in task.criteria
@@ -285,7 +304,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def _record_benchmark(
         self, metrics: MetricAggregator, scores: Mapping[str, Sequence[float]]
     ) -> None:
-        """Record for all rows and for each tag the clipped mean, its deviation over resamples, and the rows."""
+        """Record the clipped mean, its bootstrap deviation and the rows, overall and by tag."""
         for tag in sorted(scores):
             end = f"_tag_{self.tag_names(tag)}" if tag else ""
             metrics.number(f"clipped_score{end}", clipped_mean(scores[tag]))
@@ -298,7 +317,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def _record_saturation(
         self, metrics: MetricAggregator, values: Mapping[str, Sequence[float]]
     ) -> None:
-        """Count the criteria that all rows meet or that none meets, which give no signal, and name them in the log."""
+        """Count and log the criteria that all rows or no rows meet: they give no signal."""
         shared = {text: row_values for text, row_values in values.items() if len(row_values) > 1}
         for word, value in (("always", 1.0), ("never", 0.0)):
             same = [text for text, observed in shared.items() if set(observed) == {value}]
@@ -315,7 +334,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def _compared(
         self, task: ChecklistTask, sample: Sample[ChecklistDetail]
     ) -> list[ComparedVerdict]:
-        """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
+        """Return the verdicts of a row that have a gold verdict.
+
+        Empty if a policy's answer was judged.
+        """
         row_answer, judged = (
             self.dataset_answer(task),
             [completion.answer for completion in sample.completions],
@@ -333,7 +355,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         ]
 
     def texts(self, task: ChecklistTask) -> Mapping[str, str]:
-        """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
+        """Return context, reference, criteria and those left out.
+
+        With role=judge, also the answer.
+        """
         criteria = "\n".join(
             f"[{criterion.points:g}] {criterion.name}: {criterion.text}"
             for criterion in task.criteria
@@ -344,16 +369,16 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         return {title: text for title, text in texts.items() if text is not None}
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
-        """Return the row's own answer, unless the policy judges it or is in training."""
+        """Return the row's own answer; `None` if the policy judges it or is being trained."""
         return None if self.verb == "serve" or task.is_judged else task.answer
 
     def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
-        """Return the place of the object with the verdicts, with role=judge."""
+        """Return the position of the verdicts object in a judging policy's completion."""
         verdict = self._prompt(task).find(answer)
         return None if verdict is None else verdict.at
 
     def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
-        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
+        """Return pairs of gold verdict and the judge's verdict on the judged answer."""
         return [
             GoldLabel.from_labels(
                 _WORDS[verdict.gold],
@@ -364,7 +389,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         ]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
-        """Name the metrics of categories, tags, criteria and votes."""
+        """Declare the metrics of categories, tags, criteria and votes."""
         no_answer = "no answer was judged"
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect(
@@ -386,14 +411,14 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def record_failure(
         self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]
     ) -> None:
-        """Count the missing verdicts that would be compared with gold."""
+        """Count the missing verdicts that have a gold verdict."""
         missing = len(self._compared(task, sample))
         if missing:
             metrics.count("n_failed", missing)
 
 
 def judge_task(task: ChecklistTask, answer: str) -> JudgeTask:
-    """Make the judge's task of a row with this answer."""
+    """Make the judge's task from a row and an answer."""
     return JudgeTask(
         task.question, (answer,), task.reference, context=task.context, criteria=task.criteria
     )

@@ -1,10 +1,10 @@
-"""A simulated user: a model at an endpoint of its own says what the user says next in a conversation with the policy.
+"""A simulated user: a model at its own endpoint that plays the user in a conversation.
 
-Guarantees: it sees the conversation with the roles swapped, the policy's texts delimited as data.
-It ends a conversation by a closing line, or by the limit of its turns; the policy is never shown
-the closing line. Each message is seeded by the seed, the row and the turn. A message that is empty,
-cut off or refused, or that has the closing line elsewhere than at its end, is asked for again; what
-fails after that is a `UserFailure`, never a message.
+Guarantees: it sees the conversation with the roles swapped, and the policy's texts delimited as
+data. It ends a conversation by a closing line, or at the limit of its turns; the policy never sees
+the closing line. Each message is seeded by the seed, the row and the turn. A message is requested
+again if it is empty, cut off or refused, or has the closing line elsewhere than at its end. If
+that fails, the call raises `UserFailure`; it never returns a bad message.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import Choice, Message, is_blank
 
 ROW_TEXTS = ("persona", "goal")
-"""The columns of a row that the user is told."""
+"""Columns of a row that the simulated user is shown."""
 _CLOSING = prompts.load("user").rpartition("\n")[2]
 _LOOKALIKES = Lookalikes("assistant message:", "user persona:", "user goal:")
 _RETRIES = 3
@@ -57,51 +57,55 @@ _CALLS: ContextVar[list[CallRun] | None] = ContextVar("user_calls", default=None
 
 
 class UserSettings(BaseModel, use_attribute_docstrings=True):
-    """Who plays the user."""
+    """Settings of the model that plays the user."""
 
     help_group: ClassVar[str] = "user"
 
     user_persona: TextOrFile | None = setting(None)
-    """Tell the simulated user who it is, in rows without a column persona; @file reads it from a file."""
+    """Tell the simulated user who it is, in rows without a column persona; @file reads it from a
+    file."""
     user_goal: TextOrFile | None = setting(None)
-    """Tell the simulated user what it wants, in rows without a column goal; @file reads it from a file."""
+    """Tell the simulated user what it wants, in rows without a column goal; @file reads it from a
+    file."""
     user_model_name: ModelName = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the simulated user's endpoint."""
     user_base_url: BaseUrls = operational(OPENAI, common=True)
-    """Call the simulated user at this OpenAI-compatible URL; separate several replicas with commas."""
+    """Call the simulated user at this OpenAI-compatible URL; separate several replicas with
+    commas."""
     user_api: ApiName = operational("openai")
     """Ask the simulated user in this form: openai, anthropic or litellm."""
     user_api_key: SecretStr | None = operational(None, fallback="user_api_key_env")
-    """Send this API key to the simulated user. Prefer user_api_key_env, which keeps the key off the command line."""
+    """Send this API key to the simulated user. Prefer user_api_key_env, which keeps the key off the
+    command line."""
     user_api_key_env: str = operational("OPENAI_API_KEY", common=True)
-    """Read the simulated user's API key from this environment variable. Only a public host needs one."""
+    """Read the simulated user's API key from this environment variable. Only a public host needs
+    one."""
     user_temperature: float = setting(0.7, ge=0)
     """Sample the simulated user at this temperature."""
     user_max_tokens: int = setting(1024, ge=0)
-    """Limit a message of the simulated user to this many tokens; 0 sends no limit. One that is cut off is asked for
-    again."""
+    """Limit a message of the simulated user to this many tokens; 0 sends no limit. A message that
+    is cut off is requested again."""
     user_max_concurrency: int = operational(64, ge=1)
     """Send the simulated user at most this many requests at once."""
     user_extra_body: ExtraBody = setting({})
     """Add these fields to each request to the simulated user."""
     user_extra_headers: ExtraHeaders = operational({})
-    """Send these headers with each request to the simulated user: NAME=VALUE, or JSON. Their values are secrets, which
-    no file keeps."""
+    """Send these headers with each request to the simulated user: NAME=VALUE, or JSON. Their values
+    are secrets, which no file keeps."""
     user_price: ModelPrice = operational({})
-    """Report the simulated user's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or
-    JSON, with cached_input for those in a prefix cache. If unset, with those of the table of list
-    prices, or else the
-    cost is unknown."""
+    """Report the simulated user's cost with these prices in US dollars for a million tokens:
+    input=0.25,output=2, or JSON, with cached_input for those in a prefix cache. If unset, with
+    those of the table of list prices, or else the cost is unknown."""
 
     def user_chat_settings(self, config: EnvConfig, finish_reasons: Sequence[str]) -> ChatSettings:
-        """What the client of the simulated user needs.
+        """Return the settings of the simulated user's chat client.
 
         Args:
             config: how the policy is called.
-            finish_reasons: those that mean a whole message, beside the known ones.
+            finish_reasons: further finish reasons that mean a whole message.
 
         Raises:
-            SettingsError: the endpoint needs a key and none is set.
+            SettingsError: the endpoint needs a key, and none is set.
         """
         endpoint = EndpointSettings().add(self, _NAMES, **price_fields(self.user_price))
         endpoint = endpoint.add(config, CALLS, timeout=_TIMEOUT_S, finish_reasons=finish_reasons)
@@ -119,10 +123,10 @@ _NAMES = flat_names(UserSettings, "user_")
 
 
 class SimulatedUser:
-    """Says what the user says next."""
+    """Source of the user's next message."""
 
     def __init__(self, client: ChatClient, settings: UserSettings, seed: int) -> None:
-        """Speak through `client`, whose settings are the user's."""
+        """Ask through `client`, which is set up by `user_chat_settings`."""
         self._client, self._settings, self._seed = client, settings, seed
 
     async def ask_message(
@@ -131,13 +135,13 @@ class SimulatedUser:
         """Ask for the user's next message; `None` if the user ends the conversation.
 
         Args:
-            uid: of the row.
+            uid: the row's uid.
             turns: the conversation, which ends with a turn of the assistant.
-            texts: the row's `persona` and `goal`, as far as it has them.
-            number: which of the policy's turns the message asks for, from 1.
+            texts: the row's `persona` and `goal`, if it has them.
+            number: the number of the policy's turn that the message asks for, from 1.
 
         Raises:
-            UserFailure: the endpoint never answered, or no answer is a usable message.
+            UserFailure: the endpoint never answered, or none of its messages is usable.
         """
         settings, defaults = self._settings, (self._settings.user_persona, self._settings.user_goal)
         user_texts = [
@@ -184,10 +188,9 @@ class SimulatedUser:
 
 
 def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
-    """The conversation as the user sees it: its own turns are those of the assistant, and the policy's are delimited.
+    """Make the prompt of the user: roles are swapped, and the policy's turns are delimited.
 
-    Instructions to the policy (`system`) are not the user's to see. Images come with the first
-    message.
+    Instructions to the policy (`system`) are left out. Images come with the first message.
     """
     dialogue = [turn for turn in turns if turn.role in ("user", "assistant")]
     delimited = delimit(
@@ -219,7 +222,7 @@ def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -
 
 
 def read_message(choice: Choice) -> str | None:
-    """Return the message in an answer; empty if it ends the conversation, and `None` if it cannot be used."""
+    """Return a choice's message: empty if it ends the conversation, `None` if it is unusable."""
     text = cut_thinking(choice.text).strip() if choice.state == "whole" else ""
     before, _, last = text.rpartition("\n")
     is_over = last.strip() == _CLOSING
@@ -230,7 +233,7 @@ def read_message(choice: Choice) -> str | None:
 
 
 def collect_user_calls() -> AbstractContextManager[list[CallRun]]:
-    """Collect the calls of simulated users that are made inside, in tasks that begin there, too."""
+    """Collect the simulated users' calls that the block makes, also in tasks that it starts."""
     return bind_context(_CALLS, list[CallRun]())
 
 

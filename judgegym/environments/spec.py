@@ -1,4 +1,4 @@
-"""The facts about an environment: its names, its judge, what tables show of it, what `--offline` needs."""
+"""Facts about an environment: names, judge, metrics in tables, samples for `--offline`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from judgegym.llm.client import ChatClient
 
 @dataclass(frozen=True, kw_only=True)
 class EnvSpec:
-    """The facts about an environment.
+    """Facts about an environment.
 
     >>> EnvSpec(name="haiku", headline=("mean_score", "score"), judge="rubric").reward_range
     (0.0, 1.0)
@@ -25,9 +25,9 @@ class EnvSpec:
         headline: the metric, and its label, that the progress display and the training log show; a
             ratio, mean or rate that `record_metrics` adds to, so that each row's share of it is
             known.
-        training_headline: the name of that metric in training, if it is another one.
-        reward_range: the lowest and the highest reward of a judged completion, from which monitors
-            of training make a score from 0 to 1, as a gold judge gives it.
+        training_headline: the name of the headline metric in training, if it differs.
+        reward_range: the lowest and the highest reward of a judged completion; monitors of training
+            scale rewards by it to scores from 0 to 1, as a gold judge gives them.
         judge: the judge that the environment asks (`JudgedEnv.answer_judge`): a kind of `judgegym
             score --judge`, whose settings the environment's inherit, or a function of settings and
             client that opens a judge. `None`: the settings choose it (`AnyJudgeConfig`), or there
@@ -36,13 +36,13 @@ class EnvSpec:
             score; `None` takes the detail of the member whose score is nearest to the jury's.
         invalid_score: the score in evaluations of a completion in the wrong format, which counts as
             a wrong answer.
-        metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
+        metric_notes: explanations of metrics with misleading names, for the table of an evaluation.
         outcomes: the metrics that the printed table shows beside the headline.
-        documented: metrics that an evaluation names even without a value: the reason for none, then
-            their names. Names with `{category}` stand for one metric for each category of the rows;
-            so with any attribute of a task.
+        documented: metrics that an evaluation lists even without a value: the reason for none, then
+            their names. Names with `{category}` stand for one metric per category of the rows; the
+            same holds for any attribute of a task.
         offline_samples: the settings that name the bundled samples, for `--offline`.
-        offline_prompts: the prompts of a judge of its own, for `--offline`; references are
+        offline_prompts: the prompts of the environment's own judge, for `--offline`; references are
             `path/to/file.py:NAME`.
     """
 
@@ -61,14 +61,14 @@ class EnvSpec:
 
     @property
     def training_metric(self) -> str:
-        """The name of the headline metric in training."""
+        """Name of the headline metric in training."""
         return self.training_headline or self.headline[0]
 
     def __post_init__(self) -> None:
-        """Check the headline, of which a metric alone is easily given.
+        """Check that the headline is a pair; a metric without its label is an easy mistake.
 
         Raises:
-            TypeError: it is no pair of texts.
+            TypeError: the headline is no pair of texts.
         """
         is_pair = isinstance(self.headline, tuple) and len(self.headline) == 2
         if not is_pair or not all(isinstance(part, str) for part in self.headline):

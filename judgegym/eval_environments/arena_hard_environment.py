@@ -37,7 +37,7 @@ from judgegym.judges.core.judgment import Judgment
 from judgegym.statistics.agreement import side
 
 TWO_LOST_GAMES = (0.0, 0.0)
-"""The entries of an answer in the wrong format, which counts as wrong."""
+"""Entries of an answer in the wrong format, which counts as wrong."""
 
 
 class ArenaHardEnv(ArenaEnv[ArenaDetail]):
@@ -128,7 +128,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     @classmethod
     def spec_for(cls, config: ArenaHardConfig) -> EnvSpec:
-        """Name the win rates of the categories, and of the clusters if they are asked for."""
+        """Declare the win rates of the categories, and of the clusters if requested."""
         clusters = [
             ("no row of this cluster has a score", "winrate_cluster_{cluster}")
         ] * config.cluster_winrates
@@ -146,7 +146,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     def variant(
         cls, settings: EnvSettings[ArenaHardConfig]
     ) -> type[JudgedEnv[ArenaHardConfig, Any, Any]]:
-        """Return the environment of several candidates, if there are any."""
+        """Return the environment of several candidates, if there are candidates."""
         if settings.env.candidates_play is None:
             return cls
         from judgegym.eval_environments.arena.candidates_environment import (
@@ -167,7 +167,7 @@ def list_entries(sample: Sample[ArenaDetail]) -> Sequence[float]:
 
 
 def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
-    """Record whether the two orders agree, and the advantage of the first position (0 without position bias)."""
+    """Record whether both orders agree, and the first position's advantage (0: no bias)."""
     first, second = detail.games
     assert (
         first.label is not None and second.label is not None

@@ -1,10 +1,10 @@
 """Models that an evaluation compares: their settings, and rows that several candidates answer.
 
-A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of
+A candidate answers at its endpoint, from a file, or from an earlier run of a policy or of
 candidates.
 
-Guarantee: what it says is a completion as that of a policy is, with its thinking split off and its
-faults; a failure of its endpoint is a reply without a completion, never an exception.
+Guarantee: its answer is a completion like a policy's, with thinking split off and faults recorded;
+a failure of its endpoint is a reply without a completion, never an exception.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ from judgegym.reports.results.run import SavedRun
 
 _KEPT = {field.name: field.name for field in dataclasses.fields(Completion)}
 _KEPT |= {"answer": "model_answer", "short": "short_response"}
-"""The fields of a completion in the answer of a candidate, with their names in a line of one policy."""
+"""Fields of a completion in a candidate's answer, with their names in a line of a policy's run."""
 _COMPLETION_ADAPTER = TypeAdapter(Completion)
 
 
 class CandidatesAnswers(AnswersReader):
-    """Finds the answers of one candidate by its name; in a run of one policy, those of the policy."""
+    """Reader of one candidate's answers by its name; in a run of one policy, of the policy's."""
 
     def __init__(self, name: str) -> None:
-        """Look for the candidate `name`."""
+        """Read the answers of the candidate `name`."""
         self._name = name
 
     def read_sample_answer(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
@@ -104,7 +104,7 @@ class CandidatesAnswers(AnswersReader):
         return (), error if isinstance(error, str) else "the candidate never answered"
 
     def parse_conversation_number(self, component: str) -> int | None:
-        """Return which conversation of its row a call was; a candidate has one."""
+        """Return the number of a call's conversation in its row; a candidate has one."""
         return (
             0
             if component == f"candidate_{self._name}/policy"
@@ -113,10 +113,10 @@ class CandidatesAnswers(AnswersReader):
 
 
 def _read_completion(answer: Mapping[str, JSON]) -> Completion:
-    """Return the completion of an answer, as far as its run has kept it.
+    """Return the completion of an answer, with the fields that its run has kept.
 
     Raises:
-        ValueError: a field is not of its type.
+        ValueError: a field has the wrong type.
     """
     fields = {line_name: answer[name] for name, line_name in _KEPT.items() if name in answer}
     try:
@@ -138,11 +138,11 @@ class Candidate:
         self._config = config
         self._answers: Mapping[str, str] = {}
         self.earlier: EarlierAnswers | None = None
-        """The run whose answers it gives, if it gives those of a run."""
+        """Run whose answers it gives, if any."""
 
     @property
     def asks_endpoint(self) -> bool:
-        """Return whether its answers come from an endpoint."""
+        """Whether its answers come from an endpoint."""
         return self._policy is not None
 
     def load(
@@ -159,7 +159,7 @@ class Candidate:
             environment: the name of the environment that evaluates.
 
         Raises:
-            DataError: they cannot be loaded, one is missing, or they are to other questions.
+            DataError: the answers cannot be loaded, one is missing, or they answer other questions.
             RunDirectoryError: the run directory is damaged.
         """
 
@@ -180,7 +180,10 @@ class Candidate:
             self.earlier.check(tasks, conversations, refusal)
 
     def find_stored_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
-        """Return its answer from its file or run, if it has one; of a run also the reason why there is none."""
+        """Return its answer from its file or run, if any.
+
+        From a run also the reason why there is none.
+        """
         if self.earlier is None:
             return self._answers.get(uid)
         row = self.earlier[uid]
@@ -189,7 +192,7 @@ class Candidate:
     async def reply(
         self, uid: str, conversation: Conversation
     ) -> tuple[Completion | str, CallRun | None]:
-        """Return its completion of a row or why there is none, and the call to its endpoint, if one was made."""
+        """Return its completion of a row, or why there is none, and the call if one was made."""
         if self.earlier is not None:
             row = self.earlier[uid]
             return row.completions[0] if row.policy_error is None else row.policy_error, None
@@ -205,22 +208,22 @@ AnswerT = TypeVar("AnswerT")
 
 
 class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, AnswerT]):
-    """Evaluates rows that candidates answer; the policy of the `openai` settings is not asked."""
+    """Runner of rows that candidates answer; the policy of the `openai` settings is not asked."""
 
     keeps_completions = False
 
     @property
     @abstractmethod
     def candidates(self) -> Sequence[Candidate]:
-        """Return the candidates.
+        """Candidates.
 
         Raises:
-            SettingsError: there is none, or an API key is missing.
+            SettingsError: there is no candidate, or an API key is missing.
         """
 
     @abstractmethod
     async def read_reply(self, task: TaskT, candidate: str, reply: Completion | str) -> AnswerT:
-        """Return a candidate's answer to a row, as it is judged, from its completion or from why there is none."""
+        """Make a candidate's answer to a row from its completion, or from why there is none."""
 
     @abstractmethod
     def find_answer_error(self, answer: AnswerT) -> str | None:
@@ -228,15 +231,15 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
     @abstractmethod
     async def judge_answers(self, task: TaskT, answers: Sequence[AnswerT]) -> Judgment[DetailT]:
-        """Judge the answers to a row, at least one of which is there."""
+        """Judge the answers to a row, of which at least one exists."""
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
         """Open the candidates, and read the answers that are in files and run directories.
 
         Raises:
-            DataError: a candidate's answers cannot be loaded, or are to other questions.
+            DataError: a candidate's answers cannot be loaded, or answer other questions.
             RunDirectoryError: a run directory is damaged.
-            SettingsError: a model is missing or lacks its API key.
+            SettingsError: a model is missing, or its API key is.
         """
         if self._env.config.model_answers is not None:
             raise SettingsError(
@@ -280,12 +283,12 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
     @property
     def subject(self) -> str:
-        """Return the names of the candidates."""
+        """Names of the candidates."""
         return ", ".join(candidate.name for candidate in self.candidates)
 
     @property
     def answers_run(self) -> JSON:
-        """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
+        """Earlier runs of the candidates' answers, by candidate; `None` without any."""
         runs = {
             candidate.name: candidate.earlier.to_json()
             for candidate in self.candidates
@@ -295,7 +298,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
     @property
     def notices(self) -> Sequence[str]:
-        """Return which candidates give the answers of a run."""
+        """Notices of the candidates whose answers come from a run."""
         return [
             f"{candidate.name}: {candidate.earlier.description}"
             for candidate in self.candidates
@@ -325,7 +328,7 @@ _MAX_NAMES = 2
 
 
 class ModelSettings(Settings):
-    """The settings of one model."""
+    """Settings of a model."""
 
     name: str = Field(
         min_length=1, description="Call the model by this unique name in tables and metrics."
@@ -341,7 +344,8 @@ class ModelSettings(Settings):
     api_key_env: str = operational("OPENAI_API_KEY")
     """Read the API key from this environment variable."""
     answers: Path | None = setting(None)
-    """Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint."""
+    """Take the answers of this JSONL file (fields uid and answer) or run directory instead of
+    asking an endpoint."""
     extra_body: ExtraBody = setting({})
     """Add these fields to each request."""
     finish_reasons: FinishReasons = operational([])
@@ -349,14 +353,14 @@ class ModelSettings(Settings):
     max_concurrency: int = operational(64, ge=1)
     """Send at most this many requests at once."""
     price_input: float | None = operational(None, ge=0)
-    """Report the cost with this price in US dollars for a million prompt tokens; if no price is set, with those of the
-    table of list prices, or else the cost is unknown."""
+    """Report the cost with this price in US dollars for a million prompt tokens; if no price is
+    set, with those of the table of list prices, or else the cost is unknown."""
     price_output: float | None = operational(None, ge=0)
-    """Report the cost with this price in US dollars for a million completion tokens; if no price is set, with those of
-    the table of list prices, or else the cost is unknown."""
+    """Report the cost with this price in US dollars for a million completion tokens; if no price is
+    set, with those of the table of list prices, or else the cost is unknown."""
     price_cached_input: float | None = operational(None, ge=0)
-    """Report the cost with this price in US dollars for a million prompt tokens that the endpoint had in a prefix
-    cache; if unset, they cost what all prompt tokens cost."""
+    """Report the cost with this price in US dollars for a million prompt tokens that the endpoint
+    had in a prefix cache; if unset, they cost what all prompt tokens cost."""
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -368,7 +372,7 @@ class ModelSettings(Settings):
 
     @property
     def endpoint(self) -> EndpointSettings:
-        """The model that is asked, without how it is called."""
+        """Endpoint of the model, without the settings of its calls."""
         return EndpointSettings().add(self, _NAMES, model=self.model_name or self.name)
 
     @property
@@ -379,15 +383,15 @@ class ModelSettings(Settings):
         return f"{self.model_name or self.name} {key} {settings}"
 
     def chat_settings(self, config: EnvConfig, *, timeout_s: float | None = None) -> ChatSettings:
-        """Return the settings of the model's chat client, with the sampling of a judge unless a call overrides it.
+        """Return the settings of the model's chat client, with a judge's sampling by default.
 
         Args:
             config: the environment's settings.
-            timeout_s: how long one attempt of a call may take, of a model that only answers and is
-                called as a policy; by default it judges, too.
+            timeout_s: the timeout of one attempt of a call, for a model that only answers and is
+                called as a policy; by default it may judge, too.
 
         Raises:
-            SettingsError: a key is needed and there is none.
+            SettingsError: the endpoint needs a key, and none is set.
         """
         endpoint = self.endpoint.add(config, _JUDGE_CALLS)
         if timeout_s is not None:
@@ -414,7 +418,7 @@ _JUDGE_CALLS = {
     name: FLAT_NAMES[name]
     for name in ("temperature", "max_tokens", "timeout", "deadline", "max_retries", *CALL_NAMES)
 }
-"""The settings of a judge's calls, by their names of an endpoint."""
+"""Settings of a judge's calls, by their names in an endpoint."""
 
 
 def _from_json(value: object) -> object:
@@ -458,11 +462,14 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
 Models = Annotated[
     list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)
 ]
-"""Models from YAML or from a JSON list."""
+"""Models from YAML or a JSON list."""
 
 
 def select_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> list[ModelSettings]:
-    """Return the models that are compared: those of the settings; with --offline and without any, three stand-ins."""
+    """Return the models to compare: those of the settings, or three stand-ins with `--offline`.
+
+    There are stand-ins only if the settings have no models.
+    """
     if models or "policy" not in settings.stand_ins:
         return models
     names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
@@ -492,6 +499,6 @@ def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
 
 
 def join_names(models: Sequence[ModelSettings]) -> str:
-    """Return the names of the first two models and the number of the others, for the name of a run."""
+    """Return the names of the first two models and the number of others, for the name of a run."""
     names, more = [model.name for model in models[:_MAX_NAMES]], len(models) - _MAX_NAMES
     return "+".join([*names, *([f"{more} more"] if more > 0 else [])])

@@ -1,9 +1,9 @@
-"""MT-Bench: two turns of a conversation, each rated from 1 to 10, or compared with a baseline's in both orders.
+"""MT-Bench: two turns of a conversation, each rated from 1 to 10 or compared with a baseline's.
 
-The files are those of lm-sys/FastChat, or of the same format; none of them is bundled. A question
-of two turns is asked
-as a conversation: the user's second message follows the policy's first answer. Questions of math,
-reasoning and coding are judged with reference answers.
+The files are those of lm-sys/FastChat, or have the same format; none is bundled. A question of two
+turns is asked as a conversation: the user's second message follows the policy's first answer.
+Questions of math, reasoning and coding are judged with reference answers. Comparisons are made in
+both orders.
 
 Source: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023).
 """
@@ -45,32 +45,34 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
 WITH_REFERENCES = ("math", "reasoning", "coding")
-"""The categories whose questions are judged with reference answers."""
+"""Categories whose questions are judged with reference answers."""
 _CATEGORY = "_category_{category}"
 
 
 class MTBenchConfig(ReaskSettings, EnvConfig):
-    """MT-Bench's own settings."""
+    """Settings of MT-Bench."""
 
     unused_settings = ("judge_critique_rounds", "judge_system_prompt")
 
     judge_prompts: TextOrFile | None = setting(None, group="judge", common=True)
-    """Use these prompts, @judge_prompts.jsonl in the format of MT-Bench; if unset, JudgeGym's own wording of them. To
-    compare with published numbers, use the published ones."""
+    """Use these prompts, @judge_prompts.jsonl in the format of MT-Bench; if unset, JudgeGym's own
+    wording of them. To compare with published numbers, use the published ones."""
     question_dataset: str | None = setting(None, group="data", common=True)
-    """Ask the questions of this dataset (column turns: one or two texts), hub name or file such as question.jsonl."""
+    """Ask the questions of this dataset (column turns: one or two texts), hub name or file such as
+    question.jsonl."""
     reference_dataset: str | None = setting(None, group="data", common=True)
-    """Judge math, reasoning and coding by the answers of this dataset, such as FastChat's reference_answer/gpt-4.jsonl
-    (columns question_id and choices)."""
+    """Judge math, reasoning and coding by the answers of this dataset, such as FastChat's
+    reference_answer/gpt-4.jsonl (columns question_id and choices)."""
     baseline_dataset: str | None = setting(None, group="data", common=True)
-    """Compare each turn with the answers of this dataset, such as FastChat's model_answer/gpt-3.5-turbo.jsonl, once in
-    each order, instead of rating it. A verdict that the other order does not confirm is a tie."""
+    """Compare each turn with the answers of this dataset, such as FastChat's
+    model_answer/gpt-3.5-turbo.jsonl, once in each order, instead of rating it. A verdict that the
+    other order does not confirm is a tie."""
     split: str = setting("train", group="data")
     """Use this split of hub datasets."""
 
     @property
     def prompts(self) -> str:
-        """The prompts in use."""
+        """Prompts in use."""
         return self.judge_prompts or (SAMPLES / "mt_bench_prompts.jsonl").read_text("utf-8")
 
     def prompt_digests(self) -> dict[str, str]:
@@ -80,7 +82,10 @@ class MTBenchConfig(ReaskSettings, EnvConfig):
 
 @dataclass(frozen=True, slots=True)
 class MTBenchTask:
-    """A question of one or two turns, with the answers by which each is judged; empty where there are none."""
+    """Question of one or two turns, with reference and baseline answers by turn.
+
+    Empty without them.
+    """
 
     uid: str
     question: str
@@ -94,7 +99,7 @@ def read_turn_texts(row: Row, path: str, *counts: int) -> tuple[str, ...]:
     """Return the texts of a row's turns.
 
     Raises:
-        DataError: there are others than one of these numbers of texts, or one is blank.
+        DataError: the number of texts is none of `counts`, or a text is blank.
     """
     value = row.value(path)
     texts = (
@@ -113,7 +118,7 @@ def open_mt_bench_judge(config: MTBenchConfig, client: ChatClient) -> mt_bench.M
 
 
 class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
-    """Conversations of two turns, each rated from 1 to 10, or compared with a baseline's in both orders."""
+    """Conversations of two turns, each rated from 1 to 10 or compared with a baseline's."""
 
     spec = EnvSpec(
         name="mt_bench",
@@ -127,7 +132,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
     )
 
     def tasks(self, split: Split) -> Sequence[MTBenchTask]:
-        """Load the questions, and the answers by which they are judged."""
+        """Load the questions, with their reference and baseline answers."""
         if self.config.question_dataset is None:
             raise SettingsError(
                 "--env.question_dataset: expected questions, such as MT-Bench's question.jsonl"
@@ -192,14 +197,20 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         return await self.answer_judge.judge(TurnTask.from_turns(turns))
 
     def reward(self, judgment: Judgment[MTBenchDetail]) -> float:
-        """Return the mean over the turns of (rating − 1) / 9, or of 1 for a win, 0.5 for a tie and 0 for a loss."""
+        """Return the mean over the turns of (rating − 1) / 9.
+
+        For comparisons, the mean of 1 for a win, 0.5 for a tie and 0 for a loss.
+        """
         score = super().reward(judgment)
         return RATINGS.unit(score) if self.config.baseline_dataset is None else score
 
     def record_metrics(
         self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]
     ) -> None:
-        """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
+        """Record means over all turns, by turn and by category.
+
+        For comparisons also the outcomes.
+        """
         name, detail = self.spec.headline[0], sample.detail
         scores = [*detail.parts.values()] if detail else [self.spec.invalid_score] * len(task.turns)
         ends = None if task.baseline else (RATINGS.low, RATINGS.high)
@@ -218,7 +229,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             metrics.rate("position_agreement_rate", first.points == second.points)
 
     def texts(self, task: MTBenchTask) -> Mapping[str, str]:
-        """Return the answers by which the turns are judged."""
+        """Return the reference and baseline answers by turn."""
         kinds = {"reference": task.reference, "baseline": task.baseline}
         return {
             f"{kind}_{turn}": text
@@ -228,7 +239,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
 
     @classmethod
     def spec_for(cls, config: MTBenchConfig) -> EnvSpec:
-        """Show the mean rating, which is at least the lowest, or the win rate of comparisons; each also by turn."""
+        """Show the mean rating, or the win rate of comparisons; each also by turn."""
         is_rated = config.baseline_dataset is None
         headline = cls.spec.headline if is_rated else ("win_rate_adjusted", "win rate")
         turns = {f"turn_1_{headline[0]}": "first", f"turn_2_{headline[0]}": "second"}

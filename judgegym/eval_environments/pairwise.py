@@ -1,8 +1,7 @@
-"""The settings of pairwise judgement.
+"""Settings and metrics of pairwise judgement, and the verdicts in a policy's answers.
 
-Read letters and ratings from a policy's answers, and compare them with the right ones.
-
-Metrics of pairwise judgement: the specification's, and RewardBench-2's own.
+Letters and ratings are parsed from the answers and compared with the right ones. The metrics are
+the specification's, and RewardBench-2's own.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ ParseMode = Literal["last", "official"]
 
 @dataclass(frozen=True, slots=True)
 class PairwiseDetail:
-    """The verdicts of a policy on one row.
+    """Verdicts of a policy on one row.
 
     Attributes:
         mode: one choice, or a rating for each answer.
@@ -69,7 +68,10 @@ class PairwiseDetail:
 
 
 def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
-    """Judge choices: 1.0 if the letter is right in each order, else 0.0; invalid if an order has no letter."""
+    """Judge choices: 1.0 if the letter is right in each order, else 0.0.
+
+    Invalid without a letter.
+    """
     official = tuple(choice_letter_official(text) for text in texts)
     valid_official = tuple(
         letter if letter is not None and letter in task.letters else None for letter in official
@@ -93,7 +95,7 @@ def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
 
 
 def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
-    """Judge the ratings of a Ties row by the specification's rule; invalid if no rating can be read."""
+    """Judge the ratings of a Ties row by the specification's rule; invalid without any rating."""
     official = tuple(rating_official(text) for text in texts)
     ours = tuple(rating(text) for text in texts)
     ratings = official if mode == "official" else ours
@@ -120,10 +122,11 @@ def _unreadable(detail: PairwiseDetail) -> Judgment[PairwiseDetail]:
 
 
 class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
-    """Pairwise judgement's own settings."""
+    """Settings of pairwise judgement."""
 
     thinking_mode: bool = setting(True, group="policy", common=True)
-    """Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong."""
+    """Ask the policy to think between <think> and </think>; an answer in any other format counts as
+    wrong."""
     eval_max_tokens: int = setting(16384, verbs=EVALUATIONS, group="policy", ge=0)
     """Limit a judgement in evaluations to this many tokens; 0 sends no limit."""
     min_response_length: int = setting(0, verbs=EVALUATIONS, group="policy", ge=0)
@@ -135,24 +138,29 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(split_commas)] = setting(
         None, verbs=EVALUATIONS, common=True, min_length=1
     )
-    """Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"], in upper or lower case; all if unset."""
+    """Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"], in upper or lower
+    case; all if unset."""
     max_ties_responses: int = setting(100, verbs=EVALUATIONS, ge=2)
     """Rate at most this many answers of a row of the Ties subset, one call each."""
     shuffle: Shuffle = setting("permutation")
-    """Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one into a random
-    place, as RewardBench-2's code does."""
+    """Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one
+    into a random place, as RewardBench-2's code does."""
     parse_mode: ParseMode = setting("last")
-    """Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's code reads it."""
+    """Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's
+    code reads it."""
     swap_evaluate: bool = setting(False, verbs=EVALUATIONS)
     """Ask for each choice in both orders; a row counts as right only if both are."""
     swap_consistency: bool = setting(False, verbs=ROLLOUTS)
     """Also train on each row in reverse order, as a second group."""
     min_pass_rate: float = operational(0.0, verbs=ROLLOUTS, ge=0, le=1)
-    """Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn from."""
+    """Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn
+    from."""
     max_pass_rate: float = operational(1.0, verbs=ROLLOUTS, ge=0, le=1)
-    """Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from."""
+    """Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn
+    from."""
     judge_rating_prompt: TextOrFile | None = setting(None, group="judge")
-    """Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte."""
+    """Use this text instead of the built-in instructions of a rating; @file reads it from a file,
+    byte for byte."""
     eval_dataset: str = setting(
         "allenai/reward-bench-2", verbs=EVALUATIONS, group="data", common=True
     )
@@ -183,7 +191,7 @@ _RATINGS = range(1, 11)
 def expect_pair_metrics(
     metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool
 ) -> None:
-    """Name the documented metrics of these rows, with the reason why one may have no value."""
+    """Declare the documented metrics of these rows, with the reason why one may have no value."""
     categories: dict[str, None] = {}
     letters: dict[str, None] = {}
     choices = 0
@@ -223,7 +231,7 @@ def expect_pair_metrics(
 
 
 def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
-    """Record formats, letters and A-bias of one choice; with both orders, whether they agree."""
+    """Record format, letters and A-bias of a choice; with both orders, also their agreement."""
     for gold, letter in zip(detail.gold, detail.letters, strict=True):
         metrics.rate("choice_format_compliance_rate", letter is not None)
         for shown in letters:
@@ -242,7 +250,7 @@ def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: st
 
 
 def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
-    """Record formats and distribution of the ratings of one row."""
+    """Record format and distribution of the ratings of a row."""
     for value, is_ambiguous in zip(detail.ratings, detail.ambiguous, strict=True):
         metrics.rate("ties_format_compliance_rate", value is not None)
         metrics.rate("ties_error_rate", value is None)
@@ -263,9 +271,9 @@ def record_official_scores(
     """Record RewardBench-2's own scores by subset and overall, or why they are left out.
 
     Args:
-        metrics: the scores are recorded here, under `rewardbench2/`.
+        metrics: the aggregator; scores are recorded under `rewardbench2/`.
         rows: all selected rows.
-        incomplete: why the run is not the whole benchmark, or `None`.
+        incomplete: why the run is not the whole benchmark; `None` if it is.
     """
     scores = {slug(subset): array("d") for subset in SUBSETS}
     ties: list[TiesRow] = []
@@ -316,7 +324,7 @@ def record_official_scores(
 
 @dataclass(slots=True)
 class SwapVotes:
-    """Collects a policy's choices in a row and in its reversed twin, until both groups are complete."""
+    """A policy's choices in a row and in its reversed twin, collected until both are complete."""
 
     group_size: int
     _chosen: dict[str, tuple[list[int | None], list[int | None]]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Pairwise judgement: the policy is the judge. RewardBench-2 in evaluation, any preference data in training.
+"""Pairwise judgement: the policy is the judge, in RewardBench-2 or, in training, any preferences.
 
 Source: allenai/reward-bench; Malik et al., RewardBench 2: Advancing Reward Model Evaluation (2025).
 """
@@ -60,13 +60,13 @@ from judgegym.llm.errors import DataError, SettingsError
 logger = logging.getLogger(__name__)
 
 _MAX_CATEGORIES = 50
-"""Categories that a message lists."""
+"""Maximum number of categories in a message."""
 ORDERS = ("as_shown", "reversed")
-"""The orders of the answers that `swap_evaluate` asks."""
+"""Orders of the answers with `swap_evaluate`."""
 
 
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
-    """The policy chooses the best of N answers by its letter, and rates the answers of Ties rows."""
+    """The policy chooses the best of N answers by letter, and rates the answers of Ties rows."""
 
     spec = EnvSpec(
         name="pairwise_judgement",
@@ -86,7 +86,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     )
 
     def tasks(self, split: Split) -> Sequence[PairTask]:
-        """Load RewardBench-2 (choices, and ratings for the Ties subset) or, in training, preference data."""
+        """Load RewardBench-2 (choices, and ratings for Ties) or, in training, preferences."""
         return self._train_tasks() if split == "train" else self._eval_tasks()
 
     def _eval_tasks(self) -> TaskList[PairTask]:
@@ -156,7 +156,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return add_swapped(tasks) if self.config.swap_consistency else tasks
 
     def conversations(self, task: PairTask) -> list[Conversation]:
-        """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
+        """Ask for the choice, with `swap_evaluate` in both orders.
+
+        For a Ties row, rate each answer.
+        """
         orders = (
             [task, task.swap()] if self.config.swap_evaluate and task.mode == "choice" else [task]
         )
@@ -183,7 +186,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     async def judge(
         self, task: PairTask, completions: Sequence[Completion]
     ) -> Judgment[PairwiseDetail]:
-        """Read the verdicts and compare them with the right answers: no calls. Both orders show the same suspects."""
+        """Parse the verdicts and compare them with the right answers; no calls are made.
+
+        Both orders show the same suspects.
+        """
         texts = [completion.answer for completion in completions]
         read_verdicts = read_ratings if task.mode == "ties" else read_choices
         return replace(
@@ -194,7 +200,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def record_metrics(
         self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]
     ) -> None:
-        """Record accuracy overall and by category, formats, letters and ratings. A policy that failed was wrong."""
+        """Record accuracy overall and by category, formats, letters and ratings.
+
+        A failed policy is wrong.
+        """
         score = sample.score or 0.0
         metrics.mean("percent_correct", score, interval=True)
         detail = sample.detail
@@ -231,7 +240,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         )
 
     def texts(self, task: PairTask) -> Mapping[str, str]:
-        """Return the answers that the policy judges, in the order in which it sees them, and which are right."""
+        """Return the answers in the order in which the policy sees them.
+
+        Titles mark the right ones.
+        """
         names = [f"answer {letter}" for letter in task.letters] if task.mode == "choice" else None
         names = names or [f"answer {number}" for number in range(1, len(task.answers) + 1)]
         return {
@@ -240,7 +252,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         }
 
     def verdict_at(self, task: PairTask, answer: str) -> Place | None:
-        """Return the place of the letter or rating; RewardBench-2's own reading has none."""
+        """Return the position of the letter or rating; RewardBench-2's own parsing has none."""
         if self.config.parse_mode == "official":
             return None
         match = (
@@ -249,7 +261,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return None if match is None else match.at
 
     def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
-        """Return the right letter of each order, with the policy's; of a Ties row, where answers are rated, none."""
+        """Return pairs of right letter and the policy's, by order; empty for Ties rows."""
         if task.mode == "ties":
             return ()
         detail = sample.detail
@@ -260,7 +272,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return [GoldLabel.from_labels(order.gold, letter, name) for name, order, letter in labels]
 
     def orders(self, judgment: Judgment[PairwiseDetail]) -> Mapping[str, float]:
-        """Return, where both orders of the answers were asked, whether each choice was right."""
+        """Return by order whether the choice was right; empty unless both orders were asked."""
         detail = judgment.detail
         if detail is None or len(detail.letters) < len(ORDERS):
             return {}
@@ -268,7 +280,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return dict(zip(ORDERS, map(float, right), strict=True))
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
-        """Drop rows that are too hard or too easy, by the share of the group that was right."""
+        """Return why a group is dropped: its share of right answers is too low or too high."""
         # Not the rewards: malformed thinking may have a lower one.
         right = [judgment.score == 1.0 for judgment in judgments]
         share = sum(right) / len(right)
@@ -277,12 +289,12 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
-        """Name the metrics of choices and of ratings, also where the rows have only one of the two."""
+        """Declare the metrics of choices and of ratings, also if the rows have only one kind."""
         expect_pair_metrics(metrics, tasks, swaps=self.config.swap_evaluate)
 
 
 def _match_category(name: str, categories: Sequence[str]) -> str | None:
-    """Return the category that is written like this, or else the only one that differs in case alone."""
+    """Return the category with this name, or else the only one that differs in case alone."""
     if name in categories:
         return name
     matches = [category for category in categories if category.casefold() == name.casefold()]

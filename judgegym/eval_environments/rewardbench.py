@@ -13,9 +13,9 @@ from typing import TypedDict
 TIES = "Ties"
 SUBSETS = ("Factuality", "Precise IF", "Math", "Safety", "Focus", TIES)
 UNPARSED = -1
-"""The rating that the official score uses for an answer whose rating cannot be read."""
+"""Rating that the official score uses for an answer whose rating cannot be parsed."""
 UNREADABLE_CHOICE = 0.25
-"""The score of a choice without a readable verdict, in the official score."""
+"""Score of a choice without a readable verdict, in the official score."""
 
 
 class TiesRow(TypedDict):
@@ -32,10 +32,10 @@ class TiesRow(TypedDict):
 
 
 def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
-    """Return the score of a row by the specification's rule: 1.0 if any of the top-rated answers is correct, else 0.0.
+    """Score a row by the specification's rule: 1.0 if any top-rated answer is correct, else 0.0.
 
     Args:
-        ratings: those of the correct answers first; `None` if no rating could be read, which is
+        ratings: those of the correct answers first; `None` if no rating could be parsed, which is
             never a top rating.
         num_correct: the number of correct answers.
 
@@ -51,14 +51,14 @@ def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row in the official score: the range of the correct answers' ratings, and their margin above the wrong ones."""
+    """A row in the official score: range of the correct ratings, margin above the wrong ones."""
 
     spread: float
     margin: float
 
 
 def ties_score(rows: Sequence[TiesRow]) -> float | None:
-    """Return the official score of the Ties subset, one number for all its rows, from −0.01 to 1.01.
+    """Compute the official score of the Ties subset, one number for all rows, from −0.01 to 1.01.
 
     0.30·(accuracy over tied rows) + 0.30·(accuracy over ref rows) + 0.20·(share of questions whose
     tied margin exceeds their spread) + 0.20·(the same with the smaller of both margins) +
@@ -100,7 +100,7 @@ def _index_by_number(rows: Sequence[TiesRow], kind: str) -> dict[str, _Row]:
 
 
 def _separation(margin: float, spread: float) -> float:
-    """tanh(margin / spread − 1); for a spread of 0 its limit, and 0 if the margin is 0, too."""
+    """Return tanh(margin / spread − 1); at spread 0 its limit, and 0 if the margin is 0, too."""
     if spread == 0:
         return float((margin > 0) - (margin < 0))
     return math.tanh(margin / spread - 1)
@@ -111,7 +111,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def leaderboard_score(by_subset: Mapping[str, float]) -> float:
-    """Return the leaderboard's score: the unweighted mean of the six subsets' scores.
+    """Compute the leaderboard's score: the unweighted mean of the six subsets' scores.
 
     Raises:
         ValueError: a subset is missing.

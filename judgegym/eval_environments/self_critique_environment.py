@@ -1,4 +1,4 @@
-"""Peer evaluation with self-critique: models answer, models score each other's answers, judges reconsider their scores.
+"""Peer evaluation with self-critique: models answer, score each other, and reconsider their scores.
 
 Source: the specification's rationale-based self-critique loops (RL4F).
 """
@@ -43,7 +43,7 @@ from judgegym.llm.wire import Message
 
 
 class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
-    """Candidates × judges in evaluations; in training the policy is the candidate, and the judges are frozen."""
+    """Candidates × judges in evaluations; in training the policy and frozen judges."""
 
     spec = EnvSpec(
         name="self_critique",
@@ -67,7 +67,10 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     @cached_property
     def models(self) -> PeerModels:
-        """The models; they are opened at their first use, since the command decides which ones are needed."""
+        """Models.
+
+        They are opened at their first use, since the command decides which ones are needed.
+        """
         return PeerModels(self.settings, self.clients, self.verb)
 
     def conversations(self, task: PeerTask) -> list[Conversation]:
@@ -119,7 +122,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     @classmethod
     def spec_for(cls, config: SelfCritiqueConfig) -> EnvSpec:
-        """Show the agreement of the judges, what critique changed, and missing scores."""
+        """Show the judges' agreement, the changes by critique, and missing scores."""
         changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
         outcomes = (
             Outcome.from_metric("agreement (α)", "krippendorff_alpha", unit="number"),
@@ -132,13 +135,13 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         return replace(cls.spec, outcomes=outcomes)
 
     def row_runner(self) -> PeerRowRunner:
-        """Evaluate a row to a table of scores: all candidates answer, and all judges score each answer."""
+        """Return the runner of a row: all candidates answer, and all judges score each answer."""
         return PeerRowRunner(self, self.models)
 
     async def judge_again(
         self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
     ) -> Judgment[PeerTable]:
-        """Ask those judges again that gave no score."""
+        """Ask only the judges again that gave no score."""
         cells = list_cells(earlier)
         if all(cell.score is not None for cell in cells):
             return earlier
@@ -146,14 +149,14 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     @property
     def depends_on_group(self) -> bool:
-        """Return whether there are several judges, some of which may fail on some rollouts of a group."""
+        """Whether there are several judges, some of which may fail on some rollouts of a group."""
         return len(self.models.frozen_judges) > 1
 
     def group_rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
         """Return the mean of the judges' scores of each rollout, from 0 to 1.
 
-        If a judge failed on some rollouts of the group, adjust the scores for the leniency of the
-        judges, and clip them to the scale.
+        If a judge failed on some rollouts of the group, the scores are adjusted for the judges'
+        leniency, and clipped to the scale.
         """
         import numpy as np  # late: the help does without
 

@@ -1,1 +1,1 @@
-"""Watch a training run: a gold judge beside it, monitors of what passes by, alarms. It never changes a reward."""
+"""Monitoring of a training run: gold judge, monitors and alarms; it never changes a reward."""

@@ -1,4 +1,4 @@
-"""An alarm of a training run: what was seen, since when, where to look, and what to do."""
+"""Alarm of a training run: its cause, since when, the rollouts to look at, and what to do."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ MAX_ROLLOUTS = 10
 
 
 def parse_pause(action: str) -> float | None:
-    """After how many seconds a pause ends by itself; `None` for any other action, or if only a person ends it.
+    """Return the seconds after which a pause ends by itself; `None` without a limit or a pause.
 
     Raises:
-        ValueError: what follows `pause:` is no number.
+        ValueError: `pause:` is not followed by a number.
     """
     return float(action.removeprefix(_PAUSE)) if action.startswith(_PAUSE) else None
 
 
 def check_alarm_action(action: str) -> str:
-    """Return the value of `on_alarm`.
+    """Return the value of `on_alarm` if it is valid.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is invalid.
     """
     try:
         is_pause = 0 < (parse_pause(action) or 0.0) < math.inf
@@ -45,7 +45,7 @@ class AlarmStop(RunStop):
 
 @dataclass(frozen=True, slots=True)
 class RolloutLocation:
-    """Where a rollout is: its group, its row and its number in the group, from 0."""
+    """Location of a rollout: its group, its row and its number in the group, from 0."""
 
     group: int
     uid: str
@@ -54,13 +54,13 @@ class RolloutLocation:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One alarm.
+    """An alarm.
 
     Attributes:
-        monitor: which monitor raised it.
+        monitor: the monitor that raised it.
         step: the trainer's step.
-        since: the step at which what was seen began.
-        seen: what was seen, in one sentence with its numbers.
+        since: the step at which the cause began.
+        seen: the cause, in one sentence with its numbers.
         advice: what to do.
         rollouts: at most ten to look at, the worst first.
     """
@@ -74,7 +74,7 @@ class Alarm:
 
     @property
     def text(self) -> str:
-        """Return the alarm as one line of a log."""
+        """The alarm as one line of a log."""
         where = ", ".join(
             f"{rollout.uid!r} (rollout {rollout.rollout} of group {rollout.group})"
             for rollout in self.rollouts

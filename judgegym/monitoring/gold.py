@@ -1,9 +1,9 @@
-"""A gold judge beside training: it scores a sample of the rollouts, with its own client, limits and budget.
+"""Gold judge beside training: it scores sampled rollouts, with its own client, limits and budget.
 
 Guarantees: training never waits for it, and no reward depends on it. Which rollouts it sees is a
-function of the seed and the row. The queue is bounded; what finds no place is counted, and so is
-what fails. The log has the first failure, and says when many in a row have failed. Once its budget
-is spent it stops, with one line.
+function of the seed and the row. The queue is bounded; rollouts that do not fit are counted, and so
+are failures. The first failure is logged, and so are many in a row. Once its budget is spent it
+stops, with one line.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ logger = logging.getLogger(__name__)
 
 _HASH_RANGE = float(2**64)
 _CONCURRENCY = 4
-"""Groups that it scores at the same time."""
+"""Number of groups that it scores at the same time."""
 _FAILURES_BEFORE_WARNING = 32
-"""Failed rollouts: a gold judge that sees nothing raises no alarm."""
+"""Failed rollouts in a row before a warning: a gold judge that sees nothing raises no alarm."""
 
 
 class GoldJudge:
-    """Scores rollouts in the background.
+    """Judge that scores rollouts in the background.
 
     Attributes:
-        name: what it is called.
-        counts: rollouts that were `scored`, that `failed`, and that were `left_out` because the
-            queue was full or the budget spent.
-        waiting: rollouts that wait for it, or are being scored.
-        report: called with each group and its scores by the number of the rollout; those that
-            failed are missing, and the first one is that of the gap.
+        name: its name.
+        counts: number of rollouts by outcome: `scored`, `failed`, or `left_out` because the queue
+            was full or the budget spent.
+        waiting: number of rollouts in its queue or in progress.
+        report: called with each group and its scores by the number of the rollout. Failed rollouts
+            are missing; the first one is that of the gap.
 
     Class attributes:
-        ranked_share: the share of the groups it sees of which it sees all rollouts, so that their
-        order is compared.
-        longest_queue: so many rollouts may wait for it; further ones are counted, and not scored.
+        ranked_share: the share of its groups of which it sees all rollouts, so that their order is
+            compared.
+        longest_queue: maximum number of waiting rollouts; further ones are counted, and not scored.
     """
 
     ranked_share: ClassVar[float] = 0.25
@@ -61,13 +61,13 @@ class GoldJudge:
         seed: int,
         close: Callable[[], Awaitable[None]],
     ) -> None:
-        """Begin with nothing to score.
+        """Begin with an empty queue.
 
         Args:
-            settings: how much it sees.
+            settings: the settings, with the shares of groups and rollouts that it sees.
             judge: the judge.
-            name: what it is called.
-            seed: of the choice.
+            name: its name.
+            seed: seed of the choice of rollouts.
             close: closes its client.
         """
         self.name = name
@@ -83,7 +83,7 @@ class GoldJudge:
     def offer(self, group: MonitorGroup) -> None:
         """Queue the rollouts of a group that the gold judge is to see, if there is room.
 
-        Its calls are recorded in the ledger in which calls are recorded here, if there is one.
+        Its calls are recorded in the current ledger, if there is one.
         """
         chosen = self.choose_rollouts(group)
         if self._is_spent or self.waiting + len(chosen) > self.longest_queue:
@@ -93,7 +93,7 @@ class GoldJudge:
             self._tasks.begin(self._score_queued(group, chosen))
 
     def choose_rollouts(self, group: MonitorGroup) -> tuple[int, ...]:
-        """Return the numbers of the rollouts that the gold judge sees; the first is that of the gap."""
+        """Return the numbers of the rollouts to score; the first is that of the gap."""
         settings, number = self._settings, group.number if group.ledger is None else group.ledger
         uid = f"{group.uid}\x1f{number}"  # a group that is judged again in a resumed run has its number in the ledger
         scored = [
@@ -107,12 +107,15 @@ class GoldJudge:
         return (first, *(number for number in scored if number != first))
 
     async def drain(self) -> None:
-        """Wait until all that is queued now has ended."""
+        """Wait until everything that is queued now has ended."""
         if self._tasks:
             await asyncio.wait([*self._tasks])
 
     async def close(self, within_s: float) -> None:
-        """Let what is queued end for so many seconds (`math.inf`: as long as it takes), then leave it out; close."""
+        """Close after at most `within_s` (`math.inf`: no limit).
+
+        Drop rollouts that are still queued.
+        """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=None if math.isinf(within_s) else within_s)
         await cancel_all(self._tasks)

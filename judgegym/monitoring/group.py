@@ -1,4 +1,4 @@
-"""What the monitors see of a group of rollouts, whoever trains: `serve`, `process`, the reward server or a plugin."""
+"""A group of rollouts for the monitors of `serve`, `process`, the reward server or a plugin."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from judgegym.judges.core.tasks import JudgeTask
 
 @dataclass(frozen=True, slots=True)
 class MonitorRollout:
-    """One rollout with its judgment.
+    """A rollout with its judgment.
 
     Attributes:
         completion: the text that was judged.
         score: the judgment's score from 0 to 1; `None` if it failed.
-        reward: what the trainer gets; `None` if the rollout is masked.
-        status: of the judgment.
+        reward: the trainer's reward; `None` if the rollout is masked.
+        status: the judgment's status.
         label: the verdict in the judge's terms.
         explanation: the judge's reasons, or why it failed.
-        format_fault: what is wrong with the completion's format; `None` if nothing is.
-        finish_reason: why the policy stopped; `None` if that is not known.
-        tokens: the completion's length in tokens; `None` if that is not known.
+        format_fault: the fault of the completion's format; `None` without a fault.
+        finish_reason: why the policy stopped; `None` if unknown.
+        tokens: the completion's length in tokens; `None` if unknown.
         suspects: tokens and markers of the judge's prompt in the texts under judgment.
-        redraws: judge calls beyond the first of a question, because a text held no verdict.
-        parts: what each part of a composite adds to the reward.
+        redraws: judge calls beyond the first for a question, made because a text had no verdict.
+        parts: contribution of each part of a composite to the reward.
         criteria: the verdict on each criterion or aspect, from 0 to 1, of a judge that has several.
     """
 
@@ -45,19 +45,19 @@ class MonitorRollout:
 
 @dataclass(frozen=True, slots=True)
 class MonitorGroup:
-    """The rollouts of one prompt.
+    """Rollouts of one prompt.
 
     Attributes:
-        number: groups are counted from 1, in the order in which they were judged.
-        step: the trainer's step; where it is not known, the number of groups before this one.
-        uid: of the row.
-        task: what a judge of single responses needs beside the response: prompt, reference, rubric,
-            context.
+        number: its number in the run, from 1, in the order in which groups were judged.
+        step: the trainer's step; if unknown, the number of groups before this one.
+        uid: the row's uid.
+        task: the task of a judge of single responses, without the response: prompt, reference,
+            rubric, context.
         rollouts: the completions with their judgments.
-        judge_calls: calls to the training judge.
-        cost: US dollars by role, `judge`, `policy` and maybe `user`; `None` if it is not known.
-        knows_policy: whether format, finish reason and redraws are known; a reward server is not
-            told of them.
+        judge_calls: number of calls to the training judge.
+        cost: US dollars by role, `judge`, `policy` and maybe `user`; `None` if unknown.
+        knows_policy: whether format, finish reason and redraws are known; a reward server does not
+            get them.
         ledger: its number in the ledger of calls; `None` without one.
     """
 
@@ -73,14 +73,14 @@ class MonitorGroup:
 
 
 def add_costs(total: dict[str, float | None], more: Mapping[str, float | None]) -> None:
-    """Add costs by role; one that is not known makes its sum unknown."""
+    """Add costs by role; an unknown cost makes its sum unknown."""
     for role, cost in more.items():
         before = total.get(role, 0.0)
         total[role] = None if before is None or cost is None else before + cost
 
 
 def select_verdicts(components: Mapping[str, float]) -> Mapping[str, float]:
-    """Return those of the numbers behind a score that are verdicts from 0 to 1, and not on a scale of their own."""
+    """Return the components of a score that are verdicts from 0 to 1, without raw scores."""
     return {
         name: value
         for name, value in components.items()

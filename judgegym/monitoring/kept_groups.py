@@ -1,11 +1,11 @@
-"""The groups that a page of the run shows: a bounded number, whatever the run's length.
+"""Groups that a page of the run shows: a bounded number, whatever the run's length.
 
-Kept are the latest ones, those of the lowest reward among the last thousand, those with the widest
-gap to the gold judge, those that an alarm names, and some at even distances over the whole run.
-Long texts are cut in their middle.
+They are the latest groups, those of the lowest reward among the last thousand, those with the
+widest gap to the gold judge, those that an alarm names, and some at even distances over the whole
+run. Long texts are cut in their middle.
 
-Guarantees: memory and the size of what is written are bounded; a group is written as JSON once,
-however often the file is; nothing depends on the clock.
+Guarantees: memory and the size of the file are bounded; a group is converted to JSON once, however
+often the file is written; nothing depends on the clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from judgegym.monitoring.group import MonitorGroup, MonitorRollout
 LATEST, WORST, GAP, ALARM, OVER_THE_RUN = "latest", "worst", "gap", "alarm", "over the run"
 MAX_GROUPS = {LATEST: 12, WORST: 12, GAP: 12, ALARM: 40, OVER_THE_RUN: 24}
 RECENT_GROUPS = 1_000
-"""Among so many last groups those of the lowest reward are found, and those that an alarm names."""
+"""Number of last groups among which those of the lowest reward are found, and those that an alarm
+names."""
 _RECENT_CHARACTERS = 32_000_000
 _MOST_ROLLOUTS = 16
 _TEXT, _EXPLANATION, _TEXT_OF_ROW = 8_000, 2_000, 4_000
@@ -37,14 +38,14 @@ _TITLES = ("reference", "rubric", "context")
 
 @dataclass(slots=True)
 class PageGroup:
-    """A group with cut texts.
+    """A group with shortened texts.
 
     Attributes:
         group: the group.
         gold: the gold judge's scores by rollout.
-        numbers: of the rollouts whose texts are kept.
+        numbers: numbers of the rollouts whose texts are kept.
         characters: the length of its texts.
-        reward: the mean reward; infinite where no rollout has one.
+        reward: the mean reward; infinite if no rollout has one.
     """
 
     group: MonitorGroup
@@ -56,17 +57,17 @@ class PageGroup:
 
     @property
     def gap(self) -> float:
-        """Return the widest gap of training score − gold score."""
+        """Widest gap of training score − gold score."""
         scores = ((self.group.rollouts[number].score, gold) for number, gold in self.gold.items())
         return max((score - gold for score, gold in scores if score is not None), default=-math.inf)
 
     def add_gold(self, scores: Mapping[int, float]) -> None:
-        """Note the gold judge's scores."""
+        """Add the gold judge's scores."""
         self.gold.update(scores)
         self._line = None
 
     def to_line(self, reasons: Sequence[str], judge: str) -> bytes:
-        """Return its line, which says as what it is kept, and of which of several judges."""
+        """Return its line, with the reasons why it is kept, and its judge if there are several."""
         if self._line is None:
             self._line = wire.dumps(self._fields())
         head = wire.dumps({**({"judge": judge} if judge else {}), "kept": [*reasons]})
@@ -95,15 +96,15 @@ class PageGroup:
 
 @dataclass(slots=True)
 class PageGroups:
-    """The groups of one run.
+    """Groups of a run that its page shows.
 
     Attributes:
-        groups: how many were judged.
-        rollouts: how many rollouts they had.
-        failures: rollouts by what went wrong: the status of the judgment, the format's fault, a
-            cut-off completion.
+        groups: number of judged groups.
+        rollouts: number of their rollouts.
+        failures: number of rollouts by fault: the status of the judgment, the fault of the format,
+            a cut-off completion.
         reasons: the last explanation of each status.
-        last_number: the highest number of a group of an earlier run that is resumed; 0 without one.
+        last_number: the highest number of a group in an earlier run that is resumed; 0 without one.
     """
 
     groups: int = 0
@@ -120,7 +121,7 @@ class PageGroups:
     _stride: int = 1
 
     def add(self, group: MonitorGroup) -> None:
-        """Note a judged group."""
+        """Add a judged group."""
         self.groups += 1
         self.rollouts += len(group.rollouts)
         for rollout in group.rollouts:
@@ -139,7 +140,7 @@ class PageGroups:
                 self._stride *= 2
 
     def add_gold(self, group: MonitorGroup, scores: Mapping[int, float]) -> None:
-        """Note the gold judge's scores of a group, which may have been judged long before."""
+        """Add the gold judge's scores of a group, which may have been judged long before."""
         page_group = self._find_group(group.number) or _cut_group(group)
         page_group.add_gold(scores)
         heapq.heappush(self._widest, (page_group.gap, group.number, page_group))
@@ -149,7 +150,7 @@ class PageGroups:
             heapq.heappop(self._widest)
 
     def pin(self, alarm: Alarm) -> None:
-        """Keep the groups that an alarm names, as far as they are still in memory."""
+        """Keep the groups that an alarm names, if they are still in memory."""
         for place in alarm.rollouts:
             if (page_group := self._find_group(place.group)) is not None:
                 self._alarm_groups[place.group] = page_group
@@ -157,7 +158,10 @@ class PageGroups:
             del self._alarm_groups[next(iter(self._alarm_groups))]
 
     def restore(self, lines: Iterable[Mapping[str, JSON]], judge: str = "") -> None:
-        """Go on from the lines of a judge in an earlier run: but for its latest and worst ones, groups stay kept."""
+        """Continue from a judge's lines in an earlier run.
+
+        Groups stay except its latest and worst.
+        """
         for line in lines:
             group = line.get("group")
             if not isinstance(group, dict) or group.get("judge", "") != judge:
@@ -172,7 +176,10 @@ class PageGroups:
         self._earlier = self._earlier[-MAX_GROUPS[ALARM] :]
 
     def lines(self, judge: str = "") -> Iterator[bytes]:
-        """Return a line of JSON for each kept group, in the order of their numbers; `judge`: of a server of several."""
+        """Return a line of JSON per group, sorted by number.
+
+        `judge`: the judge in a server of several.
+        """
         yield from self._earlier
         chosen: dict[int, tuple[PageGroup, list[str]]] = {}
         widest = heapq.nlargest(MAX_GROUPS[GAP], self._widest)
@@ -258,7 +265,10 @@ def _cut_rollout(rollout: MonitorRollout, is_wanted: bool) -> MonitorRollout:
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Cut a text in its middle, and say how much is missing: what a policy exploits is often at the end."""
+    """Cut a text in its middle, and insert the number of missing characters.
+
+    What a policy exploits is often at the end.
+    """
     if len(text) <= most:
         return text
     end = most // 4

@@ -1,10 +1,10 @@
-"""`live.jsonl` of a training run: how it stands, and the groups that a page shows, replaced about once a second.
+"""`live.jsonl` of a training run: its status and the groups of its page, updated every second.
 
-Guarantees: nothing waits for it, and an error of the disk ends nothing; its size is bounded, and so
-is the share of the time that it takes; a reader finds a whole file.
+Guarantees: nothing waits for it, and a disk error ends nothing; its size is bounded, and so is the
+share of time that it takes; a reader always finds a whole file.
 
-The lines of an earlier process in it and in `monitor.jsonl`, for a run that goes on, and for its
-page.
+This module also reads the lines of an earlier process from it and from `monitor.jsonl`, for a
+resumed run and for its page.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ logger = logging.getLogger(__name__)
 MONITOR, LIVE = "monitor.jsonl", "live.jsonl"
 INTERVAL_S = 1.0
 _UNCHANGED_S = 5.0
-"""So often it is written while no group is judged: a page tells a run that waits from one that is gone."""
+"""Interval of writing while no group is judged: so a page can tell a waiting run from a dead
+one."""
 _SHARE = 0.05
-"""Writing takes at most this share of the time."""
+"""Maximum share of the time for writing."""
 
 Status = Callable[[], Mapping[str, JSON]]
-"""How the run stands: `step`, `total_steps`, `sent`, `dropped` by reason, `in_progress`, `unsent`, `waits_for`."""
+"""Status of the run: `step`, `total_steps`, `sent`, `dropped` by reason, `in_progress`, `unsent`,
+`waits_for`."""
 
 
 class LiveFile:
-    """Writes the file of one run."""
+    """Writer of the file of a run."""
 
     def __init__(
         self,
@@ -44,13 +46,13 @@ class LiveFile:
         status: Status,
         replace: Callable[[Path, bytes], None],
     ) -> None:
-        """Write nothing yet.
+        """Begin without writing.
 
         Args:
             path: the file.
-            groups: the groups that are kept, by the name of the judge; it is empty where a run has
+            groups: the groups of the page by the name of the judge; the name is empty in a run with
                 one judge.
-            status: returns how the run stands.
+            status: returns the status of the run.
             replace: replaces a file as a whole or not at all; called in a thread.
         """
         self._path, self._groups, self._status, self._replace = path, groups, status, replace
@@ -87,7 +89,7 @@ class LiveFile:
             self._is_refused = True
 
     def _put(self, number: int, content: bytes) -> None:
-        """Write in a thread; one whose waiter was cancelled may come after the next one, and is left out."""
+        """Write in a thread; skip a content that is older than the last one written."""
         with self._lock:
             if number > self._written:
                 self._replace(self._path, content)
@@ -116,7 +118,7 @@ def parse_live_line(data: bytes) -> Mapping[str, JSON] | None:
 
 
 def iter_live_lines(path: Path) -> Iterator[Mapping[str, JSON]]:
-    """Return the objects in the lines of a file; those that cannot be read are left out, a missing file has none."""
+    """Yield the objects in the lines of a file; skip unreadable lines; a missing file has none."""
     if path.exists():
         with path.open("rb") as file:
             yield from filter(None, map(parse_live_line, file))

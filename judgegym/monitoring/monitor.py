@@ -1,11 +1,11 @@
-"""The monitors of one training run: groups in, lines of `monitor.jsonl` and alarms out.
+"""Monitors of a training run: groups in, lines of `monitor.jsonl` and alarms out.
 
-Guarantees: no reward depends on it; nothing waits for it; memory is bounded, whatever the number of
-groups. Alarms of the gap between training judge and gold judge are false in at most 1 of 200 runs
-(`statistics.gap_detector`), over the whole run and all judges of a server together, and so are
-those of a cascade's promise (`statistics.cascades`); no other monitor is an alarm unless the user
-asks for it (`alarm` in `monitor_limits`). A run that is resumed goes on with the evidence that it
-had.
+Guarantees: no reward depends on them; nothing waits for them; memory is bounded, whatever the
+number of groups. Alarms of the gap between training judge and gold judge are false in at most 1 of
+200 runs (`statistics.gap_detector`), over the whole run and all judges of a server together. The
+same holds for alarms of a cascade's promise (`statistics.cascades`). Other monitors raise alarms
+only if the user asks for them (`alarm` in `monitor_limits`). A resumed run continues with the
+evidence that it had.
 """
 
 from __future__ import annotations
@@ -61,18 +61,17 @@ RaiseAlarm = Callable[[Alarm], None]
 
 @dataclass(frozen=True, slots=True)
 class MonitorTarget:
-    """What a monitor watches.
+    """Subject of a monitor.
 
     Attributes:
-        seed: of the choice of rollouts for the gold judge.
-        judge: what the training judge is called; `None` if the policy is the judge.
-        every: write a line each time that so many groups are judged; `None` where `end_step` says
-            when.
+        seed: seed of the choice of rollouts for the gold judge.
+        judge: the name of the training judge; `None` if the policy is the judge.
+        every: write a line after this many judged groups; `None`: at each `end_step`.
         mount: the name of the judge in a server of several; `None` elsewhere.
-        judges: how many judges of the server have a gold judge: all their alarms together keep the
+        judges: number of judges of the server with a gold judge: all their alarms together keep the
             bound.
-        cascade: the settings of the training judge, if it is a cascade; one with a promise is
-            watched.
+        cascade: the settings of the training judge, if it is a cascade; its promise is watched, if
+            it has one.
     """
 
     seed: int
@@ -84,14 +83,14 @@ class MonitorTarget:
 
 
 class TrainingMonitor:
-    """Watches one run.
+    """Monitor of a run.
 
     Attributes:
         gold: the gold judge; `None` without one.
-        kept: the groups that a page shows.
-        alarms: those of this run, with those before it was resumed.
-        values: the monitors' numbers of the last line.
-        groups: how many groups were judged, with those before the run was resumed.
+        page_groups: the groups of the page.
+        alarms: the alarms of this run, including those before it was resumed.
+        values: the monitors' values of the last line.
+        groups: number of judged groups, including those before the run was resumed.
     """
 
     def __init__(
@@ -106,8 +105,8 @@ class TrainingMonitor:
         """Begin without a group.
 
         Args:
-            settings: how it is watched.
-            target: what is watched.
+            settings: the settings of the monitors.
+            target: the subject.
             write: appends a line of JSON to `monitor.jsonl`.
             on_alarm: called once for each alarm, after it is written and logged.
             gold: the gold judge; closed with this monitor.
@@ -144,16 +143,21 @@ class TrainingMonitor:
         self._step_monitors = StepMonitors()
         self._last_step = 0
         self._beyond: dict[str, tuple[int, int]] = {}
-        """Of each monitor beyond its limit how many times in a row, and since which step."""
+        """By monitor beyond its limit: how many times in a row, and since which step."""
         self._compared: list[tuple[float, float, RolloutLocation]] = []
-        """The next check's scores of both judges, training judge first, and of which rollout they are."""
+        """Scores of both judges for the next check, training judge first, with the location of the
+        rollout."""
         self._ordered_pairs, self._agreeing_pairs = 0, 0
         self._above_since: int | None = None
         self._differing: dict[str, tuple[int, RolloutLocation]] = {}
-        """Rows on which the judges of a cascade differ, where the cheap one decides: the step, and where."""
+        """By row on which the judges of a cascade differ, if the cheap one decides: step and
+        location."""
 
     def begin(self, folder: Path | None = None) -> None:
-        """Write the first line; go on from what an earlier process has written into the folder of the run."""
+        """Write the first line.
+
+        Continue from the lines of an earlier process in the run's folder.
+        """
         if folder is not None:
             for line in iter_live_lines(folder / MONITOR):
                 if line.get("judge") == self._target.mount:
@@ -188,7 +192,7 @@ class TrainingMonitor:
             logger.warning("a line of %s is left out: %r", MONITOR, error)
 
     def add(self, group: MonitorGroup) -> None:
-        """Watch a judged group. Its numbers are read when it is added; none of its errors may end training."""
+        """Watch a judged group, whose numbers are read now; no error of the monitors is raised."""
         self.groups += 1
         self._last_step = group.step
         try:
@@ -216,7 +220,7 @@ class TrainingMonitor:
             self._check_limits(cast("list[str]", line["beyond"]))
 
     async def close(self, within_s: float) -> None:
-        """End: let the gold judge finish what is queued for so many seconds, and write what it has counted."""
+        """Let the gold judge finish its queue for at most `within_s`, and write the last lines."""
         counts: dict[str, JSON] = {}
         if self.gold is not None:
             await self.gold.close(within_s)
@@ -230,7 +234,7 @@ class TrainingMonitor:
         self._write(wire.dumps({**mount, "at": round(time.time(), 3), kind: {**line}}) + b"\n")
 
     def _add_gold(self, group: MonitorGroup, gold_scores: Mapping[int, float]) -> None:
-        """Take the gold scores of a group; compare the judges when enough groups have one."""
+        """Add the gold scores of a group; compare the judges when enough groups have one."""
         self.page_groups.add_gold(group, gold_scores)
         pairs = [
             (score, gold)
@@ -279,7 +283,7 @@ class TrainingMonitor:
         self._compared, self._ordered_pairs, self._agreeing_pairs = [], 0, 0
 
     def _watch_cascade(self, group: MonitorGroup, cascade: CascadeSettings) -> None:
-        """Raise an alarm, once a run, if a cascade breaks its promise; a group is one row, and a row differs once."""
+        """Raise an alarm, once a run, if a cascade breaks its promise; a row counts once."""
         verdicts = group.rollouts[0].criteria if group.rollouts else {}
         sides, harm = (
             {side(verdicts[name]) for name in cascade.cascade if name in verdicts},

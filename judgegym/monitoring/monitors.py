@@ -1,9 +1,9 @@
-"""The monitors that need no gold judge: numbers of the groups of one step, from what passes by.
+"""Monitors that need no gold judge: numbers about the groups of one step.
 
 A number drifts in healthy runs, too: a policy that learns to answer at length does so for a good
 reason. So these are charts with a limit of the user's (`monitor_limits`), and no verdicts. Only
-where chance alone is known to make a number differ from 0, as with a correlation, has the chart a
-limit of its own.
+where it is known how far chance moves a number from 0, as with a correlation, the chart has a limit
+of its own.
 """
 
 from __future__ import annotations
@@ -44,26 +44,27 @@ MONITORS: Mapping[str, str] = {
     "suspect_rate": "role tokens and judge markers in judged texts, for each rollout",
     "masked_rate": "share of rollouts without a reward",
 }
-"""What each monitor measures."""
+"""Description of each monitor's value."""
 
 _EPSILON = 1e-9
 _MOST_CRITERIA = 64
 _READ_ROLLOUTS = 4
-"""So many completions of a group are compared with others, and read for repetition."""
+"""Completions of a group that are compared with others, and checked for repetition."""
 _CHANCE_QUANTILE = 2.576
-"""The quantile of a normal distribution that chance exceeds, on both sides together, once in 100 times."""
+"""The quantile of a normal distribution that chance exceeds, on both sides together, once in 100
+times."""
 _LEAST_FOR_CORRELATION = 12
 
 
 @dataclass(slots=True)
 class _WithinGroups:
-    """Sums of squares and products of two numbers, as differences from the means of their groups."""
+    """Sums of squares and products of two numbers, centred on the means of their groups."""
 
     first: float = 0.0
     second: float = 0.0
     product: float = 0.0
     free: int = 0
-    """Pairs, less one for each group."""
+    """Number of pairs, less one per group."""
 
     def add(self, pairs: Sequence[tuple[float, float]]) -> None:
         """Add a group."""
@@ -78,7 +79,7 @@ class _WithinGroups:
 
     @property
     def correlation(self) -> float | str:
-        """Return the correlation, or why there is none."""
+        """Correlation, or why there is none."""
         if self.free < _LEAST_FOR_CORRELATION:
             return "too few rollouts of groups"
         if min(self.first, self.second) <= _EPSILON:
@@ -88,7 +89,10 @@ class _WithinGroups:
 
 @dataclass(slots=True)
 class StepMonitors:
-    """Adds up the groups of a step; `line` gives its numbers, and the next step begins."""
+    """Sums over the groups of a step.
+
+    `finish_step` returns the numbers and begins the next step.
+    """
 
     _near: NearDuplicates = field(default_factory=NearDuplicates)
     _language: LanguageWatch = field(default_factory=LanguageWatch)
@@ -105,13 +109,13 @@ class StepMonitors:
     _criteria: defaultdict[str, list[float]] = field(
         default_factory=lambda: defaultdict(lambda: [0.0] * 4)
     )
-    """Of each criterion how many verdicts there are, their sum, and how many are 0 and 1."""
+    """By criterion: the number of verdicts, their sum, and how many are 0 and 1."""
     _cost: dict[str, float | None] = field(default_factory=dict)
     _unit: str = "characters"
 
     @property
     def groups(self) -> int:
-        """Groups of the step until now."""
+        """Number of groups in the step so far."""
         return self._counts["groups"]
 
     def add(self, group: MonitorGroup) -> None:
@@ -225,7 +229,7 @@ class StepMonitors:
         return line
 
     def _values(self) -> dict[str, float | str]:
-        """Return the number of each monitor, or why it has none."""
+        """Return the value of each monitor, or why it has none."""
         counts, causes, within = self._counts, self._causes, self._by_length
         rewards, scores, repetition = self._rewards, self._scores, self._repetition
         rollouts, known_rollouts, scored = counts["rollouts"], counts["known"], scores.count
@@ -265,7 +269,7 @@ class StepMonitors:
         }
 
     def _begin(self) -> None:
-        """Begin the next step; what completions were like is remembered."""
+        """Begin the next step; keep what is remembered about completions."""
         fresh = StepMonitors(self._near, self._language)
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))

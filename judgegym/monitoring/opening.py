@@ -1,4 +1,4 @@
-"""Open the monitor of a training run, or of a judge of the reward server, with its gold judge."""
+"""Opening of the monitor of a training run or of a server's judge, with its gold judge."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from judgegym.monitoring.settings import MonitorSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorContext:
-    """Where a monitor works.
+    """Context of a monitor.
 
     Attributes:
-        session: sends the gold judge's requests.
-        budget: of the gold judge.
-        folder: of the run, in which one that is resumed has the lines of before; `None`: nothing is
+        session: the session of the gold judge's requests.
+        budget: the gold judge's budget.
+        folder: the folder of the run, in which a resumed run has earlier lines; `None`: nothing is
             written.
-        section: what stands before the names of its settings, for messages: `env.` or nothing.
-        stand_in: the settings of the training judge, if that is the stand-in: the gold judge is,
+        section: the prefix of its settings' names in messages: `env.` or nothing.
+        stand_in: the settings of the training judge, if it is the stand-in: then the gold judge is,
             too.
         retry_delay: the first pause of the gold judge's client between two attempts, in seconds.
         make: opens the gold judge's client, as `ChatClient` does.
@@ -51,18 +51,18 @@ def open_monitor(
     write: WriteLine,
     on_alarm: RaiseAlarm = lambda alarm: None,
 ) -> TrainingMonitor:
-    """Open a monitor, which goes on from what an earlier process has written.
+    """Open a monitor, which continues from the lines of an earlier process.
 
     Args:
-        settings: how it watches.
-        target: what it watches.
-        context: where it works.
+        settings: the settings of the monitor.
+        target: the subject of the monitor.
+        context: the context of the monitor.
         write: appends a line to `monitor.jsonl`.
         on_alarm: called once for each alarm, after it is written and logged.
 
     Raises:
-        SettingsError: the gold judge's API key is missing, or the price of its model is not known
-            and limited.
+        SettingsError: the gold judge's API key is missing, or its model's price is unknown and
+            limited.
     """
     gold = open_gold(settings, target.seed, context)
     monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold)
@@ -73,10 +73,10 @@ def open_monitor(
 def open_gold(settings: MonitorSettings, seed: int, context: MonitorContext) -> GoldJudge | None:
     """Open the gold judge, if the settings name one.
 
-    Its client is none of the run's judges: nobody waits for it, no metric has its calls.
+    Its client is none of the run's judges: nothing waits for it, and no metric has its calls.
 
     Raises:
-        SettingsError: as of `open_monitor`.
+        SettingsError: see `open_monitor`.
     """
     if not settings.gold_judge:
         return None

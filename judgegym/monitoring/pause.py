@@ -1,8 +1,8 @@
-"""Hold back the groups of `serve` after an alarm, until somebody or a time lets it go on (`on_alarm=pause`).
+"""Pause of `serve` after an alarm, until somebody resumes it or a time is over (`on_alarm=pause`).
 
-Four ways go on: SIGUSR1 to the process, the seconds of `pause:SECONDS`, `judgegym view`, and a file
-`resume` in the run directory, which is what the page's server writes (`request_resume`). The run
-removes that file.
+There are four ways to resume: SIGUSR1 to the process, the seconds of `pause:SECONDS`, `judgegym
+view`, and a file `resume` in the run directory, which the page's server writes (`request_resume`).
+The run removes that file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 logger = logging.getLogger(__name__)
 
 RESUME = "resume"
-"""The file in the run directory."""
+"""File in the run directory."""
 _POLL_S = 0.5
 
 ResumeCause = Literal["signal", "time", "page"]
@@ -27,7 +27,7 @@ PauseState = Literal["paused", "resumed"]
 
 
 def request_resume(run: Path) -> None:
-    """Let a paused `serve` go on, whose run directory this is; nothing happens where none is paused.
+    """Resume a paused `serve` with this run directory; nothing happens if none is paused.
 
     Raises:
         OSError: the directory cannot be written to.
@@ -36,7 +36,7 @@ def request_resume(run: Path) -> None:
 
 
 class Pause:
-    """The gate before the groups of a run."""
+    """Gate in front of the groups of a run."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Pause:
 
         Args:
             run: the run directory.
-            after_s: go on after so many seconds; `None`: only when told.
-            report: told of each change, and why.
+            after_s: resume after this many seconds; `None`: only on request.
+            report: called with each change, and its cause.
         """
         self._path, self._after_s, self._report = run / RESUME, after_s, report
         self._open = asyncio.Event()
@@ -58,7 +58,7 @@ class Pause:
 
     @property
     def is_paused(self) -> bool:
-        """Return whether groups are held back."""
+        """Whether groups are held back."""
         return not self._open.is_set()
 
     async def wait_until_open(self) -> None:
@@ -66,7 +66,10 @@ class Pause:
         await self._open.wait()
 
     def listen(self) -> None:
-        """Take SIGUSR1, which would end the process, as the word to go on; only the main thread can."""
+        """Resume on SIGUSR1, which would otherwise end the process.
+
+        Works only in the main thread.
+        """
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.resume, "signal")
 
@@ -97,7 +100,7 @@ class Pause:
         self._report("resumed", by)
 
     def close(self) -> None:
-        """Stop to watch for the file and the signal."""
+        """Stop watching for the file and the signal."""
         if self._watching is not None:
             self._watching.cancel()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)

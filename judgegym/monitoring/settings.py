@@ -1,4 +1,4 @@
-"""The settings of the monitors of a training run, and of the gold judge beside it."""
+"""Settings of the monitors of a training run, and of the gold judge beside it."""
 
 from __future__ import annotations
 
@@ -28,38 +28,41 @@ _PROCESS, _SERVE = ("process",), ("serve",)
 
 _ALARM = "alarm"
 Limits = Mapping[str, tuple[float | None, float | None]]
-"""The lowest and the highest value of monitors, by name; `None` for no such limit."""
+"""Lowest and highest value of monitors, by name; `None` for no such limit."""
 
 
 class MonitorSettings(BaseModel, use_attribute_docstrings=True):
-    """A gold judge, how many rollouts it sees, when a gap is an alarm, and limits of other monitors."""
+    """Settings of the gold judge, its alarm, and the limits of other monitors."""
 
     help_group: ClassVar[str] = "monitor"
 
     gold_judge: dict[str, JsonValue] = operational({}, verbs=_ROLLOUTS)
-    """Let this judge score a sample of the rollouts beside training, never for the reward: an object with judge and the
-    settings of that judge, {"judge": "rubric", "judge_model_name": "a-better-model"}. Settings that
-    it leaves out have their defaults, not those of the training judge. With budget_calls or
-    budget_usd in the object it is sent at most so
-    many requests, and costs at most so many US dollars."""
+    """Let this judge score a sample of the rollouts beside training, never for the reward: an
+    object with judge and the settings of that judge, {"judge": "rubric", "judge_model_name":
+    "a-better-model"}. Settings that it leaves out have their defaults, not those of the training
+    judge. budget_calls and budget_usd in the object limit its requests and its cost in US
+    dollars."""
     gold_share: float = operational(0.25, verbs=_ROLLOUTS, gt=0, le=1)
-    """Let the gold judge see one rollout of this share of the groups, and all rollouts of a quarter of these, chosen by
-    seed and row."""
+    """Let the gold judge see one rollout of this share of the groups, and all rollouts of a quarter
+    of these, chosen by seed and row."""
     gold_rollouts: int = operational(32, verbs=_ROLLOUTS, ge=8)
-    """Compare both judges each time that so many groups have a rollout with both scores."""
+    """Compare both judges each time that this many groups have a rollout with both scores."""
     gold_reference: int = operational(384, verbs=_ROLLOUTS, ge=32)
-    """Take the first so many of these rollouts as the reference: a gap that is there from the start is no alarm."""
+    """Take this many rollouts with both scores, from the start, as the reference: a gap that exists
+    from the start is no alarm."""
     gold_tolerance: float = operational(0.05, verbs=_ROLLOUTS, gt=0)
-    """Let the gap grow by this much, on the scale from 0 to 1, before anything counts as evidence."""
+    """Let the gap grow by this much, on the scale from 0 to 1, before anything counts as
+    evidence."""
 
     monitor_every: int = operational(16, verbs=_PROCESS, ge=1)
-    """Write the monitors' numbers each time that so many groups are judged. serve writes them at each step."""
+    """Write the monitors' values each time that this many groups are judged. serve writes them at
+    each step."""
     monitor_limits: dict[str, float | list[float | None]] = operational({}, verbs=_ROLLOUTS)
-    """Mark the monitors that go beyond these limits, by name: a number is the highest value, a list of two the lowest
-    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05,
-    null]}. With "alarm": true a monitor that is beyond its limit three times in a row is an alarm,
-    once a run. Nothing bounds how
-    often such an alarm is false: these numbers drift in healthy runs, too."""
+    """Mark the monitors that exceed these limits, by name: a number is the highest value, a list of
+    two the lowest and the highest (null for none), as in {"length_mean": 900,
+    "reward_spread_within": [0.05, null]}. With "alarm": true a monitor that exceeds its limit three
+    times in a row raises an alarm, once a run. Nothing bounds how often such an alarm is false:
+    these values drift in healthy runs, too."""
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
@@ -80,7 +83,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
 
     @property
     def limits(self) -> Limits:
-        """The limits of the monitors."""
+        """Limits of the monitors."""
         return {
             name: (limit[0], limit[1]) if isinstance(limit, list) else (None, limit)
             for name, limit in self.monitor_limits.items()
@@ -89,7 +92,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
 
     @property
     def limits_alarm(self) -> bool:
-        """Whether a monitor beyond its limit is an alarm."""
+        """Whether a monitor beyond its limit raises an alarm."""
         return bool(self.monitor_limits.get(_ALARM))
 
     @model_validator(mode="after")
@@ -114,7 +117,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
 
         Raises:
             SettingsError: a setting is unknown or wrong.
-            ValueError: it compares responses, or a secret would be kept in files.
+            ValueError: the judge compares responses, or a secret would be written to files.
         """
         values = flat_settings(
             {name: value for name, value in self.gold_judge.items() if name not in BUDGETS}
@@ -129,7 +132,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
         return settings_from_keywords(AnyJudgeSettings, judge, prefix="gold_judge.", others=BUDGETS)
 
     def gold_budget(self) -> Budget:
-        """Return what may be spent on the gold judge.
+        """Return the budget of the gold judge.
 
         Raises:
             SettingsError: a limit is no number above 0.
@@ -140,12 +143,11 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
 
 
 class AlarmSettings(BaseModel, use_attribute_docstrings=True):
-    """What `serve` does at an alarm."""
+    """Settings of `serve` for alarms."""
 
     help_group: ClassVar[str] = "monitor"
 
     on_alarm: Annotated[str, AfterValidator(check_alarm_action)] = operational("log", verbs=_SERVE)
-    """log: go on. pause: send no group, so that the trainer waits, until SIGUSR1 or a file named resume in the run
-    directory; pause:600 also goes on after so many seconds; groups in progress are finished and
-    kept. exit: end as on a
-    signal, with exit code 3; --resume goes on."""
+    """log: continue. pause: send no group, so that the trainer waits, until SIGUSR1 or a file named
+    resume in the run directory; pause:600 also continues after so many seconds; groups in progress
+    are finished and kept. exit: end as on a signal, with exit code 3; --resume continues."""

@@ -1,11 +1,10 @@
-"""What the monitors read in the texts of completions: repetition, refusals, near-duplicates, the language.
+"""Text measures of the monitors: repetition, refusals, near-duplicates and language.
 
-A text is known by the runs of three words in its first 128 words, each a hash. Its sketch are the
-32 smallest of them (min-hash with one permutation): of two texts, the share of the 32 smallest of
-both that both have estimates how much of
-their runs they share. Guarantees: the same texts give the same numbers in every process; memory is
-bounded by the last 8,192 hashes; the language is told of one completion of a group, since that is
-dear.
+A text is represented by hashes of the runs of three words in its first 128 words. Its sketch are
+the 32 smallest hashes (min-hash with one permutation): for two texts, the share of the 32 smallest
+of both that both have estimates how many of their runs they share. Guarantees: the same texts give
+the same numbers in every process; memory is bounded by the last 8,192 hashes; the language is
+detected for one completion of a group, since that is slow.
 
 Source: Broder, On the resemblance and containment of documents (1997).
 """
@@ -28,12 +27,12 @@ from judgegym.judges.rules.measure import language
 _CHARACTERS, _WORDS = 2_000, 128
 _SKETCH = 32
 _INDEXED_HASHES = 4
-"""Hashes of a sketch by which it is found. Of texts that are near-duplicates one has one of the other's 4 smallest with
-a probability above 0.99."""
+"""Number of a sketch's hashes by which it is found. Of two near-duplicates one has one of the
+other's 4 smallest hashes with a probability above 0.99."""
 _MOST_HASHES, _MOST_ALIKE = 8_192, 8
-"""So many hashes are remembered, each with so many sketches."""
+"""Maximum number of remembered hashes, and of sketches per hash."""
 NEAR = 0.8
-"""Texts that share so much of their runs of words are near-duplicates."""
+"""Texts that share this much of their runs of words are near-duplicates."""
 _REFUSAL = re.compile(
     r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i "
     r"apologi[sz]e\b|"
@@ -44,15 +43,15 @@ _REFUSAL = re.compile(
 )
 _MAX_CHARACTERS = 1_000
 LEAST_GROUPS_FOR_LANGUAGE = 256
-"""Before so many groups no language is told: the model takes seconds to load, and 100 MB."""
+"""No language is detected before this many groups: the model takes seconds to load, and 100 MB."""
 
 
 class TextFacts(NamedTuple):
-    """What is read in one text.
+    """Measures of a text.
 
     Attributes:
         sketch: its smallest hashes, ascending; empty for an empty text.
-        repetition: the share of its runs of three words that were there before; 0 with fewer words.
+        repetition: the share of its runs of three words that occurred before; 0 with fewer words.
     """
 
     sketch: tuple[int, ...]
@@ -60,7 +59,7 @@ class TextFacts(NamedTuple):
 
 
 def measure_text(text: str) -> TextFacts:
-    """Read a text."""
+    """Measure a text."""
     words = text[:_CHARACTERS].lower().encode("utf-8", "replace").split(None, _WORDS)[:_WORDS]
     if not words:
         return TextFacts((), 0.0)
@@ -73,12 +72,15 @@ def measure_text(text: str) -> TextFacts:
 
 
 def is_refusal(text: str) -> bool:
-    """Return whether a text begins as a refusal does, in English."""
+    """Return whether a text begins like a refusal, in English."""
     return _REFUSAL.match(text) is not None
 
 
 def estimate_resemblance(first: Sequence[int], second: Sequence[int]) -> float:
-    """Estimate from the sketches of two texts what share of their runs of words both have; 0 if one is empty."""
+    """Estimate which share of their runs of words two texts have in common, from their sketches.
+
+    It is 0 if a sketch is empty.
+    """
     if not first or not second:
         return 0.0
     smallest = sorted({*first, *second})[: max(len(first), len(second))]
@@ -88,18 +90,18 @@ def estimate_resemblance(first: Sequence[int], second: Sequence[int]) -> float:
 
 @dataclass(slots=True)
 class NearDuplicates:
-    """The sketches of completions by their smallest hashes; those hashes are forgotten that came longest ago."""
+    """Sketches of completions by their smallest hashes; the oldest hashes are forgotten."""
 
     _index: OrderedDict[int, deque[tuple[int, str, tuple[int, ...]]]] = field(
         default_factory=OrderedDict
     )
-    """The number of the group, its row and the sketch."""
+    """Number of the group, its row and the sketch."""
 
     def add(self, group: int, uid: str, sketch: tuple[int, ...]) -> tuple[bool, bool]:
         """Add a completion.
 
         Returns:
-            Whether an earlier one of its group, and whether one of another row, is a
+            Whether an earlier completion of its group, and whether one of another row, is a
             near-duplicate.
         """
         in_group = across = False
@@ -121,10 +123,10 @@ class NearDuplicates:
 
 @dataclass(slots=True)
 class LanguageWatch:
-    """Tells whether completions are in the language of their prompts; its model is loaded in a thread.
+    """Detector of completions in another language than their prompts; its model loads in a thread.
 
     Attributes:
-        left_out: why it tells nothing; `None` once it does.
+        left_out: why it detects nothing; `None` once it does.
     """
 
     left_out: str | None = f"it is told from {LEAST_GROUPS_FOR_LANGUAGE} groups on"
@@ -133,7 +135,10 @@ class LanguageWatch:
     _groups: int = 0
 
     def differs(self, prompt: str, completion: str) -> bool | None:
-        """Return whether the languages differ; `None` if that cannot be told, or the model is not there (yet)."""
+        """Return whether the languages differ.
+
+        `None` if unknown or the model is not loaded (yet).
+        """
         self._groups += 1
         if self._groups < LEAST_GROUPS_FOR_LANGUAGE:
             return None

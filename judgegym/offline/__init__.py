@@ -1,9 +1,8 @@
-"""An OpenAI-compatible stand-in server: policy and judge with no key, no network and no GPU.
+"""OpenAI-compatible stand-in server: policy and judge without a key, a network or a GPU.
 
-`StandIn` runs it as a child process; `python -m judgegym.offline` runs it by hand. What it answers
-is a pure function
-of the request body, so that two runs of one configuration are identical. It measures plumbing, not
-quality: its judge compares words.
+`StandIn` runs it as a child process; `python -m judgegym.offline` runs it by hand. Its responses
+are a pure function of the request body, so that two runs of one configuration are identical. It
+measures plumbing, not quality: its judge compares words.
 """
 
 from judgegym.offline.process import StandIn, running_stand_ins

@@ -1,20 +1,13 @@
-"""The answers of the stand-in, a function of the request and the known prompts only.
+"""Answers of the stand-in, a function of the request and the known prompts only.
 
-Finds the judge to which a prompt belongs, and parses the prompt with that judge's format.
+As judge, it finds the judge to which a prompt belongs and parses the prompt with that judge's
+format. It computes the merit of a text from its words (deterministic, linear in the length of the
+text, cached by text), and the judge's prompt format makes a reply from the merits. As policy, it
+answers with sentences made of the prompt's words.
 
-The merit of a text by its words: deterministic, linear in the length of the text, and cached by
-    text.
-
-The stand-in as judge: computes merits from words, and lets the judge's prompt format make a reply
-of them.
-
-The prompts that the stand-in knows: those of this project's judges, and those that it is told of by
-reference.
-
-A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat`
-has that name, or the name of a kind of judge.
-
-The stand-in as policy: answers with sentences made of the prompt's words.
+It knows the prompts of this project's judges, and those that are given by reference. A reference is
+`path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name,
+or the name of a kind of judge.
 """
 
 from __future__ import annotations
@@ -62,7 +55,14 @@ _RULE = re.compile(r"\n+---(?: [0-9a-f]+)?\n+\Z")
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
-    """A judge's prompt: its format, the text before its sections, the sections, and whether it asks for a critique."""
+    """A judge's parsed prompt.
+
+    Attributes:
+        prompt_format: its format.
+        instructions: the text before its sections.
+        sections: the sections by title.
+        is_critique: whether it asks for a critique.
+    """
 
     prompt_format: PromptFormat
     instructions: str
@@ -75,8 +75,8 @@ def read_prompt(
 ) -> ParsedPrompt | None:
     """Parse the last user message that is a judge's prompt; `None` without one.
 
-    Later messages may only ask for the verdict again. If a section quotes another prompt, the
-    format whose sections begin first counts.
+    Later messages may only repeat the request for the verdict. If a section quotes another prompt,
+    the format whose sections begin first counts.
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _strip_critique_request(message.content)
@@ -109,12 +109,12 @@ def read_prompt(
 
 
 def _strip_ending(text: str, ending: str) -> str:
-    """Return the last section without the prompt's ending, and without the line that parts the two."""
+    """Return the last section without the prompt's ending and the rule between the two."""
     return _RULE.sub("", text.removesuffix(ending)) if ending and text.endswith(ending) else text
 
 
 def _strip_critique_request(content: str) -> tuple[str, bool]:
-    """Return the judge's first prompt, and whether this message asks for a critique of its evaluation."""
+    """Return the judge's first prompt, and whether this message asks for a critique."""
     before = content.removesuffix(_CRITIQUE_REQUEST)
     end = _EVALUATION_END.search(before) if before != content else None
     if end is None:
@@ -134,7 +134,7 @@ def _strip_critique_request(content: str) -> tuple[str, bool]:
 
 
 MAX_CHARACTERS = 20_000
-"""The number of characters of a text that are read; the rest is ignored."""
+"""Number of characters of a text that are read; the rest is ignored."""
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
@@ -152,7 +152,13 @@ _MIDDLE, _STEEPNESS = 0.5, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The content words of a text, the number of all its words, and the share of word pairs that do not repeat."""
+    """Measures of a text.
+
+    Attributes:
+        content: its content words.
+        length: the number of all its words.
+        fresh: the share of word pairs that do not repeat.
+    """
 
     content: frozenset[str]
     length: int
@@ -160,12 +166,15 @@ class Features:
 
 
 def split_words(text: str) -> list[str]:
-    """The lower-case words of a text's head: runs of letters and digits; one character each in Chinese or Japanese."""
+    """Return the lower-case words of a text's head: runs of letters and digits.
+
+    Each character is a word in Chinese or Japanese.
+    """
     return _WORD.findall(text[:MAX_CHARACTERS].lower())
 
 
 def find_salient_words(text: str) -> tuple[str, ...]:
-    """Return the content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
+    """Return a text's distinct content words of 3 to 24 characters, in order of appearance."""
     return tuple(
         dict.fromkeys(
             word for word in split_words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
@@ -176,9 +185,9 @@ def find_salient_words(text: str) -> tuple[str, ...]:
 def measure_quality(answer: str, question: str = "", reference: str = "") -> float:
     """Return the quality of an answer from 0 to 1, by its words.
 
-    The weighted mean of three numbers: the share of the question's words and of the reference's
-    words (if given) that occur in the answer, and a saturating function of its length; times the
-    share of word pairs that do not repeat.
+    It is the weighted mean of three numbers: the share of the question's words and of the
+    reference's words (if given) that occur in the answer, and a saturating function of its length;
+    times the share of word pairs that do not repeat.
     """
     features = _features(answer[:MAX_CHARACTERS])
     parts = [(_LENGTH, features.length / (features.length + 40))]
@@ -193,7 +202,7 @@ def measure_quality(answer: str, question: str = "", reference: str = "") -> flo
 
 
 def compute_merit(quality: float) -> float:
-    """Return a quality as a merit between 0 and 1, spread so that usual answers cover the whole range."""
+    """Convert a quality to a merit between 0 and 1; usual answers cover the whole range."""
     return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
 
 
@@ -217,21 +226,21 @@ _CRITIQUES = (
 
 
 Opinion: TypeAlias = "Callable[[Sequence[str]], Mapping[str, float]]"
-"""The merits of the sections under judgment, by their titles."""
+"""Computes the merits of the sections under judgment, by their titles."""
 
 
 def make_judge_reply(
     parsed: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None
 ) -> str:
-    """Return the judge's reply for choice `index`, with a critique before it if the prompt asks for one.
+    """Return the judge's reply for choice `index`, with a critique before it if requested.
 
     The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0
-    all other choices change them a little, as votes differ; and so do some replies to a request for
-    a critique. An `opinion` replaces the merits.
+    all other choices change them a little, as votes differ; so do some replies to a request for a
+    critique. An `opinion` replaces the merits.
     """
     task_texts = [text for title, text in parsed.sections.items() if title != PREVIOUS_EVALUATION]
-    # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before
-    # it revised.
+    # Seeded without the earlier evaluation, so that a round keeps the verdict that the round
+    # before it revised.
     rng = make_generator(
         index,
         repr((request.model, task_texts)) if parsed.is_critique else request.question_digest,
@@ -259,7 +268,7 @@ def make_judge_reply(
 def _format_object(
     prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]
 ) -> str:
-    """Return the reply as an object with these fields, in this order."""
+    """Return the reply as a JSON object with these fields, in this order."""
     fields = {CRITIQUE: critique, **(prompt_format.fields(reply) or {})}
     missing = [name for name in properties if name not in fields]
     if missing:
@@ -298,19 +307,19 @@ BUILT_IN: tuple[PromptFormat, ...] = (
 
 
 def load_known_prompts(settings: object) -> tuple[PromptFormat, ...]:
-    """The formats of this project's judges, of the prompt files that settings hold, and of judges of the user's own.
+    """Return the formats of this project's judges, of prompt files in settings, and of own judges.
 
     Raises:
-        ValueError: a prompt file cannot be read, or is wrong.
+        ValueError: a prompt file is wrong or cannot be read.
     """
     return (*chain.from_iterable(map(load_prompts, list_references(settings))), *BUILT_IN)
 
 
 def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
-    """The format that a reference names, those of a kind of judge, or that of a prompt file by its path or as JSON.
+    """Return the formats of a reference: a name, a kind of judge, or a prompt file (path or JSON).
 
     Raises:
-        ValueError: it cannot be loaded; one line says why.
+        ValueError: the reference cannot be loaded; one line says why.
     """
     if reference.startswith("{"):
         return (make_prompt_format(PromptFile.model_validate_json(reference)),)
@@ -338,7 +347,11 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
 
 
 def make_reference(prompt: PromptFormat | str) -> str:
-    """Return the reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
+    """Return the reference by which a process in another directory loads a prompt.
+
+    Raises:
+        ValueError: no name at the top of a module refers to it.
+    """
     if isinstance(prompt, str):
         location, _, name = prompt.rpartition(":")
         return f"{Path(location).resolve()}:{name}" if location.endswith(".py") else prompt
@@ -370,7 +383,7 @@ _SENTENCES = (
 
 
 def write_answer(request: ChatRequest, index: int) -> str:
-    """Return an answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
+    """Write an answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
 
     The model's name determines its length, its share of the prompt's words, and whether it is a
     list. The rest depends on the messages and, above temperature 0, on temperature, seed and index.
@@ -393,7 +406,10 @@ def plays_user(request: ChatRequest) -> bool:
 
 
 def write_user_message(request: ChatRequest, index: int) -> str:
-    """What a user says next: a question about two of the policy's words, or, the likelier the later, a farewell."""
+    """Write a user's next message: a question about two of the policy's words, or a farewell.
+
+    A farewell is likelier the later it is.
+    """
     rng, message_count = (
         _make_rng("user", request, index),
         sum(message.role == "assistant" for message in request.messages),
@@ -413,7 +429,7 @@ def write_user_message(request: ChatRequest, index: int) -> str:
 
 
 def write_thinking(request: ChatRequest, index: int) -> str:
-    """Return the thinking before the answer of choice `index`."""
+    """Write the thinking before the answer of choice `index`."""
     return _fill_sentences(
         [_make_rng("thought", request, index).choice(_SENTENCES)], iter(_find_topic(request))
     )[0]
@@ -457,7 +473,7 @@ def make_answers(
     judge_only: bool = False,
     opinion: Opinion | None = None,
 ) -> list[str]:
-    """Return the full texts of all choices: a judge's replies to a known prompt, else a policy's answers.
+    """Write the texts of all choices: a judge's replies to a known prompt, else a policy's answers.
 
     If a system message asks for `<think>` tags, each text begins with one closed block of thinking.
 
@@ -492,5 +508,8 @@ def make_answers(
 
 
 def write_noise(request: ChatRequest, index: int = 0) -> str:
-    """Random lower-case words for choice `index`, without verdict, digit, bracket, quotation mark or single letter."""
+    """Return random lower-case words for choice `index`, which no parser accepts.
+
+    They have no verdict, digit, bracket, quotation mark or single letter.
+    """
     return " ".join(make_generator(index, request.digest, "noise").choices(_NOISE, k=12))

@@ -1,7 +1,7 @@
 """`python -m judgegym.offline` and `judgegym offline-server`: serve the stand-in until stopped.
 
-One line on standard output says that the server is ready. A wrong flag or a port in use is one line
-on standard error and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
+One line on standard output tells that the server is ready. A wrong flag or a port in use is one
+line on standard error and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
 """
 
 import argparse
@@ -28,7 +28,7 @@ be given several times"""
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command."""
+    """Make the parser of the command's flags."""
     serves = (
         "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it "
         "streams where a request "
@@ -84,7 +84,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_parent: bool) -> int:
-    """Serve on this socket until a signal or the end of input; returns the exit code."""
+    """Serve on this socket until a signal or the end of input; return the exit code."""
     exit_codes: asyncio.Queue[int] = asyncio.Queue()
     process.stop_on_signals(exit_codes)
     if exit_with_parent:

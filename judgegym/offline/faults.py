@@ -1,9 +1,9 @@
-"""The faults that a stand-in shows on purpose: what each does to a request, and which request meets which.
+"""Faults that a stand-in shows on purpose: their effects, and which request meets which.
 
-`FAULTS` has those that users name. A program that serves a `StandInServer` of its own may give
-`Faults` further ones.
+`FAULTS` has those that users name. A program that serves its own `StandInServer` may give `Faults`
+further ones.
 
-Where a stream is asked for, a fault that sends a completion, whole or broken, sends it as a stream;
+If a stream is requested, a fault that sends a completion, whole or broken, sends it as a stream;
 any other fault comes before the stream, and looks as without one.
 """
 
@@ -34,14 +34,14 @@ _SLOW_PIECES = 10
 
 @dataclass(frozen=True)
 class Effect:
-    """What is done with a request.
+    """What the server does with a request.
 
     Attributes:
         end: `response` sends the response; `close` and `reset` send the body as it is, without
             headers, and end the connection; `hang` does nothing.
-        pieces: of the body; several are sent one after the other, as a stream.
-        status: of the response.
-        headers: of the response.
+        pieces: the pieces of the body; several are sent one after the other, as a stream.
+        status: the response's HTTP status.
+        headers: the response's headers.
         is_slow: whether the pieces are spread over `slow_ms`.
         is_answer: whether the response is the right one.
     """
@@ -83,10 +83,10 @@ class Attempt:
     """A request that meets a fault.
 
     Attributes:
-        request: what is asked.
-        number: which attempt of this request it is, from 1.
-        texts: gives the texts of the right answer.
-        answered: how many requests the server has answered.
+        request: the request.
+        number: the number of the attempt of this request, from 1.
+        texts: returns the texts of the right answer.
+        answered: number of requests that the server has answered.
     """
 
     request: ChatRequest
@@ -101,7 +101,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault: what happens, in words for users, and the effect on an attempt."""
+    """A kind of fault: a description for users, and its effect on an attempt."""
 
     about: str
     effect: Callable[[Attempt], Effect]
@@ -236,7 +236,10 @@ class Faults:
 
     @classmethod
     def parse(cls, text: str) -> Faults:
-        """Read a JSON object such as `{"429": 0.1, "drop": 0.02}`; raises `ValueError` with one line."""
+        """Parse a JSON object such as `{"429": 0.1, "drop": 0.02}`.
+
+        Raise `ValueError` with one line.
+        """
         rates: Any = wire.loads_or_none(text)
         if not isinstance(rates, dict):
             raise ValueError(
@@ -245,7 +248,7 @@ class Faults:
         return cls(rates)
 
     def draw(self, digest: str, attempt: int) -> str | None:
-        """Return the name of the fault that this attempt of this request meets, or `None` for a proper answer.
+        """Return the name of the fault that this attempt of this request meets, or `None`.
 
         A function of the rates (not of their order), the digest and the attempt: attempts are
         independent draws.
@@ -258,7 +261,7 @@ class Faults:
         return None
 
     def effect(self, name: str, attempt: Attempt) -> Effect:
-        """What this fault does to an attempt."""
+        """Return the effect of this fault on an attempt."""
         return (
             self.kinds[name].effect(attempt) if name in self.kinds else send_error(int(name), name)
         )
@@ -266,10 +269,10 @@ class Faults:
 
 @dataclass(frozen=True)
 class Outage:
-    """A time for which nothing listens: from the moment that the request with a number has arrived, for some seconds.
+    """Time in which nothing listens, from the arrival of the request with a number, in seconds.
 
-    All connections are reset at its beginning. A number or a time that is none raises a
-    `ValueError` of one line.
+    All connections are reset at its beginning. An invalid number or time raises a `ValueError` of
+    one line.
     """
 
     request: int
@@ -284,7 +287,7 @@ class Outage:
 
     @classmethod
     def parse(cls, text: str) -> Outage:
-        """Read `REQUEST:SECONDS`; raises `ValueError` with one line."""
+        """Parse `REQUEST:SECONDS`; raise `ValueError` with one line."""
         request, _, seconds = text.partition(":")
         try:
             numbers = int(request), float(seconds)

@@ -1,9 +1,7 @@
 """The stand-in server as a child process of the program that uses it.
 
-The server process and the system: the listening socket, the limit of open files, and when the
-    process ends.
-
-How a stand-in behaves.
+The module has the settings of a stand-in, and what connects the server process with the system: the
+listening socket, and the reasons to end the process.
 """
 
 from __future__ import annotations
@@ -33,22 +31,22 @@ from judgegym.offline.faults import Faults, Outage
 
 @dataclass(frozen=True)
 class StandInSettings:
-    """The settings of a stand-in server; raises a `ValueError` that names the one that is wrong.
+    """Settings of a stand-in server; an invalid one raises a `ValueError` that names it.
 
     Attributes:
-        latency_ms: milliseconds from a request's arrival to its answer or error.
+        latency_ms: milliseconds from a request's arrival to its response or error.
         faults: the faults and their rates.
-        away: when nothing listens.
-        slow_ms: milliseconds that a `slow` answer takes.
+        away: times in which nothing listens.
+        slow_ms: milliseconds that a `slow` response takes.
         retry_after: seconds, sent with 429 and 503; not sent if `None`.
         judge_only: whether a prompt of no known judge is refused instead of answered as by a
             policy.
-        prompts: of further judges; they go before those of this project.
-        prefix_cache: whether answers tell how many of the prompt's tokens earlier prompts began
+        prompts: prompts of further judges; they go before those of this project.
+        prefix_cache: whether responses tell how many of the prompt's tokens earlier prompts began
             with (`prompt_tokens_details.cached_tokens`); they then depend on the order of the
             requests.
         text_only: whether a request with a JSON schema as `response_format` is refused, as by an
-            endpoint that has none.
+            endpoint without support for it.
     """
 
     latency_ms: float = 0.0
@@ -77,10 +75,10 @@ _START_SECONDS = 60.0
 
 
 class StandIn:
-    """Runs the stand-in server while the `async with` block runs.
+    """Runner of the stand-in server during an `async with` block.
 
-    The server listens on a free port of the loopback interface. It is gone when the block ends, and
-    also when this process dies of any cause; a Ctrl-C in the terminal reaches this process only. A
+    The server listens on a free port of the loopback interface. It ends with the block, and also
+    when this process dies of any cause; a Ctrl-C in the terminal reaches only this process. A
     server that does not start raises `RuntimeError` with what it wrote to standard error.
     """
 
@@ -92,7 +90,10 @@ class StandIn:
         judge_only: bool = False,
         prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
-        """Settings as in `StandInSettings`; a prompt is a module-level object or a reference of `load_prompts`."""
+        """Check the settings; start nothing. Arguments are as in `StandInSettings`.
+
+        A prompt is a module-level object or a reference of `load_prompts`.
+        """
         StandInSettings(
             latency_ms, Faults(faults or {})
         )  # raises on wrong settings before anything is started
@@ -105,7 +106,7 @@ class StandIn:
 
     @property
     def base_url(self) -> str:
-        """The base URL for an OpenAI client, ending in `/v1`."""
+        """Base URL for an OpenAI client, ending in `/v1`."""
         if self._base_url is None:
             raise RuntimeError("the stand-in is not running: use it in an 'async with' block")
         return self._base_url
@@ -163,12 +164,12 @@ async def running_stand_ins(
     """Run a stand-in for each role while the block runs; yield their URLs by role.
 
     Args:
-        judges: the roles, and whether each knows judges' prompts only.
+        judges: the roles, and whether each knows only judges' prompts.
         faults: as in `StandInSettings`, and `latency_ms` among them.
-        prompts: further prompts of judges.
+        prompts: prompts of further judges.
 
     Raises:
-        SettingsError: the faults or a prompt is wrong, or a stand-in does not start.
+        SettingsError: the faults or a prompt are wrong, or a stand-in does not start.
     """
     rates = {**faults}
     latency_ms = rates.pop("latency_ms", 0.0)
@@ -193,7 +194,7 @@ async def running_stand_ins(
 
 
 def _make_search_path() -> str:
-    """This process's, so that the child finds every module that is found here; the checkout goes first.
+    """Return this process's search path for the child; the checkout goes first.
 
     A folder of this package is left out: there `judgegym/statistics` would hide the standard
         library's module.
@@ -204,7 +205,7 @@ def _make_search_path() -> str:
 
 
 async def _wait_until_ready(process: Process, errors: IO[bytes]) -> str:
-    """Wait for the start-up line; returns the URL in it."""
+    """Wait for the start-up line; return the URL in it."""
     assert process.stdout is not None  # it is a pipe
     line = ""
     with contextlib.suppress(asyncio.TimeoutError):
@@ -226,7 +227,11 @@ BACKLOG = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
+    """Return a listening socket on the host's first address; port 0 lets the system choose.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
     family, *_, address = socket.getaddrinfo(
         host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -234,7 +239,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_url(listener: socket.socket) -> str:
-    """Return the base URL that a client of this socket uses."""
+    """Return the base URL for a client of this socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
@@ -246,7 +251,7 @@ def stop_on_signals(exit_codes: asyncio.Queue[int]) -> None:
 
 
 def stop_when_input_ends(exit_codes: asyncio.Queue[int]) -> None:
-    """End the process with exit code 0 at the end of standard input, which a parent that dies closes."""
+    """End the process with exit code 0 at the end of standard input, closed by a dying parent."""
     loop = asyncio.get_running_loop()
 
     def wait() -> None:

@@ -1,26 +1,18 @@
-"""A chat completion request: parses and checks the fields that the stand-in uses.
+"""Requests and responses of the stand-in: chat completions, and OpenAI's Responses API.
 
-Tokens as the stand-in samples them: bytes, with ChatML's three specials behind them, and made-up
-logprobs.
+It parses and checks the request fields that the stand-in uses. Tokens are bytes, with ChatML's
+three specials after them, and made-up logprobs. Their ids are those of the tokenizer that is
+bundled with the environments, so that an offline run needs no other.
 
-The same ids as those of the tokenizer that is bundled with the environments, so that an offline run
-needs no other.
+The Responses API is supported as far as agents need it that use text: a request becomes a chat
+request, and its response is converted back. The stand-in calls no tools and streams no responses of
+this API. Source: OpenAI's API reference; NeMo Gym 0.4 reads the responses.
 
-The JSON of the chat completions protocol: answers and errors.
-
-OpenAI's Responses API, as far as agents need it that take text: a request becomes a chat request,
-its answer theirs.
-
-The stand-in calls no tools and streams no responses. Source: OpenAI's API reference; NeMo Gym 0.4
-reads the answers.
-
-An answer as server-sent events: what `stream: true` asks for.
-
-Guarantees: the pieces of a text make up the text of the answer without `stream`, and with
-`logprobs` or `return_token_ids` the entries and ids of a piece are those of its bytes. The first
-event of a choice has its role, the last one its finish reason; events of several choices come in
-turn. `stream_options.include_usage` adds an event with the usage and no choices. The last event is
-`[DONE]`.
+With `stream: true` a chat response is sent as server-sent events. Guarantees: the pieces of a text
+make up the text of the response without `stream`, and with `logprobs` or `return_token_ids` the
+entries and ids of a piece are those of its bytes. The first event of a choice has its role, the
+last one its finish reason; events of several choices come in turn. `stream_options.include_usage`
+adds an event with the usage and no choices. The last event is `[DONE]`.
 """
 
 from __future__ import annotations
@@ -54,11 +46,14 @@ _LARGEST = 2**63 - 1
 
 
 class BadRequest(ValueError):
-    """A request that cannot be answered; the message is sent to the client and names the wrong field."""
+    """A request that cannot be answered.
+
+    The message is sent to the client and names the wrong field.
+    """
 
 
 def _join_texts(content: Any) -> Any:
-    """Return the text of a message's content: of a list of parts the texts joined, of null none."""
+    """Return the text of a message's content: a list's text parts joined; empty for null."""
     if isinstance(content, list):
         texts = [part.get("text", "") for part in content if isinstance(part, dict)]
         return "".join(text for text in texts if isinstance(text, str))
@@ -67,7 +62,7 @@ def _join_texts(content: Any) -> Any:
 
 @pydantic_dataclass(frozen=True)
 class RequestMessage:
-    """One message of the conversation, its text parts joined."""
+    """A message of the conversation, its text parts joined."""
 
     role: str
     content: Annotated[str, BeforeValidator(_join_texts)] = ""
@@ -102,7 +97,7 @@ _Flag = Annotated[bool, BeforeValidator(lambda value: value is True)]
 
 
 class ChatRequest(BaseModel):
-    """A valid request. Unknown fields count in the digest only; null is as good as no field."""
+    """A valid request. Unknown fields count only in the digest; null equals a missing field."""
 
     model: str = Field(min_length=1)
     messages: tuple[RequestMessage, ...] = Field(min_length=1)
@@ -139,14 +134,14 @@ class ChatRequest(BaseModel):
 
     @property
     def properties(self) -> tuple[str, ...] | None:
-        """The fields of the object that is wanted, in their order; `None` where a text is."""
+        """Fields of the requested object, in their order; `None` if a text is requested."""
         form = self.response_format
         is_object = form is not None and form.type == "json_schema" and form.json_schema is not None
         return tuple(form.json_schema.schema_.properties) if is_object else None  # type: ignore[union-attr]
 
     @cached_property
     def plain_messages(self) -> tuple[RequestMessage, ...]:
-        """The messages without the form of the answer."""
+        """Messages without the description of the response format."""
         if self.properties is None:
             return self.messages
         *before, last = self.messages
@@ -154,12 +149,18 @@ class ChatRequest(BaseModel):
 
     @cached_property
     def digest(self) -> str:
-        """Of the whole body but for `stream` and `stream_options`: how an answer is sent does not change it."""
+        """Digest of the body without `stream` and `stream_options`.
+
+        The way of sending does not change an answer.
+        """
         return _digest(self._data, "stream", "stream_options")
 
     @cached_property
     def question_digest(self) -> str:
-        """The digest without the form of the answer, in field and messages: what is answered does not depend on it."""
+        """Digest without the response format, in field and messages.
+
+        The content of an answer does not depend on the format.
+        """
         if self.properties is None:
             return self.digest
         messages = [
@@ -184,7 +185,10 @@ def system_text(messages: Sequence[RequestMessage]) -> str:
 
 
 def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
-    """Read a request body of chat completions, or of the Responses API; raises `BadRequest` (and nothing else)."""
+    """Parse a request body of chat completions, or of the Responses API.
+
+    Raise only `BadRequest`.
+    """
     try:
         data = orjson.loads(body)
         if not isinstance(data, dict):
@@ -219,7 +223,7 @@ _NO_DIGIT = 0.02  # the share of tokens that are no digit in what the sampled di
 
 
 def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
-    """Return the conversation in ChatML, with the beginning of the answer."""
+    """Return the token ids of the conversation in ChatML, with the beginning of the answer."""
     ids: list[int] = []
     for message in messages:
         ids += [
@@ -231,17 +235,17 @@ def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
 
 
 def make_completion_ids(text: str, *, stopped: bool) -> list[int]:
-    """Return the answer, and the token that ends it where the model stopped by itself."""
+    """Return the token ids of an answer, with the ending token if the model stopped by itself."""
     return [*text.encode("utf-8", "replace"), *([IM_END] if stopped else [])]
 
 
 def make_logprob_entries(
     digest: str, index: int, ids: Sequence[int], alternatives: int
 ) -> list[dict[str, Any]]:
-    """Return the protocol's entry for each token: its logprob, a function of the request and the choice.
+    """Return the protocol's entry for each token: its logprob, a function of request and choice.
 
-    With alternatives, also its text, and for a digit the likeliest tokens at its place, itself
-    being the first: scores are what a judge's probabilities are wanted for.
+    With alternatives, also its text, and for a digit the likeliest tokens at its position, itself
+    first: scores are what a judge's probabilities are needed for.
     """
     rng = make_generator(index, digest, "logprobs")
     entries: list[dict[str, Any]] = []
@@ -258,7 +262,10 @@ def make_logprob_entries(
 
 
 def _digit_alternatives(token: int, mass: float) -> list[dict[str, Any]]:
-    """The digits at the place of a digit, likeliest first: itself with this mass, and its neighbours with the rest."""
+    """Return the tokens at a digit's position, likeliest first.
+
+    The digit has this mass, and its neighbours share the rest.
+    """
     neighbours = [
         (digit, share) for digit, share in ((token + 1, 0.7), (token - 1, 0.3)) if digit in _DIGITS
     ]
@@ -273,10 +280,10 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 def make_completion(
     request: ChatRequest, texts: Sequence[str], *, cached: int | None = None
 ) -> dict[str, Any]:
-    """Return the answer to a request with these choices, each within the request's `max_tokens`.
+    """Make the response to a request with these choices, each cut to the request's `max_tokens`.
 
-    If not `None`, `cached` is told as the number of cached prompt tokens.
-    It depends on the arguments alone: the id comes from the request's digest and `created` is 0.
+    If not `None`, `cached` is reported as the number of cached prompt tokens. The response depends
+    only on the arguments: the id comes from the request's digest, and `created` is 0.
     """
     choices: list[dict[str, Any]] = []
     used = 0
@@ -325,7 +332,7 @@ def make_completion(
 
 
 def make_error(status: int, message: str) -> bytes:
-    """Return an error in the shape that OpenAI clients read."""
+    """Make an error in the format that OpenAI clients read."""
     kind = (
         "rate_limit_error"
         if status == 429
@@ -339,7 +346,10 @@ def make_error(status: int, message: str) -> bytes:
 
 
 def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
-    """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
+    """Cut a text after `max_tokens` words and punctuation marks.
+
+    Return the text, their number, and whether any were cut off.
+    """
     count, end = 0, 0
     for piece in _PIECE.finditer(text):
         if count == max_tokens:
@@ -349,7 +359,7 @@ def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
 
 
 def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the chat request that asks the same as one of the Responses API."""
+    """Convert a request of the Responses API to a chat request."""
     items, instructions = data.get("input"), data.get("instructions")
     if not isinstance(items, str | list) or not items:
         raise BadRequest("'input' must be a non-empty string or list")
@@ -376,7 +386,10 @@ def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_nemo_gym_seed(metadata: Any) -> Any:
-    """The seed of a rollout, which NeMo Gym's `num_repeats_add_seed` writes as JSON into a field of the metadata."""
+    """Return a rollout's seed.
+
+    NeMo Gym's `num_repeats_add_seed` writes it as JSON into a field of the metadata.
+    """
     try:
         return orjson.loads(metadata["extra_body"])["seed"]
     except (TypeError, KeyError, IndexError, orjson.JSONDecodeError):
@@ -384,7 +397,7 @@ def _parse_nemo_gym_seed(metadata: Any) -> Any:
 
 
 def convert_to_responses(completion: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer in place of a chat completion with one choice."""
+    """Convert a chat completion with one choice to a response of the Responses API."""
     (choice,), usage = completion["choices"], completion["usage"]
     name = completion["id"].removeprefix("chatcmpl-")
     is_short = choice["finish_reason"] == "length"
@@ -429,11 +442,11 @@ _DONE = b"data: [DONE]\n\n"
 
 
 def make_events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
-    """Return the events of an answer.
+    """Make the events of a response.
 
     Args:
-        completion: the answer as without `stream`.
-        include_usage: whether to add an event with its usage, if it has any.
+        completion: the response without `stream`.
+        include_usage: whether to add an event with its usage, if it has one.
     """
     head = {**{name: completion[name] for name in _OF_CHUNKS}, "object": "chat.completion.chunk"}
     usage = {"usage": None} if include_usage else {}
@@ -453,7 +466,7 @@ def _format_event(chunk: Json) -> bytes:
 
 
 def _split_choice(choice: Json) -> Iterator[Json]:
-    """The parts of one choice: its role, the pieces of its text, other fields of its message whole, and its end."""
+    """Yield the parts of a choice: role, pieces of the text, the message's other fields, end."""
     message = dict(choice["message"])
     role, content = message.pop("role", "assistant"), message.pop("content", None)
     logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
@@ -503,7 +516,10 @@ def _chunk(
 
 
 def _split_text(content: object) -> list[str]:
-    """Return the words of a text, each with the white space before it; of a list of parts, those of all parts."""
+    """Return the words of a text, each with the white space before it.
+
+    Of a list, those of all parts.
+    """
     if isinstance(content, list):
         return [piece for part in content for piece in _split_text(part["text"])]
     return _WORD.findall(content) if isinstance(content, str) else []

@@ -1,7 +1,7 @@
-"""The stand-in as a scalar reward model: numbers by words, in the answers of vLLM, SGLang and OpenRLHF.
+"""The stand-in as a scalar reward model, with the responses of vLLM, SGLang and OpenRLHF.
 
-A number is the logit of a text's merit as the stand-in's judges see it, so that its sigmoid is from
-0 to 1.
+A number is the logit of a text's merit as the stand-in's judges compute it, so that its sigmoid is
+from 0 to 1.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from judgegym.offline.request import BadRequest
 PATHS = ("/classify", "/score", "/pooling", "/get_reward")
 _CHARACTERS_PER_TOKEN = 4
 _LEAST = 1e-3
-"""The lowest merit that has a logit, and the highest one's distance from 1."""
+"""Lowest merit that has a logit, and the highest one's distance from 1."""
 
 
 def make_reward_response(path: str, body: bytes, opinion: Opinion | None = None) -> bytes:
-    """Return the answer to a request to one of `PATHS`; an `opinion` replaces the merits.
+    """Make the response to a request to one of `PATHS`; an `opinion` replaces the merits.
 
     Raises:
-        BadRequest: the request has not the fields of such a server.
+        BadRequest: the request lacks the fields of such a server.
     """
     try:
         request = orjson.loads(body)
@@ -42,7 +42,7 @@ def make_reward_response(path: str, body: bytes, opinion: Opinion | None = None)
 
 
 def _read_pairs(path: str, request: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Prompts and responses; of a conversation as one text the prompt is unknown."""
+    """Return prompts and responses; if a conversation is one text, its prompt is unknown."""
     if path == "/score":
         return [*zip(_as_list(request["text_1"]), _as_list(request["text_2"]), strict=False)]
     if messages := request.get("messages"):

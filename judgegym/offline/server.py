@@ -1,9 +1,7 @@
-"""The HTTP side of the stand-in: routes, latency, faults and counts.
+"""HTTP server of the stand-in: routes, latency, faults and counts.
 
-The listening socket of a stand-in, which can be away for a while as if the process had ended.
-
-The prefix cache of the stand-in: the beginnings of prompts that it has seen, in blocks, as vLLM
-keeps them.
+The module also has its listening socket, which can be away for a while as if the process had ended,
+and its prefix cache, which keeps the beginnings of prompts in blocks, as vLLM does.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from judgegym.offline.rewards import PATHS, make_reward_response
 
 
 class Listener:
-    """Serves a runner's routes on a socket; its port stays its own while nothing listens."""
+    """Socket that serves a runner's routes; its port stays reserved while nothing listens."""
 
     def __init__(self, runner: web.AppRunner) -> None:
         """Set up for `serving`."""
@@ -42,7 +40,7 @@ class Listener:
 
     @asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
-        """Serve on this socket while the block lasts."""
+        """Serve on this socket during the block."""
         await self._runner.setup()
         try:
             await self._listen(listener)
@@ -61,11 +59,14 @@ class Listener:
 
     @property
     def is_away(self) -> bool:
-        """Whether nothing listens; what is in progress has no answer."""
+        """Whether nothing listens; requests in progress get no response."""
         return self._returning is not None and not self._returning.done()
 
     def go_away(self, seconds: float) -> None:
-        """Refuse connections for some seconds, and reset those that there are; nothing if it is away already."""
+        """Refuse connections for some seconds, and reset existing ones.
+
+        Do nothing if it is away already.
+        """
         if not self.is_away:
             self._returning = asyncio.create_task(self._away(seconds))
 
@@ -101,14 +102,17 @@ _BLOCKS_KEPT = 200_000
 
 
 class PrefixCache:
-    """Knows the blocks of the prompts that it was shown last; a block counts with all text before it."""
+    """Blocks of the latest prompts; a block counts with all text before it."""
 
     def __init__(self) -> None:
-        """Know no prompt."""
+        """Begin without a prompt."""
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     def cached_tokens(self, messages: Sequence[RequestMessage]) -> int:
-        """How many tokens this prompt and earlier ones have in common at their beginning; it is known from now on."""
+        """Return how many tokens this prompt has in common with earlier ones, from its beginning.
+
+        The prompt is remembered.
+        """
         text = "".join(f"<{message.role}>{message.content}" for message in messages)
         before, known_blocks, is_known = 0, 0, True
         for start in range(0, len(text) - _CHARACTERS + 1, _CHARACTERS):
@@ -129,12 +133,12 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
 class StandInServer:
-    """Answers chat completions, responses and reward models' requests, and counts. One instance serves one event loop.
+    """Server of chat completions, responses and reward models; an instance serves one event loop.
 
     Attributes:
-        asked: how often each request has arrived, by its digest.
-        answered: how often each request had its answer.
-        faults: how often each kind of fault was met.
+        asked: number of arrivals of each request, by its digest.
+        answered: number of answers to each request, by its digest.
+        faults: number of occurrences of each kind of fault.
     """
 
     def __init__(self, settings: StandInSettings) -> None:
@@ -152,11 +156,11 @@ class StandInServer:
 
     @property
     def requests(self) -> int:
-        """All chat requests since the start."""
+        """Number of chat requests since the start."""
         return self._counts["requests"]
 
     def serving(self, listener: socket.socket) -> AbstractAsyncContextManager[None]:
-        """Serve on this socket while the block lasts; its end ends all requests."""
+        """Serve on this socket during the block; its end ends all requests."""
         return self._listening.serving(listener)
 
     def _runner(self) -> web.AppRunner:
@@ -175,7 +179,7 @@ class StandInServer:
         )
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
-        """One completion, or the fault drawn for it."""
+        """Send a completion, or the fault drawn for the request."""
         due = asyncio.get_running_loop().time() + self._settings.latency_ms / 1000
         counts = self._counts
         counts["requests"] += 1
@@ -215,7 +219,7 @@ class StandInServer:
         return fault
 
     def _respond(self, request: ChatRequest, fault: str | None, *, in_responses: bool) -> Effect:
-        """What is done with this request under this fault."""
+        """Return the effect of this fault on the request."""
         texts = partial(make_answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             cached = (
@@ -236,7 +240,7 @@ class StandInServer:
         return done
 
     async def _send(self, http: web.Request, done: Effect) -> web.StreamResponse:
-        """Send the response; if the connection has no end by then, wait for it."""
+        """Send the response; if the connection must stay open, wait for the client."""
         if done.end == "response" and len(done.pieces) == 1:
             return web.Response(body=done.body, status=done.status, headers=done.headers)
         with contextlib.suppress(ConnectionError):  # the client has left
@@ -255,7 +259,7 @@ class StandInServer:
         return await never  # until the handler is cancelled
 
     async def _reward(self, http: web.Request) -> web.Response:
-        """Return the numbers of a reward model; faults are those of chat completions."""
+        """Send the numbers of a reward model; faults are those of chat completions."""
         self._counts["requests"] += 1
         body = await http.read()
         await asyncio.sleep(self._settings.latency_ms / 1000)
@@ -270,18 +274,24 @@ class StandInServer:
         return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))
 
     async def _stats(self, _: web.Request) -> web.Response:
-        """Return the counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
+        """Send the counts since the start.
+
+        `requests` are all chat requests, `answers` those without a fault.
+        """
         return _json(
             orjson.dumps({**self._counts, "faults": self.faults, "by_model": self._by_model})
         )
 
     async def _list_requests(self, _: web.Request) -> web.Response:
-        """How often each request has arrived and was answered, by its digest."""
+        """Send how often each request has arrived and was answered, by its digest."""
         return _json(orjson.dumps({"asked": self.asked, "answered": self.answered}))
 
 
 async def _send_pieces(http: web.Request, done: Effect, pause_s: float) -> web.StreamResponse:
-    """Send the pieces of a body, each after a pause; without a Content-Length only its end shows how long it is."""
+    """Send the pieces of a body, each after a pause.
+
+    Without a Content-Length its end marks its length.
+    """
     response = web.StreamResponse(status=done.status, headers=done.headers)
     await response.prepare(http)
     for piece in done.pieces:

@@ -1,1 +1,1 @@
-"""Parses an environment's command line, runs its commands, and prints the command that resumes a run."""
+"""Command line of an environment: parsing, commands, and the printed command that resumes a run."""

@@ -1,8 +1,8 @@
-"""The arguments of a command: the verb, its help, its settings from all sources, and the words that resume its run.
+"""Arguments of a command: its settings from all sources, and the command that resumes a run.
 
-A setting of another verb is refused on the command line and in environment variables. In a file,
-which may hold the settings of several verbs, and in a preset it is ignored; and so is there a
-setting that the others make useless, such as the schedule of a tournament where none is played. No
+A setting of another verb is refused on the command line and in environment variables. In a preset,
+and in a file, which may hold the settings of several verbs, it is ignored. A setting that others
+make useless, such as the schedule of a tournament that is not played, is ignored there, too. No
 printed command holds a secret.
 """
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 EnvType: TypeAlias = "type[JudgedEnv[Any, Any, Any]]"
 LoadedEnv: TypeAlias = "LoadedSettings[EnvSettings[Any]]"
-"""The settings of an environment's command, from all sources."""
+"""Settings of an environment's command, from all sources."""
 _STRICT_SOURCES = ("command line", "environment variable")
 
 
 def select_verb_settings(
     sources: Sequence[SettingsSource], settings_type: type[SourcedSettings], verb: Verb
 ) -> list[SettingsSource]:
-    """Return the sources with only the settings that the verb uses; unknown settings stay, to be refused later.
+    """Return the sources with only the verb's settings; unknown settings stay, to be refused later.
 
     Raises:
-        SettingsError: a flag or an environment variable sets one that the verb does not use; the
-            message names all.
+        SettingsError: a flag or an environment variable sets a setting of another verb; the message
+            names all.
     """
     other_verbs = {
         setting.name: " and ".join(setting.verbs)
@@ -83,7 +83,10 @@ GROUPS = {
 
 
 def list_common_settings(settings_class: type[EnvSettings[Any]], verb: Verb) -> list[str]:
-    """Return the settings that help lists; of two for one thing the one that the verb reads first."""
+    """Return the settings that help lists.
+
+    Of two alternatives, the one that the verb reads first.
+    """
     declared = [*declared_settings(settings_class)]
     first = {
         setting.fallback(verb): setting.name
@@ -96,10 +99,10 @@ def list_common_settings(settings_class: type[EnvSettings[Any]], verb: Verb) -> 
 
 
 def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> LoadedEnv:
-    """Return the settings of a command.
+    """Load the settings of a command.
 
     Raises:
-        SettingsError: a setting is wrong or not one of the verb's.
+        SettingsError: a setting is wrong, or not one of the verb's.
     """
     settings_class = make_settings_type(env_type)
     notes: list[str] = []
@@ -126,7 +129,7 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
 
 
 def make_settings_type(env_type: EnvType) -> type[EnvSettings[Any]]:
-    """Return all settings of an environment's commands."""
+    """Return the class of all settings of an environment's commands."""
     return EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
 
@@ -146,11 +149,11 @@ _RETRY = "--retry_failed"
 
 
 def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
-    """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
+    """Return the typed command with the run's path, `--resume` and, if it was spent, more budget.
 
-    It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a
-    second line says that they must be given again. Without them it asks for a key; it never sends a
-    placeholder as one.
+    It is printed and may be logged, so it holds no secrets: flags of keys are left out, and a
+    second line says that they must be given again. Without them the command asks for a key; it
+    never sends a placeholder as one.
     """
     words, hint = redact_command_line(loaded.settings, typed.settings)
     env = loaded.settings.env
@@ -173,11 +176,11 @@ def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | 
 
 
 def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
-    """Return the words of a command line without keys, and a line to stand below it that says which flags are left out.
+    """Return the words of a command line without keys, and a line that names the flags left out.
 
     Args:
-        settings: what the words are; their secrets may also be elsewhere than in flags of keys.
-        words: as the user gave them.
+        settings: the settings of the words; their secrets may also be outside of flags of keys.
+        words: the words as the user typed them.
     """
     keys = list(secrets(settings))
     shown: list[str] = []
@@ -203,7 +206,7 @@ def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list
 
 
 def _redact(value: JSON) -> JSON:
-    """JSON without API keys, and with blanks for what else is secret in it."""
+    """Return JSON without API keys, and with blanks for other secrets."""
     if isinstance(value, list):
         return [_redact(item) for item in value]
     if not isinstance(value, dict):
@@ -214,7 +217,10 @@ def _redact(value: JSON) -> JSON:
 
 
 def drop_retry_failed(typed: CommandLine) -> CommandLine:
-    """Return the command line that continues the whole run; the last word counts if a file says --retry_failed."""
+    """Return the command line that continues the whole run.
+
+    If a file says --retry_failed, a last word overrides it.
+    """
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
     return replace(
         typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"]
@@ -222,14 +228,14 @@ def drop_retry_failed(typed: CommandLine) -> CommandLine:
 
 
 def _replace_path(flag: str, path: str, before: str, word: str) -> str:
-    """A word of the command line, with the run's place in the word that gives it: `--flag=place` or `--flag place`."""
+    """Return a word of the command line, with the run's path if it is the value of `--flag`."""
     if before == flag:
         return path
     return f"{flag}={path}" if word.startswith(f"{flag}=") else word
 
 
 def _redact_keys(keys: Sequence[str], word: str) -> str:
-    """Return a word of the command line without secrets, which may also be elsewhere than in the flags of keys.
+    """Return a word of the command line without secrets, which may be outside of flags of keys.
 
     A short secret is replaced only if it is the whole value.
     """

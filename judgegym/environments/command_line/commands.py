@@ -42,7 +42,7 @@ _SERVE_PATHS = ("data_dir_to_save_evals", "data_path_to_save_groups")
 
 
 async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
-    """`evaluate`, from settings to exit code."""
+    """Run `evaluate`; return the exit code."""
     if loaded.settings.resume and not loaded.is_set("env.data_dir_to_save_evals"):
         raise SettingsError(
             "--resume: which run? Name its directory with --env.data_dir_to_save_evals"
@@ -87,7 +87,10 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
 
 
 async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
-    """`serve`, until the trainer has done its steps or a signal stops it."""
+    """Run `serve` until the trainer has made its steps or a signal stops it.
+
+    Return the exit code.
+    """
     config = loaded.settings.env
     if config.group_size == 1 and config.ensure_scores_are_not_same:
         raise SettingsError(
@@ -122,7 +125,7 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
 
 
 async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
-    """`process`, from settings to exit code."""
+    """Run `process`; return the exit code."""
     config = loaded.settings.env
     if loaded.settings.plan:
         return await _show_plan(env_type, loaded)
@@ -175,7 +178,7 @@ async def _show_plan(env_type: EnvType, loaded: LoadedEnv) -> int:
 async def _open_env(
     env_type: EnvType, loaded: LoadedEnv, verb: Verb
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
-    """The environment, with its stand-ins and the HTTP session of the process."""
+    """Open the environment, with its stand-ins and the HTTP session of the process."""
     if loaded.settings.env.use_wandb is True:
         require("wandb")  # early: serve opens a run when a trainer is there
     identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""

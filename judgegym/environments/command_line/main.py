@@ -1,13 +1,10 @@
-"""The command line of every environment, and its exit codes.
+"""Command line of every environment, and its exit codes.
 
-0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run
-directory, said in
-one message. 3: the budget is spent, or an alarm ended the run. 130 and 143: stopped by Ctrl-C or
-SIGTERM; finished rows
-are on disk. 141: the output pipe is closed.
+0: done. 1: too many failures, or nothing succeeded. 2: an error in settings, data or run directory,
+explained in one message. 3: the budget is spent, or an alarm ended the run. 130 and 143: stopped by
+Ctrl-C or SIGTERM; finished rows are on disk. 141: the output pipe is closed.
 
-What a command needs is imported once its settings are right, so that help and messages come at
-once.
+Modules of a command are imported once its settings are valid, so that help and messages are fast.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ def main(
     Args:
         env_type: the environment.
         argv: the command line without the program's name; the process's own by default.
-        program: how the user has called it; by default as the script that this process runs.
+        program: how the user has called the program; by default as the script of this process.
 
     Returns:
         The exit code.

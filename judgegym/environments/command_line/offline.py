@@ -1,9 +1,9 @@
-"""The endpoints of a command: the stand-ins of `--offline`, and lists of servers as Atropos writes them.
+"""Endpoints of a command: stand-ins of `--offline`, and lists of servers in Atropos' format.
 
-Guarantees: offline only an endpoint that the command line itself names is asked, whatever presets,
-files and environment variables say, and one line says so; what is overridden is said in one line
-for each source. Hub names and missing files are replaced by the bundled samples, since an offline
-run needs no network.
+Guarantees: `--offline` calls only endpoints named on the command line, whatever presets, files and
+environment variables say, and one line says so. One line per source names the overridden settings.
+Hub names and missing files are replaced by the bundled samples, since an offline run needs no
+network.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from judgegym.offline import running_stand_ins
 
 SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
-"""The URL in the settings until the stand-in has a port."""
+"""URL in the settings until the stand-in has a port."""
 
 _ENDPOINT_FIELDS = ("base_url", "model_name", "api_key", "api_key_env")
 _JUDGE, _USER = ({f"env.{role}_{name}" for name in _ENDPOINT_FIELDS} for role in ("judge", "user"))
@@ -49,12 +49,12 @@ _URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.r
 def apply_offline(
     sources: Sequence[SettingsSource], settings_type: type[BaseModel], samples: Mapping[str, str]
 ) -> tuple[list[SettingsSource], list[str]]:
-    """Return the sources with `--offline` applied, and what is to be said of it; unchanged without the flag.
+    """Return the sources with `--offline` applied, and notes about it; unchanged without the flag.
 
     Args:
         sources: the sources, in order of priority.
-        settings_type: the settings, with those of what is chosen.
-        samples: those of them that name its bundled samples.
+        settings_type: the settings, with the optional ones by choice.
+        samples: the settings that name the environment's bundled samples.
     """
     if not _is_true(
         next((source.values["offline"] for source in sources if "offline" in source.values), False)
@@ -108,7 +108,7 @@ def apply_offline(
 
 
 def _list_named_endpoints(typed: Values) -> dict[str, str]:
-    """Return the endpoints that the command line names, as a sentence says them, by the setting that names each."""
+    """Return descriptions of the endpoints that the command line names, by setting."""
     descriptions = {
         "env.judge_base_url": "the judge at {}",
         "env.user_base_url": "the user at {}",
@@ -134,7 +134,7 @@ def _has_endpoint(value: Any) -> bool:
 def _override_source(
     source: SettingsSource, endpoints: set[str], places: set[str], stand_in_names: dict[str, str]
 ) -> tuple[SettingsSource, list[str]]:
-    """Return a source without its endpoints, hub names and missing files; and the names that were dropped or changed.
+    """Return a source without its endpoints, hub names and missing files, and the dropped names.
 
     A file that an offline run has written names its stand-ins, without their URLs; those names are
     kept.
@@ -162,10 +162,12 @@ def _override_source(
 
 
 def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
-    """Return a list of models with stand-ins for those that have an endpoint; any other value as it is.
+    """Replace the models of a list that have an endpoint by stand-ins.
+
+    Return other values unchanged.
 
     The stand-in for a model has the same name in all lists, which is no real model's. The parts of
-    a reward lose their endpoints, so that the judge is asked for each.
+    a reward lose their endpoints, so that the judge is called for each.
     """
     parts = (
         {name: part for name, part in value.items() if isinstance(part, dict)}
@@ -194,7 +196,7 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
 
 
 def _parse_models(value: Any) -> list[Values] | None:
-    """Return the models of a setting that lists models with their endpoints (as YAML or JSON), or `None`."""
+    """Return the models of a setting that lists models with endpoints, or `None`."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = wire.loads_or_none(value)  # what is no JSON is refused later
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -208,7 +210,10 @@ def _is_answered_by_file(model: Values) -> bool:
 
 
 def _is_true(value: object) -> bool:
-    """Return whether a value that is not validated yet will be read as true; any other is false or is refused later."""
+    """Return whether a value that is not validated yet is true.
+
+    Invalid values are refused later.
+    """
     try:
         return TypeAdapter(bool).validate_python(value)
     except ValidationError:
@@ -216,7 +221,7 @@ def _is_true(value: object) -> bool:
 
 
 def list_stand_ins(settings: EnvSettings[ConfigT]) -> list[str]:
-    """Which of `judge`, `policy` and `user` are stand-ins."""
+    """Return which of `judge`, `policy` and `user` are stand-ins."""
     endpoints = settings.env.endpoints_asked(settings.verb, settings.openai.urls)
     return [
         role for role in ("judge", "policy", "user") if STAND_IN_URL in getattr(endpoints, role)
@@ -230,7 +235,7 @@ async def run_stand_ins(
     *,
     with_policy: bool = True,
 ) -> AsyncIterator[EnvSettings[ConfigT]]:
-    """Start the stand-ins for the duration of the block; yields the settings with their URLs.
+    """Start the stand-ins for the duration of the block; yield the settings with their URLs.
 
     Args:
         loaded: the settings.
@@ -258,14 +263,14 @@ _SERVER_FIELDS = frozenset({"base_url", "model_name", "api_key", "extra_headers"
 
 
 def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
-    """Return the sources, in order of priority, with each list of servers as replicas.
+    """Convert lists of servers to replicas; return the sources in order of priority.
 
     In a source of higher priority, a setting for all servers applies to each of them, and a base
     URL replaces the list.
 
     Raises:
-        SettingsError: the list is empty, a server has no base URL, or servers differ in what they
-            must share.
+        SettingsError: the list is empty, a server has no base URL, or servers differ in a setting
+            that they must share.
     """
     reshaped: list[SettingsSource] = []
     stronger: set[str] = set()
@@ -293,7 +298,7 @@ def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
 
 
 def _drop_overridden(replicas: list[Values], stronger: set[str]) -> list[Values]:
-    """Return the replicas without the settings that a source of higher priority sets for all servers."""
+    """Return the replicas without settings that a source of higher priority sets for all."""
     return [
         {name: value for name, value in replica.items() if name not in stronger}
         for replica in replicas

@@ -1,7 +1,7 @@
-"""`--plan` of `evaluate`, `process` and `serve`: what a run would ask, and what that would cost. Nobody is asked.
+"""`--plan` of `evaluate`, `process` and `serve`: the calls and the cost of a run, without a call.
 
-The run's own environment goes through a sample of its rows or groups (`judgegym.engine.plan`). Of a
-run that a plan is to resume, files are only read.
+The run's own environment processes a sample of its rows or groups (`judgegym.engine.plan`). Of a
+run to resume, files are only read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from judgegym.monitoring.opening import open_gold
 from judgegym.offline.answers import load_known_prompts, load_prompts
 
 SERVE_GROUPS = 1_000
-"""`serve` has no number of groups of its own: the trainer takes as many as its steps need."""
+"""Assumed number of groups: `serve` has none of its own; the trainer takes what its steps need."""
 
 
 async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
@@ -84,7 +84,7 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
 async def _open_env(
     env_type: EnvType, settings: EnvSettings[Any], dry: DryRun
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
-    """The environment, with clients that count."""
+    """Open the environment with clients that count calls."""
     identity = STAND_IN_IDENTITY if settings.env.judge_base_url == STAND_IN_URL else ""
     settings = settings.use_stand_ins(
         list_stand_ins(settings), env=settings.env, openai=settings.openai
@@ -154,7 +154,7 @@ class _Groups(PlanSource):
         """Load all rows.
 
         Raises:
-            UserError: they cannot be loaded, or a client cannot be opened.
+            UserError: the rows cannot be loaded, or a client cannot be opened.
         """
         self._env, self._dry, config = env, dry, env.config
         self._is_process = env.settings.verb == "process"
@@ -185,7 +185,7 @@ class _Groups(PlanSource):
         return str(self._task(number).uid)
 
     def _task(self, number: int) -> Any:
-        """Return the row of a group: the rows come in the order of the run."""
+        """Return the row of a group; rows come in the order of the run."""
         while len(self._tasks) <= number:
             self._tasks.append(self._sampler.next())
         return self._tasks[number]
@@ -221,7 +221,7 @@ class _Groups(PlanSource):
         ], CallRun()
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
-        """Estimate an evaluation during training, which is none of the groups."""
+        """Estimate an evaluation during training, which is no group."""
         if not self._is_process and self._env.config.steps_per_eval > 0:
             rows = _Evaluation(self._env, self._dry)
             left = rows.left(None)

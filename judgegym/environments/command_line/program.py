@@ -1,4 +1,4 @@
-"""How the user has called a command: for usage, messages, and commands that can be pasted into the same shell."""
+"""The typed command and its program, for usage, messages, and commands to paste."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ VERBS: Mapping[Verb, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The words around the verb: `python arena_hard_environment.py VERB …`, or `judgegym VERB arena_hard …`.
+    """The words around the verb.
+
+    `python arena_hard_environment.py VERB …`, or `judgegym VERB arena_hard …`.
+
 
     Attributes:
-        shown: the words before the verb, as messages show them.
+        shown: the words before the verb, for messages.
         started: the words before the verb that start the same program again.
         environment: the words between the verb and the settings.
     """
@@ -34,12 +37,12 @@ class Program:
 
     @classmethod
     def from_script(cls) -> Program:
-        """Return the script that this process runs."""
+        """Return the script of this process."""
         return cls(("python", sys.argv[0]), (sys.executable, sys.argv[0]))
 
     @property
     def name(self) -> str:
-        """The program alone, for messages."""
+        """Name of the program, for messages."""
         return shlex.join(self.shown)
 
     def usage(self, verb: str) -> str:
@@ -49,12 +52,12 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What the user has typed: the program, the verb and the words of the settings."""
+    """A typed command: the program, the verb and the words of the settings."""
 
     program: Program
     verb: Verb
     settings: Sequence[str]
 
     def format_command(self, settings: Sequence[str]) -> str:
-        """Return the same command with other words of settings, to be pasted."""
+        """Return the same command with other settings, to paste."""
         return shlex.join([*self.program.started, self.verb, *self.program.environment, *settings])

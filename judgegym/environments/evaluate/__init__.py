@@ -1,1 +1,1 @@
-"""`evaluate`: rows to samples, metrics, tables."""
+"""Implementation of `evaluate`: rows to samples, metrics and tables."""

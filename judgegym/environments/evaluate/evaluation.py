@@ -1,6 +1,6 @@
-"""One evaluation: its rows, the row runner, and the run directory with samples and metrics.
+"""An evaluation: its rows, the row runner, and the run directory with samples and metrics.
 
-It runs with a progress display and a table (`evaluate`), or during training (`serve`).
+`evaluate` runs it with a progress display and a table, `serve` during training.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """The result of an evaluation.
+    """Result of an evaluation.
 
     Attributes:
         path: the run directory.
-        metrics: empty if nothing succeeded.
-        problem: why the command must fail, or `None`.
-        notices: what a reader of the numbers must know.
+        metrics: the metrics; empty if nothing succeeded.
+        problem: why the command must fail; `None` if it succeeds.
+        notices: remarks that a reader of the numbers needs.
         tables: further tables of the environment.
-        summary: what the terminal shows; `None` if nothing succeeded.
-        is_unfinished: rows were left alone by `--retry_failed`, so that there are no metrics.
+        summary: the summary for the terminal; `None` if nothing succeeded.
+        is_unfinished: `--retry_failed` left rows unjudged, so that there are no metrics.
     """
 
     path: Path
@@ -81,21 +81,21 @@ class EvaluationResult:
 
 @runtime_checkable
 class HasRowRunner(Protocol):
-    """An environment that evaluates a row in another way than by asking the policy and judging its completions."""
+    """An environment with its own way to evaluate a row, instead of policy and judge."""
 
     def row_runner(self) -> RowRunner[Any, Any]:
-        """Return what evaluates a row."""
+        """Return the runner that evaluates a row."""
 
 
 class Evaluation(Generic[TaskT, DetailT]):
-    """The rows to evaluate, the runner that evaluates each, and who judges the anchors, if there are any."""
+    """The rows to evaluate, the runner for a row, and the judge of the anchors, if any."""
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
-        """Load all rows, or those that `--limit` chooses, and prepare the runner.
+        """Load all rows, or those that `--limit` selects, and prepare the runner.
 
         Raises:
-            DataError: the rows, the answers to judge or the labels cannot be loaded, or there are
-                none.
+            DataError: the rows, the answers to judge or the labels cannot be loaded, or there
+                are no rows.
             SettingsError: an endpoint or its API key is missing.
         """
         self.env = env
@@ -114,11 +114,13 @@ class Evaluation(Generic[TaskT, DetailT]):
         self.anchor_judge = self._open_anchor_judge()
 
     def _open_anchor_judge(self) -> AnchorJudge | None:
-        """Return who judges the anchors, after a check of these, before the first call; `None` without any.
+        """Open the judge of the anchors, and check the anchors before the first call.
+
+        Return `None` without anchors.
 
         Raises:
-            SettingsError: no kind of `judgegym score` judges here.
-            DataError: an anchor cannot be read, or judged.
+            SettingsError: the environment's judge is no kind of `judgegym score`.
+            DataError: an anchor cannot be read or judged.
         """
         env, path = self.env, self.env.settings.anchors
         if path is None:
@@ -144,13 +146,13 @@ class Evaluation(Generic[TaskT, DetailT]):
 
     @property
     def title(self) -> str:
-        """Return what is evaluated, and who judges it."""
+        """Name of the subject and of its judge."""
         judge = "" if self.env.config.policy_is_judge else f", judged by {self.runner.judge_name}"
         return f"{self.env.spec.name}: {self.runner.subject}{judge}"
 
     @property
     def path(self) -> Path:
-        """Return the run directory that the settings name, or a new one."""
+        """Run directory that the settings name, or a new one."""
         env = self.env
         directory, names = env.config.data_dir_to_save_evals, list_model_names(env.settings)
         return Path(directory).expanduser() if directory else runs.new_path(env.spec.name, *names)
@@ -161,14 +163,14 @@ class Evaluation(Generic[TaskT, DetailT]):
         """Evaluate into a run directory.
 
         Args:
-            path: the directory.
+            path: the run directory.
             resume: resume the run in it.
-            in_flight: rows in progress at once.
+            in_flight: maximum number of rows in progress.
             display: shows the progress; `None` during training.
 
         Raises:
             RunDirectoryError: the run directory cannot be used.
-            DiskFull: it could not be written to for too long.
+            DiskFull: the run directory could not be written to for too long.
         """
         env, settings = self.env, self.env.settings
         run = RunDirectory(
@@ -201,7 +203,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         progress: RunProgress,
         in_flight: int,
     ) -> EvaluationResult:
-        """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
+        """Evaluate the rows that are not finished yet, and write the metrics of all rows."""
         started = time.monotonic()
         complete = partial(
             complete_sample,
@@ -238,7 +240,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         *,
         is_resumed: bool,
     ) -> EvaluationResult:
-        """Compute the metrics of all rows, and write them and what comes with them."""
+        """Compute the metrics of all rows, and write the files of the run."""
         env, runner, settings, path = self.env, self.runner, self.env.settings, run.path
         outcomes = saved.outcomes()
         computed = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=runner)
@@ -296,7 +298,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         return EvaluationResult(path, computed.metrics, problem, messages, tables, summary)
 
     def _select_rows(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
-        """Return the numbers of the rows to run, and say which ones run again or are left alone."""
+        """Return the numbers of the rows to run; log which rows run again and which are skipped."""
         if not self.env.settings.retry_failed:
             if earlier.changed:
                 logger.warning(
@@ -371,7 +373,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
 
     Raises:
         RunDirectoryError: the run directory cannot be used.
-        SettingsError: no run can be opened at Weights & Biases.
+        SettingsError: the run at Weights & Biases cannot be opened.
     """
     runner = evaluation.runner
     plan = runner.plan(evaluation.tasks)
@@ -404,9 +406,10 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
 
 
 async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) -> Metrics:
-    """Evaluate during training, at most `max_eval_workers` rows at once, so that the rollouts keep their share.
+    """Evaluate during training, at most `max_eval_workers` rows at once.
 
-    It is never resumed: a trainer that comes to a step once more has another policy there.
+    The limit leaves the rollouts their share. Such an evaluation is never resumed: a trainer that
+    repeats a step has another policy there.
 
     Returns:
         The metrics; empty if nothing succeeded.
@@ -421,7 +424,7 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
 
 
 def list_model_names(settings: EnvSettings[Any]) -> tuple[str, ...]:
-    """Return the names of what is evaluated and of its judge, for the run directory."""
+    """Return the names of the subject and of its judge, for the run directory."""
     judge, answers = settings.env.judge_run_name(), settings.env.model_answers
     subject = settings.openai.model_name if answers is None else name_subject(answers)
     return (settings.env.run_name(subject), *([judge] if judge is not None else []))

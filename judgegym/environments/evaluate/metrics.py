@@ -1,14 +1,11 @@
-"""Metrics that all environments share in evaluations: failures, formats, latencies, usage; and the failure limit.
+"""Metrics that all environments share in evaluations, and the limit of failures.
 
-The headline metric by category: of each its sums are kept, and no sample.
+They cover failures, formats, latencies and usage, and the headline metric by category. This module
+also computes an evaluation's metrics from its samples on disk, and completes a sample with the
+fields that readers need who do not know its environment.
 
-The metrics of an evaluation, from its samples on disk.
-
-Guarantee: samples are gone through in the order of the rows, one at a time, so that no number
-depends on which row was finished first, and no sample stays in memory.
-
-Complete a sample with what people who read the run need, and programs that do not know its
-environment.
+Guarantee: samples are read in the order of the rows, one at a time. So no number depends on which
+row was finished first, and no sample stays in memory.
 """
 
 from __future__ import annotations
@@ -45,10 +42,10 @@ from judgegym.llm.wire import CUT_OFF, REFUSALS
 from judgegym.statistics import percent
 
 MISSING_CELLS = "missing_cell_rate"
-"""Of environments with several judges and candidates: scores that are not there, over those that should be."""
+"""For environments with several judges and candidates: missing scores over expected scores."""
 GAME_ERRORS, ANSWER_ERRORS = "game_error_rate", "answer_error_rate"
-"""Of environments whose candidates play: games without a verdict over those that were to be judged, and answers that
-are not there over those that should be."""
+"""For environments whose candidates play: games without a verdict over games to be judged, and
+missing answers over expected answers."""
 _RATE_TEXTS = {
     MISSING_CELLS: "of the cells (a judge's score of a candidate) are missing",
     GAME_ERRORS: "of the games (a judge's comparison of two answers) have no verdict",
@@ -83,12 +80,12 @@ def expect_shared_metrics(
     completions: bool,
     thinking_mode: bool,
 ) -> None:
-    """Name the shared metrics, with the reason why one may have no value.
+    """Declare the shared metrics, each with the reason why it may have no value.
 
     Args:
-        metrics: the metrics are named here.
+        metrics: the aggregator that gets the declarations.
         config: the environment's settings.
-        roles: which of `policy`, `judge` and `user` the run asks.
+        roles: those of `policy`, `judge` and `user` that the run calls.
         completions: whether the samples hold the policy's completions.
         thinking_mode: whether the policy was asked to think.
     """
@@ -115,7 +112,10 @@ def expect_shared_metrics(
 
 
 class SharedMetrics:
-    """Collects the shared metrics of an evaluation from its samples, one by one; of each it keeps numbers."""
+    """Collector of the shared metrics of an evaluation.
+
+    It keeps numbers of each sample, no texts.
+    """
 
     def __init__(self, *, thinking_mode: bool, has_user: bool = False) -> None:
         """Begin without a sample; `has_user`: a model plays the user."""
@@ -178,7 +178,7 @@ class SharedMetrics:
             self._record_calls(metrics, role)
 
     def _record_calls(self, metrics: MetricAggregator, role: str) -> None:
-        """Record calls, requests and usage, and the latency of answered calls that were not cached."""
+        """Record calls, requests, usage, and the latency of uncached calls with a response."""
         calls, usage, latencies = self._calls[role], self._usage[role], self._latencies[role]
         if not calls["calls"]:
             return
@@ -196,9 +196,9 @@ class SharedMetrics:
 
 
 def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
-    """Record whether and how far self-critique changed a score, how many rounds it took, and which of them failed.
+    """Record an effect of self-critique: score changes, rounds, and failed rounds.
 
-    A change is the score after minus the score before, in the judge's own unit.
+    A change is the score after minus the score before, on the judge's own scale.
     """
     critique = judgment.critique
     assert (
@@ -215,9 +215,9 @@ def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
 
 
 def is_counted_status(status: str, *, policy_is_judge: bool) -> bool:
-    """Return whether a row with this status is in the denominator of the environment's own metrics.
+    """Return whether a row with this status counts in the environment's own metrics.
 
-    If the policy is the judge, a row that it never answered counts as wrong.
+    If the policy is the judge, a row without an answer of the policy counts as wrong.
     """
     return status in FINISHED or (policy_is_judge and status == POLICY_FAILED)
 
@@ -225,7 +225,7 @@ def is_counted_status(status: str, *, policy_is_judge: bool) -> bool:
 def describe_failures(
     outcomes: Outcomes, path: Path, *, policy_is_judge: bool = False
 ) -> list[str]:
-    """Return a notice of the rows without a score, which says whether they are in the mean; none if all have one."""
+    """Return a notice of the rows without a score and how they count; empty if all have one."""
     failed = {
         status: count for status, count in outcomes.statuses.items() if status not in FINISHED
     }
@@ -251,7 +251,7 @@ def describe_failures(
 
 
 def find_excess_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> str | None:
-    """Return why the command must fail, if more rows failed than `max_judge_error_rate` allows."""
+    """Return why the command must fail: more rows failed than `max_judge_error_rate` allows."""
     if not outcomes.finished:
         return f"no row has a score; the last error: {outcomes.last_error}"
     allowed = f"env.max_judge_error_rate allows {percent(highest)}"
@@ -269,19 +269,19 @@ def find_excess_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -
 
 
 class CategoryValue(NamedTuple):
-    """The headline metric of the rows of some categories, and how many rows these are."""
+    """Headline metric of the rows of one or several categories, and the number of rows."""
 
     value: float
     rows: int
 
 
 class CategoryTotals:
-    """Adds up what the rows add to the headline, by the category of the row."""
+    """Sums of the headline metric by category."""
 
     def __init__(self) -> None:
         """Begin without a row."""
         self._sums: dict[str, tuple[float, float, int]] = {}
-        """The total, the weight and the number of rows of each category."""
+        """Total, weight and number of rows of each category."""
 
     def add(self, sample: Sample[Any]) -> None:
         """Add a row, if it counts and has a category."""
@@ -295,7 +295,7 @@ class CategoryTotals:
         return len(self._sums)
 
     def largest(self, most: int) -> tuple[Mapping[str, CategoryValue], CategoryValue | None]:
-        """Return the categories with the most rows, and the others together, if there are further ones."""
+        """Return the categories with the most rows, and the remaining ones as one, if any."""
         names = sorted(self._sums, key=lambda name: -self._sums[name][2])
         shown = {name: self._add_up([name]) for name in names[:most]}
         return shown, self._add_up(names[most:]) if names[most:] else None
@@ -307,11 +307,11 @@ class CategoryTotals:
 
 @dataclass(frozen=True, slots=True)
 class ComputedMetrics:
-    """What the samples of an evaluation give.
+    """Metrics computed from the samples of an evaluation.
 
     Attributes:
         metrics: the metrics.
-        rows_digest: a digest of what the judge saw of all rows.
+        rows_digest: a digest of everything that the judge saw, of all rows.
         categories: the headline metric by category.
     """
 
@@ -322,15 +322,15 @@ class ComputedMetrics:
 
 @runtime_checkable
 class DocumentsMetrics(Protocol):
-    """An environment whose documented metrics depend on the rows in other ways than by an attribute of a task."""
+    """An environment whose documented metrics depend on its rows, beyond an attribute of a task."""
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[Any]) -> None:
-        """Name (`metrics.expect`) the documented metrics of these rows, with the reason why one may have no value."""
+        """Declare (`metrics.expect`) the metrics of these rows, with the reason for no value."""
 
 
 @runtime_checkable
 class RecordsFailures(Protocol):
-    """An environment that records failed rows; the counts that all environments share are recorded elsewhere."""
+    """An environment that records failed rows, beyond the shared counts."""
 
     def record_failure(self, metrics: MetricAggregator, task: Any, sample: Sample[Any]) -> None:
         """Record one failed row."""
@@ -341,7 +341,7 @@ class HasOrders(Protocol):
     """An environment that compares answers in several orders."""
 
     def orders(self, judgment: Judgment[Any]) -> Mapping[str, float]:
-        """Return the points (0 to 1) of the judged answer in each order; none where there was no comparison."""
+        """Return the judged answer's points (0 to 1) by order; empty without a comparison."""
 
 
 @runtime_checkable
@@ -349,7 +349,7 @@ class HasGold(Protocol):
     """An environment whose rows may have gold labels."""
 
     def gold(self, task: Any, sample: Sample[Any]) -> Sequence[GoldLabel]:
-        """Return the row's gold labels, each beside what the judge said of it."""
+        """Return pairs of gold label and judge label."""
 
 
 _ATTRIBUTE = re.compile(r"\{(\w+)\}")
@@ -358,7 +358,7 @@ _ATTRIBUTE = re.compile(r"\{(\w+)\}")
 def expect_documented(
     metrics: MetricAggregator, documented: Sequence[tuple[str, ...]], tasks: Sequence[Any]
 ) -> None:
-    """Name the documented metrics of a spec; see `EnvSpec.documented`."""
+    """Declare the documented metrics of a spec; see `EnvSpec.documented`."""
     values = {
         attribute: dict[str, None]()
         for entry in documented
@@ -428,7 +428,7 @@ def complete_sample(
     task: TaskT,
     sample: Sample[DetailT],
 ) -> Sample[DetailT]:
-    """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
+    """Return the sample with its share of the headline, texts, gold labels, and points by order."""
     if is_counted_status(sample.status, policy_is_judge=env.config.policy_is_judge):
         env.record_metrics(headline, task, sample)
     judgment = sample.judgment

@@ -1,7 +1,7 @@
-"""What an evaluation gives: `metrics.json`, in the structure that Atropos writes, and the summary on the terminal.
+"""Results of an evaluation: `metrics.json`, in Atropos' structure, and the summary on the terminal.
 
-Guarantee: the file can be cited alone. It says when and with which version it was measured, on
-which data, by which protocol and prompts, and who judged.
+Guarantee: the file can be cited alone. It has date and version, data, protocol and prompts, and the
+judge.
 """
 
 from __future__ import annotations
@@ -68,18 +68,17 @@ _SEPARATE_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRows:
-    """What was evaluated.
+    """The rows that were evaluated, and facts about their calls.
 
     Attributes:
         selected: the number of rows.
         digest: a digest of everything that the judge saw of them.
-        datasets: the datasets that were read.
-        seconds: how long this command evaluated; of a resumed run, the last part alone.
-        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason in
-            that time.
-        served_models: how many answers of both named each model that they come from, in that time.
-        refused_fields: what became of the request fields that endpoints refused, by role, model and
-            field.
+        datasets: the data sets that were read.
+        seconds: duration of this command; of a resumed run, the last part alone.
+        finish_reasons: number of choices by role (`policy`, `judge`) and finish reason, in that
+            time.
+        served_models: number of responses by role and by the model that they name, in that time.
+        refused_fields: how refused request fields were handled, by role, model and field.
     """
 
     selected: int
@@ -93,19 +92,19 @@ class EvaluatedRows:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What was measured, how, and by whom.
+    """Facts about a measurement: the subject, the method and the judge.
 
     Attributes:
-        name: the environment's.
-        subject: what was evaluated.
+        name: the environment's name.
+        subject: the name of what was evaluated.
         judge: the judge's name.
-        sampling: how the models were sampled that the run asked.
+        sampling: the sampling parameters of the models that the run called.
         prompts: digests of the judge's prompts, by setting.
         protocol: the settings that determine the results, without data and models.
-        seed: of everything that is drawn.
+        seed: seed of everything random.
         headline: the metric to quote, by its full name.
-        words: its label.
-        notes: what a metric with a misleading name means, by full name.
+        words: the label of the headline metric.
+        notes: explanations of metrics with misleading names, by full name.
     """
 
     name: str
@@ -130,16 +129,16 @@ def make_metrics_file(
     tables: Sequence[Table] = (),
     anchors: AnchorResult | None = None,
 ) -> dict[str, JSON]:
-    """Return the content of `metrics.json` of an evaluation.
+    """Make the content of `metrics.json`.
 
     Args:
         env: the environment.
-        runner: knows who was asked.
+        runner: the runner, which knows the models that were called.
         rows: the rows that were evaluated.
         metrics: the metrics.
-        notices: what a reader of the numbers must know.
+        notices: remarks that a reader of the numbers needs.
         tables: further tables of the environment.
-        anchors: what they show of the judge, if there are any.
+        anchors: the result of the anchors, if there are any.
     """
     config = env.config
     facts = RunFacts(
@@ -165,7 +164,10 @@ def make_metrics_file(
 def describe_sampling(
     policy: CompletionSettings | None, judge: JudgeSettings | None
 ) -> Mapping[str, JSON]:
-    """How the models were sampled that a run has asked; `None` for one that it has not."""
+    """Return the sampling parameters of the models that a run called.
+
+    `None` for a model not called.
+    """
     policy_sampling = (
         {}
         if policy is None
@@ -189,15 +191,15 @@ def make_metrics_content(
     tables: Sequence[Table],
     more: Mapping[str, JSON],
 ) -> dict[str, JSON]:
-    """Return the content of `metrics.json`, with the metrics that were left out and why.
+    """Make the content of `metrics.json`, with the metrics that were left out and why.
 
     Args:
-        facts: what was measured.
+        facts: facts about the measurement.
         rows: the rows.
         metrics: the metrics.
-        notices: what a reader of the numbers must know.
+        notices: remarks that a reader of the numbers needs.
         tables: further tables.
-        more: further fields.
+        more: additional fields.
     """
     general: dict[str, JSON] = {
         "environment": facts.name,
@@ -251,19 +253,19 @@ def make_metrics_content(
 async def write_results(
     run: RunDirectory, content: dict[str, JSON], config: JudgeSettings, labels: Labels | None
 ) -> tuple[JudgesReport | None, Correction | None]:
-    """Write `metrics.json`; add a report on the members of a jury, or the judges of a cascade, and corrected numbers.
+    """Write `metrics.json`, with a report on a jury or cascade and with label-corrected numbers.
 
     Args:
         run: the run directory.
-        content: of `metrics.json`.
+        content: the content of `metrics.json`.
         config: the settings of the judge.
-        labels: of people; `None` without any.
+        labels: human labels; `None` without any.
 
     Returns:
-        The report, `None` for other judges; and the corrected numbers, `None` without labels.
+        The report (`None` for other judges), and the corrected numbers (`None` without labels).
 
     Raises:
-        DataError: the labels are not of this run; its metrics are on disk.
+        DataError: the labels are of another run; the metrics are on disk already.
     """
     await run.write_metrics(content)
     report: JudgesReport | None = None
@@ -299,11 +301,13 @@ async def write_results(
 def describe_protocol(
     settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]
 ) -> dict[str, JSON]:
-    """Return the settings that determine the results, without data and models; a long text is its digest.
+    """Return the settings that determine the results, without data and models.
+
+    Long texts as digests.
 
     Args:
         settings: the settings that determine the results, by name.
-        declared: all settings, which say what is of the data.
+        declared: all declared settings; their groups tell which settings are about data.
     """
     elsewhere = {
         *_SEPARATE_FIELDS,
@@ -325,7 +329,7 @@ FAILURE_WORDS = {
     POLICY_FAILED: "the policy failed",
     USER_FAILED: "the user failed",
 }
-"""What has failed, by the status of a row that does not count."""
+"""Descriptions of failures, by the status of a row that does not count."""
 
 
 def make_summary(
@@ -340,18 +344,18 @@ def make_summary(
     *,
     is_resumed: bool,
 ) -> Summary:
-    """Return what the command prints.
+    """Make the summary that the command prints.
 
     Args:
         env: the environment.
-        title: what was evaluated.
+        title: the title, with subject and judge.
         computed: the metrics.
-        outcomes: how the rows ended.
-        rows: what was evaluated, and how long this command took for it.
-        notices: what a reader of the numbers must know.
+        outcomes: the final statuses of the rows.
+        rows: the rows that were evaluated, and the duration of this command.
+        notices: remarks that a reader of the numbers needs.
         correction: the corrected numbers, if there are labels.
-        judges: what is said of a jury or a cascade.
-        is_resumed: an earlier run had finished some of the rows.
+        judges: the report on a jury or a cascade.
+        is_resumed: whether an earlier run had finished some of the rows.
     """
     metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
     count = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
@@ -384,7 +388,7 @@ def make_summary(
 
 
 def describe_dataset(dataset: DatasetRead) -> str:
-    """Return which data set was read, and how many rows it has."""
+    """Return the name of a data set and its number of rows."""
     split = "" if dataset.split is None else f", split {dataset.split}"
     return f"{dataset.name}{split} ({format_count(dataset.rows, 'row')})"
 
@@ -410,7 +414,7 @@ def make_category_lines(categories: CategoryTotals) -> list[SummaryLine]:
 def _list_faults(
     env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Counter[str]
 ) -> list[SummaryLine]:
-    """Return what went wrong, each only above 0."""
+    """Return a line for each kind of failure that occurred."""
     lines = []
     for status, words in FAILURE_WORDS.items():
         if statuses[status]:

@@ -1,6 +1,7 @@
-"""Evaluate one row: ask the policy, judge its completions, make the sample.
+"""Evaluation of one row: ask the policy, judge its completions, make the sample.
 
-An environment that evaluates a row in another way returns a subclass from `HasRowRunner.row_runner`.
+An environment with another way to evaluate a row returns a subclass from
+`HasRowRunner.row_runner`.
 """
 
 from __future__ import annotations
@@ -47,30 +48,33 @@ from judgegym.reports.results.run import SavedRun
 
 @runtime_checkable
 class PolicyJudges(Protocol):
-    """An environment whose policy may judge, and that finds its verdict, for the ledger of calls."""
+    """An environment whose policy may judge, and that finds the verdict, for the ledger."""
 
     def verdict_at(self, task: Any, answer: str) -> Place | None:
-        """Return from where to where in its answer a policy that judges has its verdict; `None` without one."""
+        """Return the position of the verdict in a judging policy's completion.
+
+        `None` without one.
+        """
 
 
 @runtime_checkable
 class HasAnswers(Protocol):
-    """An environment whose rows may have an answer that an evaluation is to judge instead of the policy's."""
+    """An environment whose rows may have an answer to judge in place of a policy's."""
 
     def dataset_answer(self, task: Any) -> str | None:
         """Return the row's answer; `None` if the policy answers."""
 
 
 class RowRunner(Generic[TaskT, DetailT]):
-    """Evaluates the rows of one evaluation.
+    """Runner of the rows of one evaluation.
 
-    `keeps_completions` says whether its samples hold the completions of one policy.
+    `keeps_completions` tells whether its samples hold the completions of one policy.
     """
 
     keeps_completions: ClassVar[bool] = True
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
-        """Set up the runner; no call is made yet."""
+        """Set up the runner; make no call yet."""
         self._env = env
         self._dataset = env if isinstance(env, HasAnswers) else None
         self._file: Mapping[str, str] | None = None
@@ -78,11 +82,11 @@ class RowRunner(Generic[TaskT, DetailT]):
         self.asks_policy = False
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
-        """Load the answers that exist and open the policy, so that errors are reported before the first call.
+        """Load existing answers or open the policy: errors are reported before the first call.
 
         Raises:
-            DataError: the answers cannot be loaded, one is missing, or they are to other questions.
-            RunDirectoryError: they are in a run directory that is damaged.
+            DataError: the answers cannot be loaded, one is missing, or they answer other questions.
+            RunDirectoryError: the answers are in a damaged run directory.
             SettingsError: the policy is needed, and its API key is missing.
         """
         env, path = self._env, self._env.config.model_answers
@@ -113,7 +117,10 @@ class RowRunner(Generic[TaskT, DetailT]):
         return RowAnswers((Completion(shown.text, shown.thinking, written=shown.written),))
 
     def _find_refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
-        """Return why answers of an earlier run are of no use here: where the policy judges, they are verdicts."""
+        """Return why answers of an earlier run cannot be used here; `None` if they can.
+
+        Where the policy judges, its answers must be verdicts.
+        """
         env = self._env
         if not env.config.policy_is_judge:
             return (
@@ -133,7 +140,7 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     @property
     def subject(self) -> str:
-        """Return the name of what is evaluated: the policy, a file of answers, or the dataset's answers."""
+        """Name of the subject: the policy, a file of answers, or the data set's answers."""
         env = self._env
         if self._earlier is not None:
             return self._earlier.run.subject
@@ -143,13 +150,13 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     @property
     def judge_name(self) -> str:
-        """Return the name of the judge."""
+        """Name of the judge."""
         config = self._env.config
         return self.subject if config.policy_is_judge else str(config.judge_name())
 
     @property
     def rows_in_flight(self) -> int:
-        """Return how many rows to run at once: enough to reach the limits of both endpoints."""
+        """Maximum number of rows in progress: enough to reach the limits of both endpoints."""
         return (
             int(self._env.config.judge_max_concurrency)
             + self._env.settings.openai.num_requests_for_eval
@@ -157,7 +164,7 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     @property
     def thinking_mode(self) -> bool:
-        """Return whether the policy was asked to think before its answers."""
+        """Whether the policy was asked to think before it answers."""
         return (
             bool(self._env.config.thinking_mode)
             if self._earlier is None
@@ -166,20 +173,20 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     @property
     def answers_run(self) -> JSON:
-        """Return which earlier run the completions are of, for `metrics.json`; `None` if they are of none."""
+        """Earlier run of the completions, for `metrics.json`; `None` without one."""
         return None if self._earlier is None else self._earlier.to_json()
 
     @property
     def notices(self) -> Sequence[str]:
-        """Return what a reader of the numbers must know of the completions."""
+        """Remarks about the completions that a reader of the numbers needs."""
         return () if self._earlier is None else (self._earlier.description,)
 
     def plan(self, tasks: Sequence[TaskT]) -> str | None:
-        """Return what will be done, such as the number of calls, to be shown before the first call."""
+        """Return a line about the planned calls, to show it before the first call."""
         return None if self._earlier is None else self._earlier.description
 
     async def finish(self, task: TaskT) -> Sample[DetailT]:
-        """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
+        """Evaluate a row; calls of an earlier run come from the ledger that the loop has set."""
         env, started = self._env, time.monotonic()
         existing = self._find_existing_answers(task)
         sample = Sample[DetailT](
@@ -203,7 +210,10 @@ class RowRunner(Generic[TaskT, DetailT]):
         return sample.replace_judgment(judgment, invalid_score=env.spec.invalid_score)
 
     async def _ask(self, task: TaskT) -> RowAnswers:
-        """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
+        """Hold all conversations of a row at once.
+
+        If the policy failed in one, the row has failed.
+        """
         conversations = make_conversations(self._env, task)
         is_single = len(conversations) == 1
         answers = await gather_results(
@@ -220,10 +230,9 @@ class RowRunner(Generic[TaskT, DetailT]):
     async def _converse(
         self, task: TaskT, number: int, conversation: Conversation, *, is_single: bool
     ) -> RowAnswers:
-        """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
+        """Hold a conversation: one completion, then one per message of the user.
 
-        It ends with a turn that cannot be judged: a malformed answer is no ground for a further
-            one.
+        The conversation ends with a turn that cannot be judged: nothing follows a malformed answer.
         """
         env, completions, runs = self._env, list[Completion](), list[CallRun]()
         is_judge = env.config.policy_is_judge
@@ -279,6 +288,6 @@ class RowRunner(Generic[TaskT, DetailT]):
 
         Args:
             path: the run directory.
-            rows: all finished rows; each is read from the run directory when it is asked for.
+            rows: all finished rows; each is read from the run directory when it is accessed.
         """
         return ()

@@ -1,18 +1,15 @@
-"""The rows of an evaluation on disk: where each line is, and how the row ended. No text of a finished row is in memory.
+"""The rows of an evaluation on disk: the position of each line, and how the row ended.
 
-Guarantees: a sample is read from its file each time that it is asked for; rows come in the order of
-the dataset, whatever the order of the lines. Between two lines of a run's file there is nothing
-else, so a line's place follows from the lines before it, also while the disk refuses them
-(`runs/lines.py`).
+Guarantees: no text of a finished row is in memory; a sample is read from its file each time that it
+is accessed. Rows come in the order of the data set, whatever the order of the lines. A run's file
+has nothing between two lines, so a line's position follows from the lines before it, also while the
+disk refuses them (`runs/lines.py`).
 
-Read the rows of an earlier run, for `--resume`: which are finished, which failed, and which have
-changed since.
-
-Guarantees: a row counts as finished only if everything that its judge sees is unchanged
-(`task_digest`). All other rows run again, or with `--retry_failed` those that failed; what was paid
-for them comes from the ledger of calls. A line of before samples said what their rows add to the
-headline, or their gold labels, is written again with that. Of the lines, places are kept in memory,
-and no text.
+This module also reads the rows of an earlier run, for `--resume`: which are finished, which failed,
+and which have changed since. A row counts as finished only if everything that its judge sees is
+unchanged (`task_digest`). All other rows run again, or with `--retry_failed` those that failed;
+calls that they have paid for come from the ledger of calls. A line written by an older version,
+without its share of the headline or its gold labels, is written again with them.
 """
 
 from __future__ import annotations
@@ -40,10 +37,10 @@ _FILES = (SAMPLES, FAILURES)
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How the rows ended.
+    """Final statuses of the rows.
 
     Attributes:
-        statuses: the number of rows of each status, in the order in which the statuses first occur.
+        statuses: the number of rows by status, in the order in which the statuses first occur.
         last_error: why the last row without a score has none; `None` if all have one.
     """
 
@@ -52,27 +49,30 @@ class Outcomes:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows."""
+        """Number of rows."""
         return self.statuses.total()
 
     @property
     def finished(self) -> int:
-        """Return the number of rows that count."""
+        """Number of rows that count."""
         return sum(count for status, count in self.statuses.items() if status in FINISHED)
 
 
 class SavedRows(Generic[TaskT, DetailT]):
-    """The rows of one run, by their numbers in the dataset; each has a line in `samples.jsonl` or `failures.jsonl`."""
+    """Rows of one run by their numbers in the data set, with their lines in two files.
+
+    A row has a line in `samples.jsonl` or in `failures.jsonl`.
+    """
 
     def __init__(
         self, tasks: Sequence[TaskT], run: RunDirectory, reader: SampleReader[DetailT]
     ) -> None:
-        """Know of no line yet.
+        """Begin without lines.
 
         Args:
             tasks: all rows.
             run: the directory with the lines.
-            reader: reads a line.
+            reader: parses a line.
         """
         self.tasks = tasks
         self.run = run
@@ -90,7 +90,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         return len(self.tasks)
 
     def append(self, number: int, sample: Sample[DetailT], *, is_complete: bool) -> None:
-        """Append the sample of a row to its file, and remember its place instead of it."""
+        """Append the sample of a row to its file, and keep its position instead of it."""
         line, name = sample.to_line(), SAMPLES if sample.finished else FAILURES
         self._writers[name].append(line)
         self._starts[number], self._lengths[number] = self._ends[name], len(line)
@@ -98,17 +98,17 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._ends[name] += len(line)
 
     def record_line(self, number: int, line: RawLine, status: str, *, is_complete: bool) -> None:
-        """Note where the line of a row is."""
+        """Record the position of a row's line."""
         self._starts[number], self._lengths[number] = line.offset, len(line.data)
         self._statuses[number], self._complete[number] = status, is_complete
 
     def set_end(self, name: str, end: int) -> None:
-        """Note where the lines of an earlier run end in a file."""
+        """Record where the lines of an earlier run end in a file."""
         self._ends[name] = end
 
     @property
     def missing(self) -> array[int]:
-        """Return the numbers of the rows without a line."""
+        """Numbers of the rows without a line."""
         return array("q", (number for number, status in enumerate(self._statuses) if not status))
 
     def uids_with_lines(self) -> frozenset[str]:
@@ -117,11 +117,11 @@ class SavedRows(Generic[TaskT, DetailT]):
 
     @property
     def are_complete(self) -> bool:
-        """Return whether no row has anything that a resumed run would add."""
+        """Whether a resumed run would add nothing to any row."""
         return all(self._complete)
 
     def outcomes(self) -> Outcomes:
-        """Return how the rows ended, all of which have a line."""
+        """Return how the rows ended; each must have a line."""
         failed = next(
             (n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None
         )
@@ -130,11 +130,14 @@ class SavedRows(Generic[TaskT, DetailT]):
         )
 
     def all_rows(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
-        """Return all rows, which all have a line, with their samples; each is read when it is asked for."""
+        """Return all rows with their samples.
+
+        Each must have a line, and is read when it is accessed.
+        """
         return self.where(lambda status: True)
 
     def where(self, counts: Callable[[str], bool]) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
-        """Return the rows whose status meets a condition."""
+        """Return the rows whose status meets a condition, with their samples."""
         numbers = array("q", (n for n, status in enumerate(self._statuses) if counts(status)))
         return LazyMap(numbers, lambda number: (self.tasks[number], self.read_sample(number)))
 
@@ -142,7 +145,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         """Read the sample of a row.
 
         Raises:
-            RunDirectoryError: its line is no longer there.
+            RunDirectoryError: the line is no longer there.
         """
         try:
             return self.reader.read(self.read_line(number))
@@ -156,7 +159,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         """Read the line of a row.
 
         Raises:
-            RunDirectoryError: it is no longer there.
+            RunDirectoryError: the line is no longer there.
         """
         try:
             return self._read_line(number)
@@ -166,10 +169,10 @@ class SavedRows(Generic[TaskT, DetailT]):
             ) from error
 
     async def sort(self) -> None:
-        """Replace both files by the lines of the rows in their order.
+        """Sort the lines of both files into the order of the rows.
 
         Raises:
-            DiskFull: the disk refused for too long; the files hold the lines that were appended.
+            DiskFull: the disk refused for too long; the files keep the lines that were appended.
         """
         await self.run.disk.ready()
         starts, ends = array("q"), dict.fromkeys(_FILES, 0)
@@ -215,18 +218,17 @@ class SavedRows(Generic[TaskT, DetailT]):
 
 
 _NEWER_FIELDS = ("headline", "gold")
-"""The fields that lines of before them lack."""
+"""Fields that lines of older versions lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRows:
-    """How the rows of an earlier run stand.
+    """Statuses of the rows of an earlier run.
 
     Attributes:
-        finished: how many are finished.
-        changed: how many have changed since they were judged.
-        failed: the numbers of those that have not changed, and failed or lack a part of their
-            judgment.
+        finished: number of finished rows.
+        changed: number of rows that have changed since they were judged.
+        failed: numbers of the unchanged rows that failed or lack a part of their judgment.
     """
 
     finished: int = 0
@@ -240,11 +242,11 @@ def read_earlier(
     on_sample: Callable[[Sample[DetailT]], None],
     complete: Callable[[TaskT, Sample[DetailT]], Sample[DetailT]],
 ) -> EarlierRows:
-    """Read the lines of an earlier run, and note the places of finished rows.
+    """Read the lines of an earlier run, and record the positions of finished rows.
 
     Args:
         saved: the rows of this run; of several lines of a row, the last one counts.
-        runner: gives the digest of a row, and says whether anything of a sample is missing.
+        runner: computes the digest of a row, and tells whether its sample is complete.
         on_sample: called with the sample of each finished row.
         complete: completes the sample of a line that lacks fields.
 

@@ -1,1 +1,1 @@
-"""Make a scored group of a row: sample completions with their tokens, judge them, score them."""
+"""Scored groups of rows: sampled completions with their tokens, judgments and rewards."""

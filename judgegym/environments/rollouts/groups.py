@@ -1,15 +1,14 @@
-"""A group: the rollouts of one conversation with their tokens, their judgments and their scores.
+"""A group: the rollouts of one conversation with their tokens, judgments and scores.
 
-`JudgedGroup.data` is the group as the rollout API takes it. A rollout whose judge failed gets the
-mean score of the others and no advantage; with fewer than two scored rollouts the group has no
+`JudgedGroup.data` is the group in the format of the rollout API. A rollout whose judge failed gets
+the mean score of the others and no advantage; with fewer than two scored rollouts the group has no
 scores.
 
 A rollout of several turns is one sequence if the prompt of each turn begins with the tokens of the
-turn before it, the sampled ones included. Otherwise, or with `reward_by=turn`, `JudgedGroup.posts`
-makes a group of each turn. Each of them
-has a sequence of every rollout: the rollout API queues groups of one size alone, and a trainer
-normalises the scores of a group. A rollout that has ended before a turn stands in it with its last
-one, and without advantage.
+turn before it, sampled ones included. Otherwise, or with `reward_by=turn`, `JudgedGroup.posts`
+makes one group per turn. Each of these groups has a sequence of every rollout: the rollout API
+queues only groups of one size, and a trainer normalises the scores of a group. A rollout that ended
+before a turn is represented by its last turn, without advantage.
 """
 
 from __future__ import annotations
@@ -34,26 +33,27 @@ from judgegym.statistics.agreement import exact_mean
 
 MASKED = -100
 PROMPT_LOGPROB = 1.0
-"""What Atropos' trainers expect at the positions of the prompt."""
+"""Value that Atropos' trainers expect at the positions of the prompt."""
 ZERO_ADVANTAGE = "set_advantage_to_zero"
 _UNSAMPLED_LOGPROB = -9999.0
-"""What vLLM writes for minus infinity, which no sampled token has: a trainer's importance ratio would be NaN."""
+"""vLLM's value for minus infinity, which no sampled token has; a trainer's importance ratio would
+be NaN."""
 _HIGHEST_LOGPROB = 0.1
-"""Above 0 by more than rounding."""
+"""Upper bound of a logprob: above 0 by more than rounding."""
 _ROUNDING = 1e-9
 _TOKENS_FOR_A_THREAD = 32_768
-"""Packing so many takes two milliseconds; a thread takes a tenth of one."""
+"""Packing this many tokens takes two milliseconds; starting a thread takes a tenth of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A prompt and one completion, as tokens.
+    """A prompt and one completion as tokens.
 
     Attributes:
         prompt: the prompt's token ids, the generation prompt included.
-        completion: the sampled ids; the token that ends the turn among them only if the model
+        completion: the sampled ids; they end with the token that ends the turn only if the model
             stopped by itself.
-        logprobs: one for each completion token; `None` if the source has none.
+        logprobs: one per completion token; `None` if the source has none.
     """
 
     prompt: tuple[int, ...]
@@ -67,16 +67,16 @@ class TokenSequence:
 
     @property
     def length(self) -> int:
-        """The number of all tokens."""
+        """Number of all tokens."""
         return len(self.prompt) + len(self.completion)
 
 
 class MissingTokensError(JudgeGymError):
-    """An endpoint did not return the sampled tokens that it was asked for."""
+    """An endpoint did not return the sampled tokens that were requested."""
 
 
 def find_token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> str | None:
-    """Why the sampled tokens of a completion cannot be trained on; `None` if they can."""
+    """Return why the sampled tokens of a completion cannot be trained on; `None` if they can."""
     if ids is None or logprobs is None:
         missing = [
             name for name, value in (("token ids", ids), ("logprobs", logprobs)) if value is None
@@ -97,14 +97,14 @@ def find_token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One rollout of a group: its last turn, and those before it.
+    """A rollout of a group: its last turn, and the turns before it.
 
     Attributes:
         completion: the completion to judge.
-        sequence: the tokens to train on, after the prompt that holds all earlier turns.
+        sequence: the tokens to train on; its prompt holds all earlier turns.
         text: the assistant's turn as text.
         earlier: the turns before this one.
-        failure: why it could not go on; `None` if it has come to its end.
+        failure: why it broke off; `None` if it has ended.
     """
 
     completion: Completion
@@ -125,12 +125,15 @@ class Rollout:
 
     @property
     def sampled_tokens(self) -> int:
-        """The number of tokens that the policy has sampled."""
+        """Number of tokens that the policy has sampled."""
         return sum(len(turn.sequence.completion) for turn in self.turns)
 
     @property
     def first_break(self) -> tuple[int, int] | None:
-        """The first turn whose prompt does not begin with the tokens of the turn before, and the place there."""
+        """First turn that does not begin with the turn before, and the position there, in tokens.
+
+        `None` if all turns do.
+        """
         for number, (before, after) in enumerate(pairwise(turn.sequence for turn in self.turns), 2):
             tokens, prompt = before.tokens, list(after.prompt)
             if prompt[: len(tokens)] != tokens:
@@ -147,22 +150,22 @@ class Rollout:
 
 
 class RolloutSource(Protocol):
-    """Samples rollouts."""
+    """Source of rollouts."""
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """Sample `n` rollouts of one conversation.
 
         Raises:
             EndpointError: the policy never answered.
-            NoTokens: it answered without the tokens that it was asked for.
+            MissingTokensError: the endpoint answered without the tokens that were requested.
         """
 
     async def decode(self, token: int) -> str | None:
-        """Return the text of a token; `None` if no tokenizer is at hand."""
+        """Return the text of a token; `None` if no tokenizer is available."""
 
     @property
     def waiting(self) -> str | None:
-        """What all requests wait for, such as an endpoint that refuses connections; `None` otherwise."""
+        """Reason why all requests wait, such as an unreachable endpoint; `None` if they do not."""
 
     def rescale(self, share: float) -> None:
         """Use this share (0 to 1) of the policy's concurrency; the rollout API assigns it."""
@@ -170,21 +173,20 @@ class RolloutSource(Protocol):
 
 @dataclass(frozen=True)  # no slots: its scores are computed once
 class JudgedGroup:
-    """The rollouts of one conversation with their judgments.
+    """Rollouts of one conversation with their judgments.
 
     Attributes:
         conversation: the policy's prompt.
         rollouts: the sampled completions.
-        judgments: one for each rollout; of equal completions, the calls are in that of the first
-            alone.
+        judgments: one per rollout; of equal completions only the first one's judgment has the
+            calls.
         rewards: the reward of each judgment; `None` where the judge failed.
         policy_run: latency and usage of the requests to the policy.
-        comparison: how its completions were judged against each other; `None` if each was judged by
-            itself.
+        comparison: the comparison of its completions; `None` if each was judged by itself.
         by_turn: with `reward_by=turn`, the rewards of each turn, in the order of the rollouts.
-        turn: in a group of one turn, its number from 1: of each rollout that turn alone is trained.
-        ended: in such a group, the rollouts that had ended before: their last turn stands in,
-            without advantage.
+        turn: in a group of one turn, its number from 1; only that turn of a rollout is trained.
+        ended: in such a group, the rollouts that had ended before: their last turn is used, without
+            advantage.
         user_runs: the calls of simulated users.
     """
 
@@ -201,7 +203,7 @@ class JudgedGroup:
 
     @cached_property
     def turns(self) -> tuple[JudgedGroup, ...]:
-        """Return the groups that are sent for it: itself, or one of each turn."""
+        """Groups that are sent: this one, or one per turn."""
         if self.turn is not None or (
             self.by_turn is None and not any(member.first_break for member in self.rollouts)
         ):
@@ -224,7 +226,10 @@ class JudgedGroup:
         )
 
     def posts(self, config: EnvConfig) -> list[JudgedGroup]:
-        """Return those of `turns` that have scores and, if `ensure_scores_are_not_same` asks for it, a signal."""
+        """Return the groups of `turns` that have scores.
+
+        With `ensure_scores_are_not_same`, only those with different scores.
+        """
         scored = [group for group in self.turns if group.scores is not None]
         return [
             group
@@ -234,39 +239,39 @@ class JudgedGroup:
 
     @cached_property
     def scores(self) -> tuple[float, ...] | None:
-        """Return the scores; `None` if fewer than two rollouts (in a group of one: none) have a reward."""
+        """Scores; `None` if fewer than two rollouts (in a group of one: none) have a reward."""
         return fill_missing_scores(self.rewards)
 
     @property
     def has_equal_scores(self) -> bool:
-        """Return whether all scores are equal up to rounding, so that the group has no signal."""
+        """Whether all scores are equal up to rounding, so that the group has no signal."""
         if self.by_turn is not None and self.scores is not None:
             return all(turn.scores is None or turn.has_equal_scores for turn in self.turns)
         return self.scores is not None and max(self.scores) - min(self.scores) <= _ROUNDING
 
     @property
     def is_flat(self) -> bool:
-        """Return whether it teaches nothing: its scores are equal, or there was nothing to compare."""
+        """Whether the group teaches nothing: equal scores, or nothing to compare."""
         return self.has_equal_scores or (self.comparison is not None and self.comparison.is_alone)
 
     @property
     def longest(self) -> int:
-        """Return the length of the longest sequence in tokens, prompt included."""
+        """Length of the longest sequence in tokens, prompt included."""
         return max(turn.sequence.length for rollout in self.rollouts for turn in rollout.turns)
 
     def data(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
-        """Return the group, which has scores, as the rollout API takes it.
+        """Return the group, which must have scores, in the format of the rollout API.
 
         Keys: `tokens` and `masks` (G lists each, of equal lengths), `scores` (G finite numbers),
-        `inference_logprobs` if the source has them, `overrides` (one object for each rollout) if a
-        score is substituted, `messages` with each judgment's explanation (and, of a judge of
-        groups, its `looks`) if they are asked for, `generation_params`. `group_overrides` is left
-        out: Atropos calls `.get` on it.
+        `inference_logprobs` if the source has them, `overrides` (one object per rollout) if a
+        score is substituted, `messages` with each judgment's explanation (and a group judge's
+        `looks`) if requested, `generation_params`. `group_overrides` is left out: Atropos calls
+        `.get` on it.
 
         Args:
-            config: says whether messages are asked for.
-            row: the row of the group in a file, which no trainer needs; it goes with its messages,
-                and with the turn of a group of one turn.
+            config: tells whether messages are requested.
+            row: the row of the group in a file; it goes with its messages, and with the turn of a
+                group of one turn. No trainer needs it.
 
         Source:
             atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
@@ -332,7 +337,10 @@ class JudgedGroup:
         ]
 
     def _comparison(self) -> dict[str, JSON]:
-        """Return which judge compared the group, and how it went; nothing if none did."""
+        """Return the judge that compared the group, and the comparison's numbers.
+
+        Empty without one.
+        """
         together = self.comparison
         if together is None:
             return {}
@@ -351,7 +359,7 @@ class JudgedGroup:
         }
 
     async def pack(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> bytes:
-        """Return `data` as JSON; a group of many tokens is packed in a thread."""
+        """Return `data` as JSON bytes; a group of many tokens is packed in a thread."""
         if sum(rollout.sequence.length for rollout in self.rollouts) < _TOKENS_FOR_A_THREAD:
             return pack_group(self.data(config, row))
         return await asyncio.to_thread(lambda: pack_group(self.data(config, row)))
@@ -360,7 +368,7 @@ class JudgedGroup:
 def _place_values(
     turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], fill: float
 ) -> list[JSON]:
-    """A value for each token of turns that are one sequence: of the sampled ones their own, of all others `fill`."""
+    """Return a value per token of turns that are one sequence: `fill` for unsampled tokens."""
     values: list[JSON] = [fill] * turns[-1].sequence.length
     for turn, turn_values in zip(turns, sampled, strict=True):
         start = len(turn.sequence.prompt)
@@ -369,14 +377,14 @@ def _place_values(
 
 
 def fill_missing_scores(rewards: Sequence[float | None]) -> tuple[float, ...] | None:
-    """Make scores of rewards: a missing one becomes the mean of the others.
+    """Make scores from rewards: a missing reward becomes the mean of the others.
 
     Returns:
-        `None` if fewer than two rewards are there (fewer than one in a group of one).
+        The scores; `None` with fewer than two rewards (fewer than one in a group of one).
 
     Raises:
-        ValueError: a reward is not finite: the rollout API takes such a score and then fails the
-            trainer's next batch.
+        ValueError: a reward is not finite. The rollout API would accept such a score and then fail
+            the trainer's next batch.
     """
     present = [reward for reward in rewards if reward is not None]
     if not all(math.isfinite(reward) for reward in present):
@@ -388,7 +396,7 @@ def fill_missing_scores(rewards: Sequence[float | None]) -> tuple[float, ...] | 
 
 
 def pack_group(group: Mapping[str, JSON]) -> bytes:
-    """Return the same JSON as `wire.dumps`, made in pieces: in a thread, the other threads run between them."""
+    """Return the same JSON as `wire.dumps`, made in pieces so that other threads run in between."""
     fields = []
     for name, value in group.items():
         pieces = (

@@ -1,17 +1,17 @@
-"""From the completions of a row to judgments and rewards.
+"""Judgments and rewards for the completions of a row.
 
-A rollout has one completion, or one a turn; "completion" means all of them below.
+A rollout has one completion, or one per turn; "completion" below means all of them.
 
-Guarantees: a completion is judged by itself, or, with a judge of groups, against the others; equal
-completions of a group are judged once; what a judgment lacks is asked for once more; a failed judge
-gives no reward, and neither does a rollout that broke off, which no judge sees; a completion in the
-wrong format gets `invalid_thinking_reward`.
+Guarantees: a completion is judged by itself or, with a judge of groups, against the others; equal
+completions of a group are judged once; missing parts of a judgment are requested once more; a
+failed judge gives no reward, and neither does a rollout that broke off, which no judge sees; a
+completion in the wrong format gets `invalid_thinking_reward`.
 
 With a judge of groups: malformed, refused and empty completions never reach the judge; a completion
-without a verdict has no score; where one lacks a verdict because a call has none, the whole group
-is judged once more, and the judgment with more verdicts counts; one that is too long for the judge
-costs no further calls. All calls of both are in the first judgment, so that sums over the group
-count them once.
+without a verdict has no score. If one lacks a verdict because a call has none, the whole group is
+judged once more, and the judgment with more verdicts counts. A completion that is too long for the
+judge causes no further calls. All calls of both are in the first judgment, so that sums over the
+group count them once.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _FORMAT_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """How the completions of a group were judged together.
+    """Comparison of the completions of a group with each other.
 
-    Attributes:
+    judge: the kind of the judge of groups.
         judge: which judge of groups did it.
-        anchored: a baseline or a reference was one more member, so that 0.5 is as good as that.
-        orders: how far the orders agree in which the answers were shown.
-        calls: how many calls it took, also those that failed or were answered from a cache.
-        is_again: it was judged once more, since a completion lacked a verdict.
-        is_alone: one completion has the right format, and there is nothing to compare it with.
+        anchored: whether a baseline or reference was one more member: 0.5 is as good as that.
+        orders: how far the judge's preferences agree between the orders of the answers.
+        calls: number of calls, including failed and cached ones.
+        is_again: whether it was judged once more, since a completion lacked a verdict.
+        is_alone: whether only one completion has the right format, with nothing to compare it with.
     """
 
     judge: GroupJudgeKind
@@ -70,8 +70,8 @@ class GroupComparison:
 JudgedCompletions: TypeAlias = (
     "tuple[tuple[Judgment[Any], ...], tuple[float | None, ...], GroupComparison | None]"
 )
-"""The judgments of a row's completions, the reward of each (`None` where the judge failed), and how they were judged
-against each other (`None` if each was judged by itself)."""
+"""Judgments of a row's completions, the reward of each (`None` where the judge failed), and the
+comparison (`None` if each was judged by itself)."""
 
 
 @runtime_checkable
@@ -84,25 +84,26 @@ class LevelsScores(Protocol):
         rollouts: Sequence[Sequence[Completion]],
         judgments: Sequence[Judgment[Any]],
     ) -> Sequence[Judgment[Any]]:
-        """Return the judgments with scores on one scale, given the completions of each rollout, one a turn.
+        """Return the judgments with scores on one scale.
 
-        Called in training; of equal rollouts there is one.
+        Called in training, with the completions of each rollout, one per turn; equal rollouts occur
+        once.
         """
 
 
 @runtime_checkable
 class DependsOnGroup(Protocol):
-    """An environment of which the settings say whether a reward depends on the other rollouts of its group."""
+    """An environment whose settings tell whether rewards depend on the whole group."""
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether it does, though each rollout is judged by itself."""
+        """Whether rewards depend on the group, though each rollout is judged by itself."""
 
 
 def depends_on_group(env: JudgedEnv[Any, Any, Any]) -> bool:
-    """Return whether a reward depends on the other rollouts of its group, though each is judged by itself.
+    """Return whether rewards depend on the group, though each rollout is judged by itself.
 
-    Trainers whose samples come one by one then wait for the group.
+    Trainers that get samples one by one then wait for the group.
     """
     return (
         env.depends_on_group
@@ -117,13 +118,13 @@ async def judge_row_completions(
     rollouts: Sequence[Sequence[Completion]],
     broken_off: Mapping[int, str] = {},
 ) -> JudgedCompletions:
-    """Judge all rollouts of a row at once: each by itself, or, with a judge of groups, against each other.
+    """Judge all rollouts of a row at once: each by itself, or against each other.
 
     Args:
         env: the environment.
         task: the row.
-        rollouts: the completions of each, one a turn.
-        broken_off: the numbers of those that a failure has ended, with the reason.
+        rollouts: the completions of each rollout, one per turn.
+        broken_off: the reasons of the rollouts that a failure has ended, by number.
     """
     config, comparison = env.config, None
     scored: Sequence[float | None]
@@ -166,11 +167,11 @@ async def judge_each(
     rollouts: Sequence[Sequence[Completion]],
     broken_off: Mapping[int, str] = {},
 ) -> tuple[Judgment[Any], ...]:
-    """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
+    """Judge all rollouts at once, and request missing parts of a judgment once more.
 
-    Equal rollouts have one judgment, the first one's; the calls are in that of the first alone, so
-    that sums over the group count them once. They are equal if all that a judge or the check of
-    their format can see of their completions is equal, the thinking included.
+    Both calls are kept in the judgment. Equal rollouts share the first one's judgment; the calls
+    are only in the first one, so that sums over the group count them once. Rollouts are equal if
+    everything is equal that a judge or the format check can see, the thinking included.
     """
 
     async def judge_twice(number: int) -> Judgment[Any]:
@@ -203,13 +204,15 @@ def compute_turn_rewards(
     rollouts: Sequence[Sequence[Completion]],
     judgments: Sequence[Judgment[Any]],
 ) -> tuple[tuple[float | None, ...], ...]:
-    """Return for each turn the reward of each rollout's turn; `None` where it has no such turn, or no score of it.
+    """Return by turn the rewards of the rollouts.
 
-    A turn in the wrong format, which ends its rollout, has `invalid_thinking_reward`; the turns
-    before it, which no judge was asked about, have no score.
+    `None` where a rollout lacks the turn or its score.
+
+    A turn in the wrong format, which ends its rollout, has `invalid_thinking_reward`. The turns
+    before it, which no judge has seen, have no score.
 
     Raises:
-        SettingsError: a judgment has no score of any turn (`turn_1` … in its `ScoreParts`).
+        SettingsError: a judgment has no score by turn (`turn_1` … in its `ScoreParts`).
     """
     by_turn: list[tuple[float | None, ...]] = []
     for turn in range(max(map(len, rollouts))):
@@ -239,14 +242,16 @@ async def judge_together(
     rollouts: Sequence[Sequence[Completion]],
     broken_off: Mapping[int, str] = {},
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
-    """Judge all rollouts that have the right format, and once more if a call brought no verdict and one lacks it.
+    """Judge all rollouts of the right format, and repeat the calls once if a verdict is missing.
+
+    They are repeated only if a call brought no verdict.
 
     Of a rollout of several turns the judge sees the turns with their roles.
 
     Args:
         judge: the judge of groups.
-        kind: which one it is.
-        task: what the completions answer, without them; a blank baseline is none.
+        kind: the judge's kind.
+        task: the task without the completions; a blank baseline counts as none.
         rollouts: the completions of each rollout of the group.
         broken_off: see `judge_row_completions`.
     """
@@ -280,7 +285,10 @@ async def judge_together(
 async def _judge_twice(
     judge: GroupJudge, task: JudgeTask, comparison: GroupComparison
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
-    """Return the members of the better of one or two judgments, with the calls of both in the first one."""
+    """Judge once or twice.
+
+    Return the better judgment's members, the first with the calls of both.
+    """
     with component("group"):
         better = await judge.judge(task)
     scored = sum(member.score is not None for member in better.members)
@@ -310,18 +318,18 @@ def record_rollout(
     judgment: Judgment[Any],
     comparison: GroupComparison | None,
 ) -> None:
-    """Record the metrics of one rollout: the environment's own, or those of groups that are judged together.
+    """Record the metrics of one rollout: the environment's own, or those of compared groups.
 
-    Of the latter: its score, and with an anchor whether it is better; a malformed completion has 0
-        and loses.
+    Of a compared group: the score, and with an anchor whether it is better. A malformed
+    completion has score 0 and loses.
 
     Args:
         env: the environment.
-        metrics: those of training.
+        metrics: the metrics of training.
         task: the row.
-        completions: what the policy answered, one a turn.
+        completions: the policy's completions, one per turn.
         judgment: the completion's judgment, which did not fail.
-        comparison: how the group was judged; `None` if each completion was judged by itself.
+        comparison: the group's comparison; `None` if each completion was judged by itself.
     """
     metrics.names = env.metric_names
     if comparison is None:

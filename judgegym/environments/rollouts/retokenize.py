@@ -1,17 +1,16 @@
-"""Tokenize a conversation and its answers: chat template for the prompt, tokenizer for the completions.
+"""Tokens of a conversation and its answers: chat template for the prompt, tokenizer for the rest.
 
-The tokenizer works in one thread of its own: seconds of work for a large group stop no event loop,
-and no two threads use it at once, which it does not allow.
+The tokenizer works in its own thread: a large group takes seconds and must not block the event
+loop, and a tokenizer must not be used by two threads at once.
 
-What llama.cpp's server says beside its chat answers: the tokens of a prompt, and how it samples.
-
-Its chat answers have no ids of the prompt. `/apply-template` gives the text that the server makes
-of a conversation, and `/tokenize` the ids of a text; with special tokens read and added there are
-as many as it counts in `usage.prompt_tokens`, which is checked for every answer. Both stand beside
-the API, without `/v1`, as does `/props` with the server's defaults.
+For llama.cpp's server this module also requests what its chat responses lack: the tokens of a
+prompt, and how it samples. `/apply-template` returns the text that the server makes from a
+conversation, and `/tokenize` the ids of a text. With special tokens parsed and added there are as
+many as `usage.prompt_tokens` counts, which is checked for every response. Both endpoints are beside
+the API, without `/v1`, as is `/props` with the server's defaults.
 
 Source:
-    tools/server/README.md of ggml-org/llama.cpp, and xllamacpp 2026.10.11549, asked in November
+    tools/server/README.md of ggml-org/llama.cpp, and xllamacpp 2026.10.11549, tried in November
     2026.
 """
 
@@ -46,16 +45,16 @@ class Retokenizer:
     """A policy's tokenizer, loaded at its first use."""
 
     def __init__(self, name: str) -> None:
-        """Take a tokenizer from the hub or from a folder, by name."""
+        """Use the tokenizer of this name, from the hub or from a folder."""
         self.name = name
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Return the Hugging Face tokenizer.
+        """Hugging Face tokenizer.
 
         Raises:
-            SettingsError: it cannot be loaded.
+            SettingsError: the tokenizer cannot be loaded.
         """
         is_local = Path(self.name).exists()
         unreachable = None if is_local else find_unreachable_reason()
@@ -80,13 +79,13 @@ class Retokenizer:
     async def sequences(
         self, conversation: Sequence[Message], texts: Sequence[str], *, stopped: Sequence[bool]
     ) -> list[TokenSequence]:
-        """Tokenize a conversation and the answers to it; there are no logprobs.
+        """Tokenize a conversation and the answers to it, without logprobs.
 
         Args:
             conversation: the policy's prompt.
-            texts: its answers.
-            stopped: whether each ended its turn by itself; only then the token that ends the turn
-                is appended.
+            texts: the answers.
+            stopped: whether each answer ended its turn by itself; only then the token that ends the
+                turn is appended.
         """
 
         def tokenize() -> list[TokenSequence]:
@@ -132,11 +131,11 @@ class Retokenizer:
 
     @property
     def is_available(self) -> bool:
-        """Whether the tokenizer is loaded or in a folder, so that none is looked for at the hub."""
+        """Whether the tokenizer is loaded or in a folder, so that the hub is not needed."""
         return "tokenizer" in vars(self) or Path(self.name).exists()
 
     async def decode_if_available(self, token: int) -> str | None:
-        """Return the text of a token; `None` if the tokenizer is not at hand."""
+        """Return the text of a token; `None` if the tokenizer is not available."""
         return (await self.decode([[token]]))[0] if self.is_available else None
 
     async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
@@ -144,11 +143,11 @@ class Retokenizer:
 
     @cached_property
     def turn_end_token(self) -> int:
-        """Return the token with which the template ends an assistant's turn; it may differ from `eos_token`.
+        """Token with which the template ends an assistant's turn; it may differ from `eos_token`.
 
         Raises:
-            SettingsError: the tokenizer has no chat template, or neither the template nor the
-                tokenizer ends a turn.
+            SettingsError: the tokenizer has no chat template, or neither template nor tokenizer
+                has a token that ends a turn.
         """
         messages = [
             Message(role="user", content="hi"),
@@ -187,13 +186,13 @@ _NEUTRAL: Mapping[str, float] = {
     "dynatemp_range": 0,
     "mirostat": 0,
 }
-"""The parameters of its samplers, with the values at which each changes nothing."""
+"""Sampler parameters, with the values at which each changes nothing."""
 _DEFAULTS: Mapping[str, JSON] = {**_NEUTRAL, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
 _CONSTRAINTS = ("grammar", "json_schema", "response_format", "logit_bias")
 
 
 class LlamaCpp:
-    """A policy's servers, if they are llama.cpp's; each distinct conversation is tokenized once."""
+    """A policy's llama.cpp servers; each distinct conversation is tokenized once."""
 
     def __init__(self, client: ChatClient) -> None:
         """Ask through the policy's client, with its limits, retries and deadlines."""
@@ -205,13 +204,13 @@ class LlamaCpp:
         """Return the token ids of a conversation's prompt.
 
         Args:
-            conversation: what the policy was asked.
-            counted: how many tokens its prompt had, as the server counted them in its answer.
+            conversation: the conversation that the policy answered.
+            counted: the number of prompt tokens that the server counted in its response.
 
         Raises:
-            NoTokens: there is no such server, or it makes another prompt of the conversation than
-                it has answered.
-            EndpointError: it never answered.
+            MissingTokensError: the server is no llama.cpp, or makes another prompt of the
+                conversation than it has answered.
+            EndpointError: the server never answered.
         """
         if not counted:
             raise MissingTokensError(
@@ -239,7 +238,7 @@ class LlamaCpp:
         return ids
 
     async def _fetch_shared(self, key: str, conversation: Conversation) -> tuple[int, ...]:
-        """Ask for the tokens of a conversation, once for all groups that ask at the same time."""
+        """Request the tokens of a conversation, once for all groups that ask at the same time."""
         try:
             ids, _ = await self._flights.run(key, partial(self._tokenize, conversation))
         except EndpointError as error:
@@ -270,10 +269,10 @@ class LlamaCpp:
         return ids
 
     async def find_logprob_mismatch(self, temperature: float) -> str | None:
-        """Return why the logprobs are not those of what is sampled from, and what mends it; `None` if they are.
+        """Return why the logprobs are not those of the sampling distribution, and how to fix it.
 
-        The server's logprobs are of all tokens at temperature 1, before any sampler; a trainer's
-        importance ratio needs those of the distribution that was sampled from.
+        `None` if they are. The server's logprobs are of all tokens at temperature 1, before any
+        sampler; a trainer's importance ratio needs those of the sampling distribution.
         """
         extra = self._client.settings.extra_body
         try:

@@ -1,10 +1,9 @@
-"""Sample the rollouts of a row, with all turns of its conversation, and judge them.
+"""Sampled and judged rollouts of a row, with all turns of its conversation.
 
-Guarantees: the first turn of a group is one request; later turns are one request a rollout, of all
-rollouts at once. A
-rollout ends by itself: where the user says no more, or with a completion that cannot be judged. If
-the policy or the
-simulated user fails in a later turn, the rollout breaks off: it has no score, and the others stay.
+Guarantees: the first turn of a group is one request; each later turn is one request per rollout,
+for all rollouts at once. A rollout ends by itself, when the user has no further message or a
+completion cannot be judged. If the policy or the simulated user fails in a later turn, the rollout
+breaks off: it has no score, and the others continue.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from judgegym.llm.ledger import component
 from judgegym.llm.wire import Message
 
 Sampler: TypeAlias = Callable[[Conversation, int], Awaitable[tuple[list[Rollout], CallRun]]]
-"""Samples so many rollouts of a conversation, as `RolloutSource.sample`."""
+"""Sampler of several rollouts of a conversation, as `RolloutSource.sample`."""
 
 
 async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT) -> JudgedGroup:
     """Sample `group_size` rollouts of a row's first conversation, and judge them at once.
 
-    Each is judged by itself, or, with a judge of groups, all of them against each other.
+    Each is judged by itself, or, with a judge of groups, against the others.
 
     Raises:
         DataError: the conversation has images.
         EndpointError: the policy never answered the first turn.
-        NoTokens: it answered that without the tokens that it was asked for.
+        MissingTokensError: the first turn's response lacks the requested tokens.
     """
     conversations = make_conversations(env, task, trains=True)
     rollouts, run = await sample(conversations[0], env.config.group_size)
@@ -83,7 +82,10 @@ async def _converse(
     rollout: Rollout,
     number: int,
 ) -> tuple[Rollout, list[CallRun]]:
-    """Go on from a rollout's first turn to its end; return it with what its further turns have cost."""
+    """Continue a rollout from its first turn to its end.
+
+    Return it with the runs of its further turns.
+    """
     runs: list[CallRun] = []
     try:
         while rollout.completion.unjudgeable is None:
@@ -110,7 +112,7 @@ async def _converse(
 
 
 def _add_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
-    """Return what a group's requests have cost together; the slowest rollout's turns are waited for."""
+    """Return the total usage of a group's requests; the latency is that of the slowest rollout."""
     runs = [run for rollout_runs in later for run in rollout_runs]
     latency = max((sum(run.latency_s for run in of_rollout) for of_rollout in later), default=0.0)
     usage = sum((run.usage for run in runs), first.usage)

@@ -1,9 +1,9 @@
-"""Sample rollouts with their tokens.
+"""Sources of rollouts with their tokens.
 
 Tokens come from one of three sources: a chat endpoint that returns the sampled ids and logprobs
-(vLLM 0.10.2 or later; llama.cpp's server, which is asked for the ids of the prompt apart), Atropos'
-token-level servers, or the chat template applied to the text, which has no logprobs and may differ
-from what was sampled.
+(vLLM 0.10.2 or later; llama.cpp's server, with a separate request for the prompt's ids); Atropos'
+token-level servers; or the chat template applied to the text, without logprobs, where tokens may
+differ from the sampled ones.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _RETOKENIZE_WARNING = (
     "importance ratio refuse, and the tokens may differ from the sampled ones"
 )
 TOKEN_FIELDS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
-"""The fields by which an endpoint is asked for the tokens of a rollout."""
+"""Request fields that ask an endpoint for the tokens of a rollout."""
 _LLAMA_CPP_FIELDS: Mapping[str, JSON] = {"top_logprobs": 1}
-"""For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
+"""Saves bytes: without it llama.cpp's server returns 20 alternatives per token, and with 0 no
+tokens at all."""
 _RETOKENIZE_HINT = "--env.token_source=retokenize takes the tokens of the text"
 _NO_TOKENS = "the endpoint returned no token ids with logprobs"
 _REFUSED_MESSAGE = (
@@ -51,7 +52,8 @@ _REFUSED_MESSAGE = (
     "group is dropped"
 )
 _MAX_UNUSABLE = 3
-"""So many answers with tokens of which none can be used, before any that can, are the endpoint's way."""
+"""After this many responses whose tokens are unusable, and no usable one, the endpoint counts as
+having none."""
 _NAME = "policy"
 
 
@@ -110,16 +112,15 @@ class _UnusableTokens(MissingTokensError):
 
 
 class ChatSource:
-    """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
+    """Source that samples from a chat endpoint, with its tokens or else by the chat template.
 
-    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the
-    whole run, unless all
-    of it is refused: the endpoint gives tokens if it gives usable ones of any completion, and none
-    if it gives none at all. One without usable tokens costs its group, also the first one; where
-    the first `_MAX_UNUSABLE` answers have usable ones of no completion, the run takes those of the
-    text. An answer with the tokens of its completions alone is taken for one of llama.cpp's server.
-    Each completion is then asked for by itself: the server counts the tokens of one completion
-    only, takes no more than its slots at once, and leaves tokens out
+    `token_source` decides between the two. With `auto` the endpoint's first response decides, for
+    the whole run, unless all of it is refused: the endpoint gives tokens if any completion has
+    usable ones, and none if it gives none at all. A completion without usable tokens costs its
+    group, also the first one; if the first `_MAX_UNUSABLE` responses have no usable tokens, the run
+    takes those of the text. A response with the tokens of its completions alone is taken for
+    llama.cpp's. Each completion is then requested by itself: the server counts the tokens of one
+    completion only, has a limited number of slots, and leaves tokens out
     (`judgegym.llm.responses.choices`), which only their number shows.
     """
 
@@ -136,12 +137,13 @@ class ChatSource:
         self._config = config
         limits = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
         self._request: Mapping[str, Any] = {**limits, "name": _NAME}
-        """What all requests for rollouts have in common."""
+        """Parameters that all requests for rollouts have in common."""
         self._retokenizer = retokenizer
         self._settled = settled
         self._is_auto = settled is None
         self._unusable = 0
-        """How many answers had tokens, but usable ones of no completion; counted until the source is settled."""
+        """Number of responses with tokens, but no usable ones; counted until the source is
+        settled."""
         self._llama_cpp = LlamaCpp(client)
         self._is_llama_cpp = False
 
@@ -178,7 +180,7 @@ class ChatSource:
         """Return the endpoint's own tokens; `None` if the run takes those of the text.
 
         Raises:
-            NoTokens: the endpoint did not return them, and the run takes no others.
+            MissingTokensError: the endpoint returned none, and the run takes no others.
         """
         if self._settled == "retokenize":
             return None
@@ -200,9 +202,9 @@ class ChatSource:
         return sequences if self._settled == "chat" else None  # another group may have been faster
 
     def _may_lack_tokens(self, answer: ChatResponse) -> bool:
-        """Whether nothing yet shows that the endpoint gives tokens: this refused group may then have those of its text.
+        """Return whether a refused group may take the tokens of its text: the source is still open.
 
-        It decides nothing for the run, and does not end it where the tokenizer is missing, which
+        This settles nothing for the run. It does not end the run if the tokenizer is missing, which
         may not be needed.
         """
         if (
@@ -220,10 +222,12 @@ class ChatSource:
     async def _read_sequences(
         self, conversation: Conversation, answer: ChatResponse
     ) -> list[TokenSequence]:
-        """Return the tokens of all choices; settle that the endpoint gives tokens if it gives usable ones of any.
+        """Return the tokens of all choices.
+
+        Settle that the endpoint gives tokens if any are usable.
 
         Raises:
-            NoTokens: not each has ids and as many logprobs, or those of the prompt are missing.
+            MissingTokensError: a choice lacks ids or logprobs, or the prompt's ids are missing.
         """
         if not any(
             choice.token_ids is not None and choice.logprobs is not None
@@ -246,7 +250,7 @@ class ChatSource:
         ]
 
     async def _note_llama_cpp(self) -> None:
-        """Ask for each completion by itself from now on, and warn if the logprobs are not of what is sampled from."""
+        """Request each completion by itself from now on, and warn about unsuitable logprobs."""
         if self._is_llama_cpp:
             return
         self._is_llama_cpp = True
@@ -282,7 +286,10 @@ class ChatSource:
             return answer
 
     def _asks_for_tokens(self, conversation: Conversation) -> bool:
-        """Return whether the request has the fields for tokens; one that an earlier run has recorded, as it had."""
+        """Return whether the request has the fields for tokens.
+
+        A recorded request decides by itself.
+        """
         if self._is_auto:
             has_recorded = partial(self._client.holds, conversation, **self._request)
             if has_recorded(extra=TOKEN_FIELDS):
@@ -303,13 +310,13 @@ class ChatSource:
 
 
 def format_assistant_turn(choice: Choice) -> str:
-    """Return the whole turn; reasoning from a field of its own is put back into its tags."""
+    """Return the whole turn; reasoning from its own field is put back into its tags."""
     if choice.reasoning is None:
         return choice.text
     return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
 
 
 def _has_only_tokenless_refusals(answer: ChatResponse) -> bool:
-    """Return whether the only completions without tokens are refused ones, which says nothing of the endpoint."""
+    """Return whether only refused completions lack tokens; they tell nothing about the endpoint."""
     tokenless = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
     return bool(tokenless) and all(choice.state == "refused" for choice in tokenless)

@@ -1,4 +1,4 @@
-"""Sample rollouts from Atropos' token-level servers (`server_type` vllm, sglang or trl).
+"""Rollouts from Atropos' token-level servers (`server_type` vllm, sglang or trl).
 
 This module imports atroposlib, which takes seconds; import it only where such a server is used.
 """
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServerConfig]:
-    """Return the policy's servers as Atropos declares them; without its health checks, which cost completions."""
+    """Return the policy's servers as Atropos declares them, without its costly health checks."""
     return [
         APIServerConfig(
             base_url=endpoint.base_url,
@@ -58,12 +58,12 @@ def make_server_configs(settings: PolicySettings, config: EnvConfig) -> list[API
 
 
 class TokenServer:
-    """Samples from token-level servers."""
+    """Source that samples from token-level servers."""
 
     def __init__(
         self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer
     ) -> None:
-        """Build Atropos' server manager."""
+        """Create Atropos' server manager."""
         chat = settings.chat_settings(config, max_concurrency=1)
         self._manager = ServerManager(make_server_configs(settings, config))
         self._config = config
@@ -80,14 +80,17 @@ class TokenServer:
         return self._reachability.waiting
 
     def rescale(self, share: float) -> None:
-        """Do nothing: Atropos' servers have limits of their own."""
+        """Do nothing: Atropos' servers have their own limits."""
 
     async def decode(self, token: int) -> str | None:
         """See `RolloutSource`."""
         return await self._retokenizer.decode_if_available(token)
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
-        """See `RolloutSource`; raise `MissingTokensError` if the numbers of ids and logprobs differ."""
+        """See `RolloutSource`.
+
+        Raise `MissingTokensError` if the numbers of ids and logprobs differ.
+        """
         parameters: dict[str, JSON] = {"temperature": self._config.rollout_temperature}
         if self._config.train_max_tokens:
             parameters["max_tokens"] = self._config.train_max_tokens
@@ -109,11 +112,11 @@ class TokenServer:
         parameters: Mapping[str, JSON],
         record: RequestRecord,
     ) -> ChatResponse:
-        """Ask until there are `n` completions that may be used, for those that are missing.
+        """Send requests until there are `n` usable completions, each for the missing ones.
 
         Raises:
             EndpointError: the policy's deadline passed, or its servers refuse the request.
-            EndpointOutage: its servers were never there.
+            EndpointOutage: the servers were never reachable.
         """
         started, away, failures, broken = time.monotonic(), 0.0, 0, 0
         prompt, choices = tuple[int, ...](), list[Choice]()
@@ -158,10 +161,10 @@ class TokenServer:
         parameters: Mapping[str, JSON],
         record: RequestRecord,
     ) -> tuple[tuple[int, ...], list[Choice]]:
-        """Send one request; return the tokens of the prompt, and the completions that may be used.
+        """Send one request; return the prompt's tokens and the usable completions.
 
         Raises:
-            EndpointError: it failed, or no completion may be used.
+            EndpointError: the request failed, or no completion is usable.
         """
         if record.row is not None:
             await record.row.ready()
@@ -187,7 +190,7 @@ class TokenServer:
         return tuple(nodes[0].tokens[: _prompt_length(nodes[0])]), choices
 
     def _convert_error(self, error: BaseException) -> EndpointError:
-        """Convert a failure of Atropos' client."""
+        """Convert an error of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = find_exception_kind(error) if status is None else find_status_kind(status)
         if isinstance(
@@ -211,7 +214,7 @@ class TokenServer:
 
 
 def _convert_choice(choice: Any, node: Any) -> Choice:
-    """Return a choice of Atropos' client with the tokens of its node."""
+    """Convert a choice of Atropos' client with the tokens of its node."""
     start = _prompt_length(node)
     return Choice(
         choice.message.content or "",
@@ -222,7 +225,7 @@ def _convert_choice(choice: Any, node: Any) -> Choice:
 
 
 def _has_logprobs(choice: Choice) -> bool:
-    """Return whether each token has its logprob; Atropos fills missing ones with 1.0, which is none."""
+    """Return whether each token has a logprob; Atropos fills missing ones with 1.0."""
     return find_token_fault(choice.token_ids, choice.logprobs) is None
 
 

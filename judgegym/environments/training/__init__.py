@@ -1,1 +1,1 @@
-"""`serve` and `process`: judged groups to a trainer or a file."""
+"""Implementation of `serve` and `process`: judged groups for a trainer or a file."""

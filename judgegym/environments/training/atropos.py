@@ -1,4 +1,4 @@
-"""Give an environment the interface of Atropos' `BaseEnv`, for programs that run environments in Atropos' own loop.
+"""Adapter that gives an environment the interface of Atropos' `BaseEnv`, for Atropos' own loop.
 
 `serve` and `process` do not use it: they lose no group when the API is down, and cancel none in
 progress. This module imports atroposlib, which takes seconds; import it only where it is used.
@@ -29,8 +29,8 @@ from judgegym.environments.training.sampler import EpochSampler, RowWeights
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 
-# They shape the requests of Atropos' clients, which are not used; our own clients read them from
-# our settings.
+# These settings shape the requests of Atropos' clients, which are not used;
+# our own clients read them from our settings.
 _OWN_SETTINGS = {
     "thinking_mode",
     "custom_thinking_prompt",
@@ -40,7 +40,7 @@ _OWN_SETTINGS = {
 
 
 class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
-    """Implements Atropos' hooks with an environment: next row, group of a row, evaluation, checkpoint."""
+    """Adapter: Atropos' hooks for the next row, a row's group, evaluation and checkpoint."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
         """Wrap `env`, which was made with `verb="serve"`.
@@ -73,7 +73,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._eval_values: dict[str, float | int] = {}
 
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
-        """Tell the sampler whether the row of a judged group has a signal."""
+        """Record in the sampler whether the row of a judged group has a signal."""
         if group.scores is not None or group.is_flat:
             self._sampler.record(task.uid, is_flat=group.is_flat)
 
@@ -87,7 +87,10 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
     async def collect_trajectories(
         self, item: Any
     ) -> tuple[dict[str, JSON] | list[dict[str, JSON]] | None, list[Any]]:
-        """Return the group of a row, those of its turns, or `None` if it is dropped; nothing is tried again."""
+        """Return a row's group, a list of its turns' groups, or `None` if it is dropped.
+
+        Retry nothing.
+        """
         groups: list[dict[str, JSON]] = []
 
         async def collect(group: JudgedGroup) -> None:
@@ -99,7 +102,10 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         return (groups if len(groups) > 1 else groups[0] if groups else None), []
 
     async def evaluate(self, *args: object, **kwargs: object) -> None:
-        """Evaluate into a run directory; log the metrics together with the next metrics of training."""
+        """Evaluate into a run directory.
+
+        The metrics are logged with the next metrics of training.
+        """
         if self._evaluation is None:
             self._evaluation = Evaluation(self._env)
         metrics = await evaluate_during_training(self._evaluation, self.curr_step)
@@ -117,7 +123,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
 
     @property
     def sampler_state(self) -> Mapping[str, JSON]:
-        """The state of the sampler; Atropos sets it from a checkpoint."""
+        """State of the sampler; Atropos sets it from a checkpoint."""
         return self._sampler.state_dict()
 
     @sampler_state.setter

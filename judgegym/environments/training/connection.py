@@ -1,12 +1,11 @@
-"""The connection to the rollout API: wait for it, notice that it is lost, and find back.
+"""Connection to the rollout API: wait for it, detect that it is lost, and reconnect.
 
-Our registration at the rollout API: exactly one, whatever answers are lost.
-
-To the API each registration is a further environment with a share of its own, for good. So a
-registration whose answer was lost is found and disconnected; and after the API was away, a further
-one tells whether the API still knows the
-earlier one, which then stays. The API lists no environments, but it tells the share of each number:
-our weight has a mark of this process in its last digits, by which a registration is known as ours.
+It keeps exactly one registration at the API, whatever responses are lost. To the API each
+registration is a further environment with its own share, for good. So a registration whose
+response was lost is found and disconnected. After the API was unreachable, a further registration
+shows whether the API still knows the earlier one, which then stays. The API lists no environments,
+but it tells the share of each number: our weight has a mark of this process in its last digits, by
+which a registration is recognised as ours.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _UNKNOWN_ENV_STATUS = 500
-"""What the API answers of an environment it does not know; something between it and us says 502, 503 or 504."""
+"""The API's status for an environment that it does not know; a proxy in between returns 502, 503 or
+504."""
 _MARK_COUNT = 2**24
 _MARK = 2.0**-43  # all marks are below two millionths of the weight
 _TOLERANCE = 2.0**-46  # of a quotient of two shares: rounding makes less, two marks more
@@ -42,14 +42,14 @@ _MIN_SHARE = 0.01  # the API gives smaller shares as this
 
 
 class Membership:
-    """Registers, and finds out which registrations are ours.
+    """Our registrations at the rollout API.
 
     Attributes:
-        epoch: changes when the API turns out to have forgotten everything, its queue too.
+        epoch: changes when the API turns out to have forgotten everything, including its queue.
     """
 
     def __init__(self, api: RolloutApi, config: EnvConfig, name: str) -> None:
-        """Register nothing yet."""
+        """Begin without a registration."""
         self.epoch = 0
         self._api = api
         self._config = config
@@ -63,17 +63,19 @@ class Membership:
         self._registering: asyncio.Task[Registration | None] | None = None
 
     def forget(self) -> None:
-        """Take note that the API has forgotten everything."""
+        """Record that the API has forgotten everything."""
         if self._registration is not None:
             self._note_restart()
         self._pending, self._response_lost, self._suspects = None, False, []
 
     async def settle(self) -> Registration | None:
-        """Register, and return the registration that stays, once it is the only one; `None` if the API is not ready.
+        """Register, and return the registration that stays, once it is the only one.
+
+        Return `None` if the API is not ready.
 
         Raises:
-            ApiUnavailable: call it again; what was found out until then is kept.
-            ApiRefusal: this is no rollout API.
+            ApiUnavailable: call it again; the findings until then are kept.
+            ApiRefusal: the URL is no rollout API.
         """
         if self._pending is None:
             self._registering = asyncio.create_task(self._register())
@@ -107,10 +109,12 @@ class Membership:
         return registration
 
     async def leave(self) -> None:
-        """Disconnect what is registered, so that the shares of the other environments grow; try until it succeeds.
+        """Disconnect all registrations, so that other environments' shares grow.
 
-        A registration that is on its way when `settle` is cancelled is waited for: only its answer
-        tells its number.
+        Try until it succeeds.
+
+        A registration in progress when `settle` is cancelled is awaited: only its response has its
+        number.
         """
         if self._registering is not None and self._pending is None and self._registration is None:
             with suppress(JudgeGymError):
@@ -143,10 +147,10 @@ class Membership:
         return True
 
     async def _examine(self, env_id: int, pending: Registration) -> None:
-        """Find out whether an environment is a registration of ours; disconnect it unless it is the earlier one.
+        """Disconnect an environment if it is a second registration of ours; keep our earlier one.
 
         Raises:
-            ApiUnavailable: that cannot be told yet.
+            ApiUnavailable: that cannot be decided yet.
         """
         numbers = (pending.env_id, env_id, pending.env_id)
         share, other_share, share_after = [
@@ -179,13 +183,13 @@ class Membership:
 
 
 class TrainerConnection:
-    """Registers at the rollout API, and finds back after the API was down or restarted.
+    """Registration at the rollout API that is restored after the API was down or restarted.
 
     Attributes:
         config: the environment's settings.
-        prepare: called once, when a trainer is there and before we register; an error of it ends
-            the run.
-        joined: set while groups can be sent; cleared by who finds that the API is away.
+        prepare: called once, when a trainer is there and before we register; its error ends the
+            run.
+        joined: set while groups can be sent; cleared by the code that finds the API unreachable.
         changed: set when there is a new status or the connection is back; cleared by the code that
             waits for it.
         sent_since: groups sent since the last status, which its queue does not include yet.
@@ -211,17 +215,20 @@ class TrainerConnection:
         self._has_joined = False
 
     async def join(self) -> None:
-        """Wait until the API is up, a trainer has registered and asked for its first batch; then register.
+        """Wait until the API is up and a trainer has requested its first batch; then register.
 
         Raises:
             SettingsError: the group size does not divide the trainer's batch size, or the URL is
-                not a rollout API.
+                no rollout API.
         """
         while not await self._try_join():  # noqa: ASYNC110  # only the API knows when
             await asyncio.sleep(_POLL_S)
 
     async def _try_join(self) -> bool:
-        """Go as far as the API lets us; return whether we can send groups."""
+        """Go through as many steps of joining as the API allows.
+
+        Return whether groups can be sent.
+        """
         try:
             trainer = await call_with_retries(self.api.trainer)
             if trainer is None:
@@ -292,7 +299,7 @@ class TrainerConnection:
         self.changed.set()
 
     def _log_once(self, message: str) -> None:
-        """Log what the connection waits for, once."""
+        """Log a message of the connection, if it differs from the last one."""
         if message != self._last_message:
             self._last_message = message
             logger.info("%s", message)

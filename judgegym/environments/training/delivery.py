@@ -1,15 +1,16 @@
-"""Deliver groups to the rollout API, each exactly once as far as the API lets one know.
+"""Delivery of groups to the rollout API, each exactly once as far as the API allows to tell.
 
-Guarantees: groups are posted only while the API knows our registration, and so a trainer; they are
-posted again until the API has them, however long the API is down. If the answer to a post is lost,
-the API's own counters decide whether its groups arrived; if they cannot, they are posted again and
-counted (`maybe_double`), because a lost group is a paid one.
+Guarantees: groups are posted only while the API knows our registration, and so a trainer. They are
+posted again until the API has them, however long it is down. If the response to a post is lost,
+the API's own counters decide whether its groups arrived. If they cannot, the groups are posted
+again and counted (`maybe_double`), because a lost group is a paid one.
 
-The API takes the groups of one post all or not at all: it checks the whole list, and queues it
-without a pause. There is one post at a time, so that a counter that grew by the size of a list can
-only mean that list. Groups that are ready while a post is on its way go in the next one, within the
-limits of a list; if the API refuses a list, each of its groups is posted alone, so that only what
-is wrong is dropped. How many groups may wait is decided before they begin (`count_available_slots`).
+The API takes the groups of a post all or not at all: it checks the whole list, and queues it
+without a pause. There is one post at a time, so a counter that grew by the size of a list can only
+mean that list. Groups that are ready while a post is in flight go in the next one, within the
+limits of a list; if the API refuses a list, each of its groups is posted alone, so that only the
+wrong ones are dropped. How many groups may wait is decided before they begin
+(`count_available_slots`).
 """
 
 from __future__ import annotations
@@ -44,18 +45,20 @@ _EVALUATION_SHARE = 0.5  # of the workers, with eval_handling=LIMIT_TRAIN
 
 Arrival = Literal["arrived", "missing", "unknown"]
 MAX_GROUPS = 64
-"""In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""
+"""Maximum number of groups in a post, which are posted again and counted if their arrival is
+unknown."""
 MAX_BYTES = 16 * 1024 * 1024
-"""In one post, unless its first group is larger."""
+"""Maximum size of a post, unless its first group is larger."""
 
 
 class Outbox:
-    """Posts the groups that are put into it, while `run` runs; they go together, and hold nobody up.
+    """Queue of groups that `run` posts together; callers do not wait for each other.
 
     Attributes:
         maybe_double: groups that were posted again although the first post may have arrived.
-        undecided: groups whose answer was lost, and that are neither found nor posted again yet.
-        is_posting: a post is on its way, or its answer was lost and its groups are looked for.
+        undecided: groups whose response was lost, and that are neither found nor posted again yet.
+        is_posting: whether a post is in flight, or its response was lost and its groups are
+            searched for.
     """
 
     def __init__(self, connection: TrainerConnection, pause: Pause | None = None) -> None:
@@ -73,13 +76,16 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Groups whose outcome is not known, those that are on their way among them; those of turns count as one."""
+        """Number of groups whose outcome is not known, in flight or not.
+
+        The turns of a group count as one.
+        """
         return len(self._waiting) + self._in_flight
 
     async def deliver(self, *groups: bytes) -> str | None:
-        """Post a group, as JSON, or those of its turns, in one post; return why the API refuses them, or `None`.
+        """Post a group as JSON, or those of its turns, in one post; return why the API refuses it.
 
-        That takes as long as it must.
+        Return `None` once the API has it, however long that takes.
         """
         outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((groups, outcome))
@@ -104,7 +110,7 @@ class Outbox:
                 self._is_idle.set()
 
     async def close(self, patience_s: float) -> None:
-        """Begin no further post; wait, for so long at most, until the outcome of the one on its way is known.
+        """Begin no further post; wait, at most `patience_s`, for the outcome of the one in flight.
 
         Its groups are done when this returns: nobody can tell later whether they arrived.
         """
@@ -115,7 +121,7 @@ class Outbox:
                 await asyncio.wait_for(self._is_idle.wait(), patience_s)
 
     def _next_post(self) -> list[tuple[tuple[bytes, ...], asyncio.Future[str | None]]]:
-        """Take the groups of the next post from those that wait."""
+        """Take the groups of the next post from the queue."""
         post = [self._waiting.popleft()]
         count, size = len(post[0][0]), sum(map(len, post[0][0]))
         while self._waiting:
@@ -132,7 +138,7 @@ class Outbox:
         """Post groups together, once the API is up; return why the API refuses them, or `None`.
 
         Args:
-            groups: as JSON, of one size, at least one. Await a call before the next one.
+            groups: at least one group, all of one size, as JSON. Await a call before the next one.
         """
         connection = self._connection
         while True:
@@ -200,10 +206,10 @@ class Outbox:
         """Ask the API whether it has the groups of a post, as soon as it is up.
 
         Args:
-            groups: those that were posted.
-            epoch: the API's, at the post.
-            env_id: our number there.
-            before: its status before the post.
+            groups: the groups that were posted.
+            epoch: the API's epoch at the post.
+            env_id: our number at the API.
+            before: the API's status before the post.
         """
         connection = self._connection
         while True:
@@ -228,7 +234,7 @@ class Outbox:
     def _find_last_group(self, last: bytes, env_id: int, latest: Mapping[str, JSON]) -> Arrival:
         """Look for the last group of a post at the end of the queue.
 
-        The post before may have ended with the same texts, which tells nothing.
+        The post before may have ended with the same texts; then the end of the queue tells nothing.
         """
         content = _content(wire.loads(last))
         if self._last is not None and _content(wire.loads(self._last)) == content:
@@ -243,7 +249,9 @@ class Outbox:
 def compare_counters(
     before: ApiStatus, after: ApiStatus, *, posted: int, group_size: int, batch_size: int
 ) -> Arrival:
-    """Return whether the groups of a post were queued between two statuses of their environment, which made no other.
+    """Return whether the groups of a post were queued between two statuses of their environment.
+
+    The environment made no other post in between.
 
     Args:
         before: the status before the post.
@@ -264,7 +272,7 @@ def compare_counters(
 
 
 def _content(group: JSON) -> bytes:
-    """Return what two groups have in common if they are the same one: tokens and scores."""
+    """Return tokens and scores, which are equal if two groups are the same."""
     assert isinstance(group, Mapping)
     return wire.dumps([group.get("tokens"), group.get("scores")])
 
@@ -290,28 +298,28 @@ def count_available_slots(
     total_steps: int,
     posts: float = 1.0,
 ) -> int:
-    """Return how many groups to begin: limited by the workers, the off-policy limit and the rest of the run.
+    """Return how many groups to begin, within the limits of workers, off-policy batches and steps.
 
     Args:
         config: `max_batches_offpolicy` (≤ 0: no limit), `min_batch_allocation`, `group_size`,
             `eval_handling`.
         trainer: the batch size, in sequences.
         status: step and queues, in groups of our size.
-        workers: groups that may be in flight at once.
+        workers: maximum number of groups in flight.
         in_flight: groups that are in flight: sampled or judged.
-        unsent: groups that are finished and wait to be posted; as many as there are workers may.
+        unsent: groups that are finished and wait to be posted; at most as many as workers.
         sent_since: groups sent since the status.
         evaluating: whether an evaluation is running.
         total_steps: the step at which the run ends.
-        posts: how many groups of the API one of ours is in the mean: more than one where each turn
-            is a group.
+        posts: mean number of the API's groups per group of ours: above 1 where each turn is a
+            group.
 
     Returns:
         A number ≥ 0.
 
     Source:
-        atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are
-        under way.
+        atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups in
+        progress.
     """
     slots: int = (
         min(_count_workers(config, workers, evaluating=evaluating), 2 * workers - unsent)

@@ -1,8 +1,8 @@
-"""Write scored groups to a JSONL file; where a `serve` or `process` writes, and how its files are opened.
+"""The JSONL file of scored groups, and the paths of a `serve` or `process`.
 
-The run directory with the ledger of calls is beside the file of groups if there is one. Else it is
-the directory that is named for the evaluations, or a new one. Each evaluation during training has a
-directory `step-<n>` of its own in that.
+The run directory with the ledger of calls is beside the file of groups if there is one. Otherwise
+it is the directory that is set for the evaluations, or a new one. Each evaluation during training
+has its own directory `step-<n>` in it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ LedgerT = TypeVar("LedgerT", bound=CallLedger)
 
 
 class GroupFile:
-    """Appends groups as they come, as whole lines; `finish` sorts them."""
+    """File of groups: they are appended as whole lines as they come, and sorted by `finish`."""
 
     def __init__(self, path: Path, disk: Disk, *, resume: bool = False) -> None:
         """Create the file.
 
         Args:
-            path: the file, which must not exist (`groups_path`) unless a run is resumed; its folder
-                must.
-            disk: writes it; await its `ready` before a group begins.
+            path: the file, which must not exist (`resolve_groups_path`) unless a run is resumed;
+                its folder must.
+            disk: writes the file; await its `ready` before a group begins.
             resume: keep the groups that are in the file; `write` gives them their numbers again.
 
         Raises:
-            SettingsError: it cannot be created.
-            RunDirectoryError: it is damaged, and cannot be replaced.
+            SettingsError: the file cannot be created.
+            RunDirectoryError: the file is damaged, and cannot be replaced.
         """
         self.path = path
         self._disk = disk
         self._numbers: list[int | None] = []
-        """The number of each line; `None` for a line of an earlier run, until it is written again."""
+        """Number of each line; `None` for a line of an earlier run, until it is written again."""
         self._earlier_lines: dict[bytes, list[int]] = defaultdict(list)
         try:
             path.open("ab" if resume else "xb").close()
@@ -62,13 +62,15 @@ class GroupFile:
             self._numbers.append(None)
             self._earlier_lines[_digest(line.data)].append(index)
         self.earlier_groups = len(self._numbers)
-        """How many groups of an earlier run the file had."""
+        """Number of groups that the file had from an earlier run."""
 
     def write(self, number: int, group: bytes, *, is_new: bool = False) -> None:
-        """Append the group with a number, as JSON; it has reached the operating system, or waits for the disk.
+        """Append the group with a number, as JSON.
 
-        A group that the file has of an earlier run stays where it is, unless this one `is_new`,
-        which may be equal.
+        It reaches the operating system or waits for the disk.
+
+        A group that the file has from an earlier run stays where it is, unless this one `is_new`:
+        it may be equal by chance.
         """
         line = group + b"\n"
         indices = (
@@ -81,7 +83,7 @@ class GroupFile:
         self._writer.append(line)
 
     async def finish(self) -> None:
-        """Wait until all groups are written, and put them in the order of their numbers.
+        """Wait until all groups are written, and sort them by their numbers.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -90,10 +92,10 @@ class GroupFile:
         await self._disk.retry_until_written(self.path, self._sort)
 
     def close(self) -> None:
-        """Close the file, with its groups in the order of their numbers if the disk has room for that.
+        """Close the file, with its groups sorted by their numbers if the disk has room for that.
 
-        Groups of an earlier run that were not written again stay, all in the order in which they
-        came.
+        If groups of an earlier run were not written again, all groups stay in the order in which
+        they came.
         """
         self._writer.close()
         if None in self._numbers:
@@ -110,7 +112,7 @@ class GroupFile:
             return
         self._writer.close()
         lines = [line.data for line in split_lines(self.path)]
-        # The last ones are missing if the disk refused them; those without a number were made anew
+        # The last lines are missing if the disk refused them; lines without a number were made anew
         # and differ.
         pairs = [
             (number, line)
@@ -131,9 +133,9 @@ def _digest(line: bytes) -> bytes:
 
 
 def resolve_groups_path(name: str, *, resume: bool) -> Path:
-    """Return the file of groups of a run: the one that is resumed, or `name`.
+    """Return the path of a run's file of groups: the file that is resumed, or a free name.
 
-    If that or its run directory exists, `<stem>_1`, `<stem>_2`, …, as Atropos names them.
+    If `name` or its run directory exists: `<stem>_1`, `<stem>_2`, …, as Atropos names them.
 
     Raises:
         RunDirectoryError: the file to resume has no run directory.
@@ -153,7 +155,7 @@ def resolve_groups_path(name: str, *, resume: bool) -> Path:
 
 
 def resolve_paths(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> None:
-    """Put the places that a run uses into its settings: those that are given, or else new ones.
+    """Set the paths of a run in its settings: given paths, or else new ones.
 
     Raises:
         RunDirectoryError: the file of groups to resume has no run directory.
@@ -175,11 +177,11 @@ def open_files(
     verb: Literal["serve", "process"],
     open_ledger: Callable[[RunDirectory], LedgerT],
 ) -> tuple[RunDirectory, GroupFile | None, LedgerT]:
-    """Open the run directory, the file of groups (`None` without one) and the ledger at the places in the settings.
+    """Open the run directory, the file of groups (`None` without one) and the ledger.
 
     Raises:
         SettingsError: the file of groups cannot be created.
-        RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is
+        RunDirectoryError: the run cannot be resumed, another process uses it, or its directory is
             not empty.
     """
     config = settings.env

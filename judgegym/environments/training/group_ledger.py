@@ -1,10 +1,9 @@
-"""The ledger of calls of `serve`: `calls.jsonl` with the groups that are in progress.
+"""Ledger of calls of `serve`: `calls.jsonl` with the groups in progress.
 
-Guarantees: an answer is used again only by the group that it was made for, and only if the trainer
-is at the step at which that group began, because each step makes another policy; a group that is
-done is never made again from its
-answers. Unless all calls are kept, the file has a bounded size: it is replaced, as a whole or not
-at all, by one that holds the groups in progress only.
+Guarantees: a response is used again only by the group that it was made for, and only if the trainer
+is at the step at which that group began, because each step makes another policy. A finished group
+is never made again from its responses. Unless all calls are kept, the file has a bounded size: it
+is replaced, as a whole or not at all, by a file with only the groups in progress.
 """
 
 from __future__ import annotations
@@ -27,12 +26,13 @@ from judgegym.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 COMPACT_FROM = 32 * 1024 * 1024
-"""Compact the file when it is larger than this, and than twice what the groups in progress took the last time."""
+"""Compact the file when it is larger than this, and than twice its size after the last
+compaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerGroup:
-    """A group that has begun, as its line in the ledger says.
+    """A group that has begun, as in its line of the ledger.
 
     Attributes:
         number: the group's number in the run, from 1.
@@ -50,38 +50,38 @@ class LedgerGroup:
 
 
 class GroupLedger(CallLedger):
-    """The ledger of a `serve` in progress."""
+    """Ledger of a `serve` in progress."""
 
     def __init__(self, run: RunDirectory, *, keep: bool) -> None:
-        """Open the ledger of a run, and find the groups in progress of an earlier one.
+        """Open the ledger of a run, and read the groups in progress of an earlier run.
 
         Args:
             run: the run directory.
             keep: keep all calls, with their messages.
 
         Raises:
-            RunDirectoryError: it cannot be read.
+            RunDirectoryError: the ledger cannot be read.
         """
         self._keep = keep
         self._in_progress: dict[int, LedgerGroup] = {}
         self._last_group = 0
         self._step: int | None = None
-        """The latest step that the ledger knows of."""
+        """Latest step of the ledger."""
         self._sampler_position: tuple[int, int] | None = None
-        """The sampler's epoch and position when the latest group began."""
+        """Sampler's epoch and position when the latest group began."""
         self._is_same_step = False
         self._limit = COMPACT_FROM
         self.budget: Budget | None = None
         super().__init__(run, finished=(), keep_texts=keep)
-        # Answers are read from the file as it is now, also after it is replaced: their places are
-        # those in this one.
+        # Responses are read from the file as it is now, also after it is replaced: their
+        # positions are those in this one.
         self._reader = self._path.open("rb") if self.is_resumed else None
         self._last_group = max([self._last_group, *(number or 0 for _, number in self._places)])
         for key in [key for key in self._places if key[1] not in self._in_progress]:
             del self._places[key]  # a damaged line said that the group began, and at which step
         self._interrupted = list(self._in_progress.values())
         self._answers: dict[int | None, list[int]] = defaultdict(list)
-        """Where the answers of each group in progress are in the file."""
+        """Positions of the responses of each group in progress."""
         for (_, number), calls in self._places.items():
             self._answers[number] = sorted(
                 place for places in calls.values() for place, _ in places
@@ -115,8 +115,8 @@ class GroupLedger(CallLedger):
 
         Returns:
             The sampler's position and the rows in progress when the earlier run was stopped; `None`
-            if there is none, or if the trainer has gone back since, so that the position is that of
-            its own checkpoint.
+                without such a run, or if the trainer has gone back since: then its own checkpoint
+                has the position.
         """
         earlier_step, position = self._step, self._sampler_position
         has_gone_back = earlier_step is not None and step < earlier_step
@@ -145,14 +145,17 @@ class GroupLedger(CallLedger):
         return {"epoch": position[0], "position": position[1], "unfinished": unfinished}
 
     def note_step(self, step: int) -> None:
-        """Note the trainer's step; the answers of earlier ones are not used from now on."""
+        """Record the trainer's step; responses of earlier steps are not used from now on."""
         if step != self._step:
             self._is_same_step = False
         self._step = step
         self.append(self._state())
 
     def begin(self, row: str, *, step: int, epoch: int, position: int) -> DiskRowLedger:
-        """The calls of a group that begins: those of the row's group that was interrupted in this step, or none yet."""
+        """Begin a group; return its calls.
+
+        They are those of the row's group that was interrupted in this step, or none yet.
+        """
         earlier = next((group for group in self._interrupted if group.row == row), None)
         if earlier is not None:
             self._interrupted.remove(earlier)
@@ -168,7 +171,7 @@ class GroupLedger(CallLedger):
         return self.row(row, group.number)
 
     def done(self, number: int | None) -> None:
-        """Note that a group was sent or dropped."""
+        """Record that a group was sent or dropped."""
         assert number is not None, "the calls of a group have its number"
         group = self._in_progress.pop(number)
         self._answers.pop(number, None)
@@ -180,7 +183,7 @@ class GroupLedger(CallLedger):
             self._compact()
 
     def answer(self, row: RowKey, number: int | None, line: bytes) -> int:
-        """Append the line of an answer to a call of a group; return its offset in the file."""
+        """Append the line of a response to a call of a group; return its offset in the file."""
         place = super().answer(row, number, line)
         if row[1] in self._in_progress:
             self._answers[row[1]].append(place)
@@ -199,7 +202,10 @@ class GroupLedger(CallLedger):
         }
 
     def _compact(self) -> None:
-        """Replace the file by the groups in progress. If the disk refuses it, the file stays, and grows for a while."""
+        """Replace the file by the groups in progress.
+
+        If the disk refuses, the file grows for a while.
+        """
         writer = self._run.writer(CALLS)
         if writer.waiting:
             return

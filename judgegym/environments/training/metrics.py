@@ -1,9 +1,7 @@
-"""Metrics of training under `train/`: the environment's own, and diagnostics that all environments share.
+"""Metrics of training under `train/`: the environment's own, and diagnostics of all environments.
 
-Of groups that were judged together: what calls they took, and whether places matter to the judge.
-
-Log the metrics of training, to the log and to Weights & Biases, with a table of rollouts as Atropos
-has it.
+Of compared groups: their number of calls, and whether positions influence the judge. This module
+also logs the metrics, to the log and to Weights & Biases, with a table of rollouts like Atropos'.
 """
 
 from __future__ import annotations
@@ -48,16 +46,16 @@ _LOGGED_METRICS = (
 
 
 class TrainingMetrics:
-    """Records groups; `flush` returns the metrics since the last flush.
+    """Metrics of groups; `flush` returns those since the last flush.
 
     Attributes:
-        total_dropped: the groups that were not sent, by reason.
+        total_dropped: the number of groups that were not sent, by reason.
         groups_maybe_double: groups that the trainer may have twice; `None` without a rollout API.
-        flat_rows: how many rows have no signal now, and how often one was not drawn for that;
+        flat_rows: how many rows have no signal now, and how often one was skipped for that;
             `None` if rows have no weights.
         rewards: the rewards since the last flush.
-        usage: what `judge` and `policy` used since the last flush; `user`, too, if a simulated user
-            was asked.
+        usage: usage of `judge` and `policy` since the last flush; also of `user`, if a simulated
+            user was called.
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
@@ -79,13 +77,14 @@ class TrainingMetrics:
         self._rewarded_lengths: list[float] = []
         self._lengths: list[int] = []
         self._looks: list[tuple[float, float]] = []
-        """The reward of an answer and the place of a look at it, from 0 to 1."""
+        """Reward of an answer and relative position (0 to 1) of a look at it."""
         self._advantages: list[tuple[float, float]] = []
-        """What the first place gained among equally many answers, and the weight of that."""
+        """Gain of the first position among equally many answers, and its weight."""
         self._spread = 0.0
-        """The squared differences of rewards from the mean of their group."""
+        """Sum of squared differences of rewards from the mean of their group."""
         self._spread_of_parts: dict[str, float] = defaultdict(float)
-        """Of each part of a reward, its differences from the group's mean times those of the rewards."""
+        """By part of a reward: sum of its differences from the group's mean times those of the
+        rewards."""
 
     def record_group(self, task: Task, group: JudgedGroup) -> None:
         """Record a judged group of a row, before it is sent or dropped."""
@@ -153,10 +152,10 @@ class TrainingMetrics:
                 self._latencies["judge"].append(call.run.latency_s)
 
     def _record_parts(self, group: JudgedGroup) -> None:
-        """Record how far each part of a reward, if it is a sum of parts, explains its differences within a group.
+        """Record how far each part of a reward explains the differences of rewards within a group.
 
-        A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², with c what it adds to the reward r; all
-        shares add up to 1.
+        A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², where c is the part's contribution to
+        the reward r; all shares add up to 1.
         """
         contributions = [
             (reward, judgment.detail.contributions)
@@ -175,10 +174,10 @@ class TrainingMetrics:
             )
 
     def _record_places(self, group: JudgedGroup) -> None:
-        """Record where the answers were shown; one that several completions have was shown once.
+        """Record the positions of the answers; equal completions were shown as one answer.
 
-        What the first place gained is compared in the calls of one group that showed equally many
-        answers: where few are shown, more of them are first, and they may be better or worse.
+        The gain of the first position is computed from the calls of a group that showed equally
+        many answers. Calls that show few have more first answers, which may be better or worse.
         """
         seen: set[tuple[str, ...]] = set()
         looks_by_count: dict[int, list[Look]] = defaultdict(list)
@@ -206,11 +205,11 @@ class TrainingMetrics:
                 self._advantages.append((fmean(first) - fmean(later), weight))
 
     def record_unsampled(self, usage: Usage) -> None:
-        """Record what a request to the policy cost that brought no group."""
+        """Record the usage of a request to the policy that brought no group."""
         self.usage["policy"] += usage
 
     def record_given_up(self) -> None:
-        """Record a group that was given up with calls under way: what those before them have cost is not known."""
+        """Record a group that was given up with calls in progress; their cost is not known."""
         asks_judge = self._env.config.asks_endpoint and not self._env.config.policy_is_judge
         for role in ("policy", "judge") if asks_judge else ("policy",):
             self.usage[role] += Usage(cost=None)
@@ -220,7 +219,7 @@ class TrainingMetrics:
         self._counts["sequences"] += sequences
 
     def flush(self, *, max_token_len: int) -> Metrics:
-        """Return the metrics since the last flush, and start again."""
+        """Return the metrics since the last flush, and begin again."""
         metrics, counts = self._aggregator, self._counts
         metrics.number("groups_judged", counts["groups"])
         metrics.number(
@@ -300,7 +299,7 @@ class TrainingMetrics:
                 metrics.number("completion_lengths_p95", near / len(lengths))
 
     def _number_comparisons(self) -> None:
-        """Add the metrics of groups that were judged together, or why one has no value."""
+        """Add the metrics of compared groups, or why they have no value."""
         metrics, counts = self._aggregator, self._counts
         if counts["compared"]:
             metrics.number("group_judge_calls", counts["calls"] / counts["compared"])
@@ -342,7 +341,7 @@ def _record_correlation(
     observations: str,
     other_name: str,
 ) -> None:
-    """Record Pearson's correlation; with fewer than three pairs, or if one side is constant, why there is none."""
+    """Record Pearson's correlation, or why there is none: too few pairs, or a constant side."""
     import numpy as np  # late: only training needs it here
 
     if len(rewards) < _LEAST_PAIRS:
@@ -354,12 +353,18 @@ def _record_correlation(
 
 
 class TrainingLog:
-    """Logs metrics by step. Weights & Biases runs in a thread, so that it does not block the rollouts."""
+    """Log of metrics by step.
+
+    Weights & Biases runs in a thread, so that it does not block rollouts.
+    """
 
     def __init__(
         self, config: EnvConfig, retokenizer: Retokenizer, *, headlines: Sequence[str]
     ) -> None:
-        """Set up the log; `headlines` are the environment's metrics that each line begins with."""
+        """Set up the log.
+
+        `headlines` are the environment's metrics at the beginning of each line.
+        """
         self._config = config
         self._shown = (*headlines, *_LOGGED_METRICS)
         self._retokenizer = retokenizer
@@ -371,17 +376,17 @@ class TrainingLog:
     async def open(
         self, name: str, wandb_place: tuple[str, str], settings: Mapping[str, JSON]
     ) -> None:
-        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`wandb_place`).
+        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project.
 
         Raises:
-            SettingsError: it cannot be opened.
+            SettingsError: the run cannot be opened.
         """
         group, project = wandb_place
         options = {"project": project or None, "group": group or None, "config": dict(settings)}
         self._run = await WandbRun.open(self._config, name, **options)
 
     def rename(self, name: str) -> None:
-        """Give the run this name, unless the settings name it."""
+        """Rename the run at Weights & Biases, unless the settings name it."""
         if self._config.wandb_name is None:
             self._run.rename(name)
 
@@ -393,7 +398,7 @@ class TrainingLog:
         ]
 
     async def log(self, step: int, metrics: Metrics) -> None:
-        """Log the metrics of a step; with those of training, the table of rollouts."""
+        """Log the metrics of a step; with metrics of training, also the table of rollouts."""
         values = {name.partition("/")[2]: value for name, value in metrics.values.items()}
         logger.info(
             "step %d: %s",
@@ -412,7 +417,10 @@ class TrainingLog:
             await self._run.log(metrics.values, table=await self._table(shown), step=step)
 
     async def _table(self, shown: Sequence[tuple[TokenSequence, float]]) -> list[list[str | float]]:
-        """Return text and score of each rollout; none where the tokenizer, which nothing else needs, is missing."""
+        """Return text and score of each rollout; empty if the tokenizer is missing.
+
+        Nothing else needs the tokenizer.
+        """
         if not self._has_tokenizer:
             return []
         try:
@@ -424,7 +432,7 @@ class TrainingLog:
         return [[text, score] for text, (_, score) in zip(texts, shown, strict=True)]
 
     def send_alarm(self, alarm: Alarm) -> None:
-        """Send an alarm to Weights & Biases, which may mail it; nobody waits for that."""
+        """Send an alarm to Weights & Biases, which may mail it; do not wait for it."""
         if self._run:
             self._alerts.begin(self._run.alert(f"ALARM {alarm.monitor}", alarm.text))
 

@@ -1,4 +1,4 @@
-"""The monitor of `serve` and `process`: where it works, and what it sees of a judged group."""
+"""Monitor of `serve` and `process`: its context, and the view of a judged group."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def open_run_monitor(
 
     Args:
         env: the environment.
-        run: its directory, in which a run that is resumed has the lines of before.
+        run: the run directory; of a resumed run it has the earlier lines.
         on_alarm: called at each alarm.
-        every: write a line each time that so many groups are judged; `None`: where `end_step` says.
+        every: write a line after this many judged groups; `None`: at each `end_step`.
 
     Raises:
         SettingsError: see `open_monitor`.
@@ -59,7 +59,7 @@ def open_run_monitor(
 
 
 def make_monitor_context(env: JudgedEnv[Any, Any, Any], folder: Path | None) -> MonitorContext:
-    """Return where the monitor of a run works that writes to a folder."""
+    """Return the context of a monitor that writes to a folder."""
     config = env.config
     return MonitorContext(
         session=env.clients.session,
@@ -80,7 +80,7 @@ def make_monitor_group(
     step: int,
     calls: RowLedger | None = None,
 ) -> MonitorGroup:
-    """Return what the monitors see of a group."""
+    """Return the monitors' view of a group."""
     texts = env.texts(task)
     context = texts.get("context", texts.get("contexts"))  # as aspect critique calls it
     judge_task = JudgeTask(
@@ -120,7 +120,7 @@ def make_monitor_group(
 def _unit_score(
     env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]
 ) -> float | None:
-    """Return the score from 0 to 1: the scale of every gold judge."""
+    """Return the score scaled to 0 to 1, like a gold judge's."""
     return (
         judgment.score
         if judgment.score is None or group.comparison is not None
@@ -129,7 +129,10 @@ def _unit_score(
 
 
 def _read_criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
-    """Return the verdicts of a judge that has several, from 0 to 1; those of turns are on the judgment's own scale."""
+    """Return the verdicts of a judge that has several, from 0 to 1.
+
+    Scores of turns are scaled, too.
+    """
     detail = judgment.detail
     if isinstance(detail, ChecklistDetail):
         return {

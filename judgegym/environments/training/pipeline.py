@@ -1,7 +1,7 @@
-"""Make a group of a row for `serve`, `process` and the adapter to Atropos: record it, and drop it or hand it on.
+"""Groups of rows for `serve`, `process` and the adapter to Atropos: recorded, and sent or dropped.
 
 Guarantees: each group is recorded once, as sent or as dropped with a reason; all verbs drop the
-    same groups. The reasons:
+same groups. The reasons:
 
 * `no_signal`: equal scores, so all advantages are 0 (`ensure_scores_are_not_same`; off by default
   in `process`).
@@ -39,40 +39,44 @@ from judgegym.llm.tracing import row_span
 logger = logging.getLogger(__name__)
 
 GroupOutcome = Literal["sent", "dropped", "failed"]
-"""sent: the sink took the group. dropped: it is of no use to a trainer, or the sink refused it. failed: the policy or
-the judge failed."""
+"""sent: the sink took the group. dropped: a trainer cannot use it, or the sink refused it. failed:
+the policy or the judge failed."""
 
 Sink = Callable[[JudgedGroup], Awaitable["str | None"]]
-"""Takes a group, to send its `posts`; returns why it refuses it, or `None`."""
+"""Takes a group, to send its `posts`; returns why it refuses the group, or `None`."""
 
 
 @runtime_checkable
 class DropsGroups(Protocol):
-    """An environment that keeps scored groups from the trainer, such as those of rows that are too easy."""
+    """An environment that withholds scored groups from the trainer, such as too easy ones."""
 
     def drop_reason(self, judgments: Sequence[Judgment[Any]]) -> str | None:
-        """Return why a scored group must not be sent, as one word for `train/groups_dropped_{word}`, or `None`.
+        """Return the reason not to send a scored group, a word for `train/groups_dropped_{word}`.
+
+        Return `None` to send it.
+
 
         Not called for a group that is judged together.
         """
 
 
 class GroupPipeline:
-    """Makes groups of rows, and hands them to a sink.
+    """Pipeline from rows to groups: it samples and judges, and hands the groups to a sink.
 
     Attributes:
-        max_token_len: groups with a sequence of this many tokens or more are dropped; ≤ 0: none is.
-        watch: sees each judged group, and the ledger of its calls, before it is dropped or handed
-            on.
+        max_token_len: groups with a sequence of this many tokens or more are dropped; ≤ 0: no
+            limit.
+        on_group: called with each judged group, and the ledger of its calls, before it is dropped
+            or handed over.
     """
 
     def __init__(
         self, env: JudgedEnv[Any, Any, Any], source: RolloutSource, metrics: TrainingMetrics
     ) -> None:
-        """Sample rollouts from `source`, and record each group in `metrics`; `run` makes the groups.
+        """Sample rollouts from `source`, and record each group in `metrics`.
 
         Raises:
-            SettingsError: turns are to be rewarded, of an environment without scores of turns.
+            SettingsError: turns are to be rewarded, but the environment has no scores of turns.
         """
         if env.config.reward_by == "turn":
             if env.group_judge is not None:
@@ -99,7 +103,7 @@ class GroupPipeline:
         Args:
             task: the row.
             sink: takes the group.
-            calls: records the calls of the group, and answers those that an earlier run has made.
+            calls: records the calls of the group, and replays those of an earlier run.
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
@@ -145,7 +149,7 @@ class GroupPipeline:
         return "sent"
 
     async def _warn_about_breaks(self, uid: str, group: JudgedGroup) -> None:
-        """Warn once that a conversation is not one sequence of tokens, and where the first one ceases to be."""
+        """Warn once that a conversation is not one sequence of tokens, and where it breaks."""
         first_broken = next(
             ((rollout, broken) for rollout in group.rollouts if (broken := rollout.first_break)),
             None,

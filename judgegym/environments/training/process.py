@@ -1,13 +1,13 @@
-"""`process`: write the groups that `serve` would send to a JSONL file, with an HTML page, without a trainer.
+"""`process`: write the groups that `serve` would send to a JSONL file, without a trainer.
 
-Guarantees: which rows become groups does not depend on who answered first: they are the first ones,
-in the order of the sampler, whose groups are not dropped. A run directory beside the file holds the
-ledger of calls, from which a run that
-was stopped is resumed: its rows run again, without asking again for what was answered, and the file
-in the end is that of a run that was not stopped. Calls that failed are made again; a group that is
-now of use takes the place of the last one, which had stood in for it.
+Guarantees: which rows become groups does not depend on the speed of responses: the first rows, in
+the order of the sampler, whose groups are not dropped. A run directory beside the file has the
+ledger of calls, from which a stopped run is resumed: its rows run again without repeating calls
+that have a response, and the final file is that of a run that was not stopped. Failed calls are
+made again; a group that is now usable replaces the last one, which had stood in for it.
 
-The summary of `process`: headline, groups, rewards, outcomes, what went wrong, cost and time.
+The run also makes an HTML page, and a summary: headline, groups, rewards, outcomes, faults, cost
+and time.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from judgegym.reports.run_page.page import locate_report, write_report_after
 logger = logging.getLogger(__name__)
 
 METRICS = "train_metrics.json"
-"""The metrics of all groups, in the run directory."""
+"""File in the run directory with the metrics of all groups."""
 
 _ROWS_FOR_EACH_GROUP = 3
-"""Try at most this many rows, in the mean, for each group that is wanted."""
+"""Maximum number of rows to try, on average, for each wanted group."""
 
 
 def forecast(groups: int, group_size: int, rows: int) -> str:
-    """Say what a run will ask for, before it does."""
+    """Describe the calls of a run before it begins."""
     completions = groups * group_size
     repeats = f", each row about {groups / rows:.0f} times" if groups > rows else ""
     return (
@@ -81,26 +81,26 @@ def forecast(groups: int, group_size: int, rows: int) -> str:
 
 
 class ProcessRun:
-    """One run of `process`.
+    """A run of `process`.
 
     Attributes:
         path: the file of groups.
         page: the HTML page; `None` without one.
-        groups: how many groups were written.
-        recorded: the metrics of the groups in progress, and how many groups were dropped.
+        groups: number of groups that were written.
+        recorded: the metrics of the groups in progress, with the number of dropped groups.
         metrics: the metrics of all groups, once the run has ended.
-        metrics_file: the file that holds them.
-        seconds: how long this command took for them.
+        metrics_file: the file of these metrics.
+        seconds: duration of this command.
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
-        """Load the rows that `--limit` chooses, and open the file and its run directory.
+        """Load the rows that `--limit` selects, and open the file and its run directory.
 
         Raises:
             DataError: the rows cannot be loaded.
             SettingsError: `total_steps` is below 1, an API key is missing, or the file cannot be
                 created.
-            RunDirectoryError: the run cannot be resumed, or another process is at it.
+            RunDirectoryError: the run cannot be resumed, or another process uses it.
         """
         config, settings = env.config, env.settings
         if config.total_steps < 1:
@@ -140,12 +140,14 @@ class ProcessRun:
         )
 
     async def run(self, display: ProgressDisplay) -> None:
-        """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
+        """Write `total_steps` groups, as many at once as there are workers.
+
+        `display` shows the progress.
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
-            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it
-                are written.
+            EndpointOutage: an endpoint is unreachable; groups in progress that do not need it are
+                written.
             DiskFull: the file could not be written to for too long.
         """
         started, config, file, disk = time.monotonic(), self._env.config, self._file, self._run.disk
@@ -205,7 +207,7 @@ class ProcessRun:
         self.seconds = time.monotonic() - started
 
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
-        """Show the monitor a judged group; the number of groups stands for the trainer's step."""
+        """Pass a judged group to the monitor; the number of groups serves as the trainer's step."""
         number = self.monitor.groups + 1
         with record_calls(
             calls
@@ -215,7 +217,7 @@ class ProcessRun:
             )
 
     def _status(self) -> dict[str, JSON]:
-        """Say how the run stands, for `live.jsonl`."""
+        """Return the status of the run, for `live.jsonl`."""
         return {
             "step": self.monitor.groups,
             "total_steps": self._wanted,
@@ -227,7 +229,10 @@ class ProcessRun:
         }
 
     def _take(self) -> tuple[int, Task] | None:
-        """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""
+        """Return the next row with its number.
+
+        Return `None` if no further row is needed now, or too many were tried.
+        """
         needed = self._wanted + self.recorded.total_dropped.total()
         if self._begun >= min(needed, self._wanted * _ROWS_FOR_EACH_GROUP):
             return None
@@ -256,7 +261,7 @@ class ProcessRun:
         )
 
     async def _make(self, item: tuple[int, Task]) -> None:
-        """Make the group of a row, and write it if it is of use."""
+        """Make the group of a row, and write it unless it is dropped."""
         number, task = item
         calls = self._ledger.row(task.uid, number)
         row: dict[str, JSON] = {
@@ -290,7 +295,7 @@ _FAULTS = {
 
 
 def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:
-    """Return what the command prints."""
+    """Make the summary that the command prints."""
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
     spec = env.spec
     values = metrics.values

@@ -1,8 +1,7 @@
-"""A client of the Atropos rollout API.
+"""Client of the Atropos rollout API.
 
-Source: atroposlib 0.4.0, `api/server.py`. Two kinds of trouble are told apart: the API cannot be
-reached or has no trainer (wait, nothing is lost), and it refuses what it was sent (a defect, which
-waiting does not mend).
+Source: atroposlib 0.4.0, `api/server.py`. It distinguishes two failures: the API is unreachable or
+has no trainer (wait; nothing is lost), or it refuses a request (a defect; waiting does not help).
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _FAST = 1  # token ids compress nearly as well at the lowest level, in a fractio
 
 
 class ApiUnavailable(JudgeGymError):
-    """The rollout API cannot be reached, fails, or has no trainer.
+    """The rollout API is unreachable, fails, or has no trainer.
 
     Attributes:
-        status: its HTTP status, if it gave one.
-        may_have_acted: the request left, and only its answer is missing or wrong: the API may have
-            done what it asks.
-        timed_out: no answer came in time, so that the request may even be carried out later.
+        status: the HTTP status, if there was a response.
+        may_have_acted: whether the request was sent and only its response is missing or wrong: the
+            API may have carried it out.
+        timed_out: whether no response came in time: the API may carry out the request even later.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class ApiUnavailable(JudgeGymError):
         may_have_acted: bool = True,
         timed_out: bool = False,
     ) -> None:
-        """Describe a failure; see the class for the meaning of each argument."""
+        """Describe a failure; see the class for the arguments."""
         super().__init__(message)
         self.status = status
         self.may_have_acted = may_have_acted
@@ -57,12 +56,12 @@ class ApiUnavailable(JudgeGymError):
 
 
 class ApiRefusal(JudgeGymError):
-    """The rollout API refuses what it was sent."""
+    """The rollout API refuses a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The API's answer to the registration of an environment."""
+    """Response of the API to the registration of an environment."""
 
     env_id: int
     name: str
@@ -73,7 +72,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class TrainerLimits:
-    """The trainer's limits: sequences in a batch, tokens in a sequence (≤ 0: no limit)."""
+    """Limits of the trainer: sequences in a batch, tokens in a sequence (≤ 0: no limit)."""
 
     batch_size: int
     max_token_len: int
@@ -99,12 +98,12 @@ class ApiStatus:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether there is no other environment: none that is connected, and none with groups in the queue."""
+        """Whether no other environment is connected or has groups in the queue."""
         return self.weight == 1.0 and self.queue == self.own_queue
 
 
 class RolloutApi:
-    """Calls the API."""
+    """Client of the API."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         """Call the API at `url` over a shared session."""
@@ -126,7 +125,7 @@ class RolloutApi:
         return str(place.get("group") or ""), str(place.get("project") or "")
 
     async def register(self, name: str, weight: float, config: EnvConfig) -> Registration | None:
-        """Register; return `None` as long as the trainer has not asked for its first batch."""
+        """Register; return `None` until the trainer has requested its first batch."""
         sizes = ("group_size", "max_token_length", "min_batch_allocation")
         body = {
             "desired_name": name,
@@ -145,7 +144,10 @@ class RolloutApi:
         )
 
     async def status(self, env_id: int) -> ApiStatus:
-        """Return the status of a registered environment; raise `ApiUnavailable` if the API does not know it."""
+        """Return the status of a registered environment.
+
+        Raise `ApiUnavailable` for an unknown one.
+        """
         answer = await self._call("GET", "/status-env", {"env_id": env_id})
         return ApiStatus(
             step=_read_int(answer, "current_step"),
@@ -158,11 +160,11 @@ class RolloutApi:
     async def send(self, groups: Sequence[bytes], env_id: int) -> None:
         """Queue groups, as JSON, in their order: all or none of them.
 
-        Ask for the status first: a group without a trainer would block the trainer's registration.
+        Request the status first: a group without a trainer would block the trainer's registration.
 
         Raises:
-            ApiUnavailable: try again later; `may_have_acted` says whether the groups may be queued
-                all the same.
+            ApiUnavailable: try again later; `may_have_acted` tells whether the groups may be queued
+                already.
             ApiRefusal: the API does not accept one of the groups, and queues none.
         """
         bodies = [b'%b,"env_id":%d}' % (group[:-1], env_id) for group in groups]
@@ -177,7 +179,7 @@ class RolloutApi:
         await self._request("POST", path, body, encoding)
 
     async def latest_group(self) -> Mapping[str, JSON]:
-        """Return the group that the API queued last, of whichever environment."""
+        """Return the group that the API queued last, from any environment."""
         return await self._call("GET", "/latest_example")
 
     async def leave(self, env_id: int) -> None:
@@ -223,13 +225,12 @@ class RolloutApi:
 
 
 async def call_with_retries(ask: Callable[[], Awaitable[T]]) -> T:
-    """Make a call that may be repeated, again and again while something answers, but not as it should.
+    """Make a call that may be repeated, until it gets a proper response.
 
-    An error that comes once may be one of a proxy before the API; so many in a row mean what they
-    say.
+    One error may come from a proxy in front of the API; the last of many in a row is raised.
 
     Raises:
-        ApiUnavailable: it never succeeds, or nothing answers.
+        ApiUnavailable: it never succeeds, or nothing responds.
         ApiRefusal: the API refuses it.
     """
     for _ in range(_TRIES - 1):

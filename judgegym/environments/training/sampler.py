@@ -1,10 +1,9 @@
-"""The order of the rows in training: shuffled by seed and epoch, and resumed from a checkpoint.
+"""Order of the rows in training: shuffled by seed and epoch, and resumed from a checkpoint.
 
-With `RowWeights` rows that teach nothing are drawn less often. A row is flat if the rewards of its
-last groups were all
-equal, so that their advantages were zero: it is too easy or too hard. A flat row is handed out in a
-share of the epochs, chosen by seed, row and epoch, and in each of them as soon as one of its groups
-has unequal rewards.
+With `RowWeights`, rows that teach nothing are drawn less often. A row is flat if the rewards of its
+last groups were all equal, so that their advantages were zero: it is too easy or too hard. A flat
+row is handed out in a share of the epochs, chosen by seed, row and epoch; it is handed out in each
+epoch again as soon as one of its groups has unequal rewards.
 
 Sources: DAPO's dynamic sampling (Yu et al., 2025), which draws groups until enough have a signal;
 prime-rl's pools of easy and hard rows, from which few are drawn.
@@ -28,12 +27,12 @@ _HASH_RANGE = float(2**64)
 
 @dataclass(frozen=True, slots=True)
 class RowWeights:
-    """How often rows without a signal are drawn.
+    """Frequency with which rows without a signal are drawn.
 
     Attributes:
         flat_share: the share of the epochs in which a flat row is handed out, from 0 (exclusive) to
             1.
-        flat_after: a row is flat after so many groups in a row whose rewards are all equal.
+        flat_after: number of consecutive groups with equal rewards that make a row flat.
     """
 
     flat_share: float = 0.25
@@ -41,10 +40,10 @@ class RowWeights:
 
     @classmethod
     def from_config(cls, config: EnvConfig) -> RowWeights | None:
-        """Return those of the settings; `None` if all rows are drawn equally often.
+        """Return the weights of the settings; `None` if all rows are drawn equally often.
 
         Raises:
-            SettingsError: groups of one rollout have no variance.
+            SettingsError: the group size is 1: such groups have no variance.
         """
         if config.row_weights != "equal" and config.group_size < 2:
             raise SettingsError(
@@ -55,7 +54,7 @@ class RowWeights:
 
 
 class EpochSampler(Generic[TaskT]):
-    """Hands out rows, and tracks those in progress, so that a checkpoint neither repeats nor loses one.
+    """Sampler of rows that tracks those in progress: a checkpoint neither repeats nor loses a row.
 
     Attributes:
         skipped: how often a flat row was not handed out, since this process began.
@@ -68,8 +67,8 @@ class EpochSampler(Generic[TaskT]):
 
         Args:
             tasks: the rows.
-            seed: of the order, and of the epochs in which flat rows are handed out.
-            weights: how often flat rows are; `None`: as often as others.
+            seed: seed of the order, and of the epochs in which flat rows are handed out.
+            weights: how often flat rows are drawn; `None`: as often as others.
 
         Raises:
             ValueError: there are no tasks.
@@ -85,7 +84,7 @@ class EpochSampler(Generic[TaskT]):
         self._in_progress: dict[str, int] = {}
         self._weights = weights
         self._flat_counts: dict[str, int] = {}
-        """Of each row how many of its last groups in a row had equal rewards, if any."""
+        """By row: number of its last groups in a row with equal rewards, if any."""
         self.skipped = 0
 
     def next(self) -> TaskT:
@@ -110,11 +109,11 @@ class EpochSampler(Generic[TaskT]):
         return task
 
     def record(self, uid: str, *, is_flat: bool) -> int | None:
-        """Note whether the rewards of a judged group were all equal.
+        """Record whether the rewards of a judged group were all equal.
 
         Returns:
-            How many of the row's last groups were, if that has changed and rows have weights; else
-            `None`.
+            Number of the row's last groups with equal rewards, if that has changed and rows have
+                weights; else `None`.
         """
         before = self._flat_counts.pop(uid, 0)
         if self._weights is None:
@@ -124,12 +123,12 @@ class EpochSampler(Generic[TaskT]):
         return self._flat_counts.get(uid, 0) if is_flat or before else None
 
     def restore_flat(self, uid: str, groups: int) -> None:
-        """Note what `record` has returned to an earlier process of the same run."""
+        """Restore a value that `record` has returned to an earlier process of the same run."""
         self._flat_counts[uid] = groups
 
     @property
     def flat_rows(self) -> int:
-        """How many rows are flat now."""
+        """Number of rows that are flat now."""
         weights = self._weights
         return (
             0
@@ -148,7 +147,7 @@ class EpochSampler(Generic[TaskT]):
 
     @property
     def position(self) -> tuple[int, int]:
-        """The epoch, and how many of its rows were handed out."""
+        """Epoch, and the number of its rows that were handed out."""
         return self._epoch, self._position
 
     def ack(self, task: TaskT) -> None:
@@ -160,7 +159,7 @@ class EpochSampler(Generic[TaskT]):
             self._in_progress.pop(task.uid, None)
 
     def state_dict(self) -> dict[str, JSON]:
-        """Return the position in the order, and the rows before it that are not finished."""
+        """Return the position in the order, and the earlier rows that are not finished."""
         unfinished = [uid for uid, times in self._in_progress.items() for _ in range(times)]
         waiting = [task.uid for task in self._unfinished]
         return {
@@ -172,10 +171,10 @@ class EpochSampler(Generic[TaskT]):
         }
 
     def load_state_dict(self, state: Mapping[str, JSON]) -> None:
-        """Resume from a checkpoint's state; rows that are no longer in the dataset are left out.
+        """Resume from a checkpoint's state; rows that are no longer in the data set are left out.
 
         Raises:
-            ValueError: it is not such a state, or one of an order with another seed.
+            ValueError: it is no such state, or its order has another seed.
         """
         epoch, position, unfinished = (
             state.get("epoch"),

@@ -3,19 +3,15 @@
 Guarantees: no group is sent before a trainer has registered; a finished group is sent, however long
 the API is down; groups in progress are never cancelled to make room; a free slot is filled at once,
 and a group that waits to be posted takes none (`outbox`); an evaluation runs beside the rollouts,
-with a limit of its own. A run directory holds the ledger
-of calls, from which a run that was stopped is resumed: the groups that were in progress go on with
-the answers that they had, if the trainer is still at the step at which they began. Only the groups
-whose post was on its way when the
-process was killed may be sent twice: there is one post at a time, and a run that is told to stop
-    waits for its answer.
+with its own limit. A run directory has the ledger of calls, from which a stopped run is resumed:
+groups that were in progress continue with the responses that they had, if the trainer is still at
+the step at which they began. Only groups whose post was in flight when the process was killed may
+be sent twice: there is one post at a time, and a run that is told to stop waits for its response.
 
-The evaluations of a `serve`: beside its rollouts, one at a time.
+Evaluations run one at a time. A step that becomes due during an evaluation is evaluated after it,
+unless a later step has become due since. An evaluation that fails does not end the training.
 
-Guarantees: a step that becomes due during an evaluation is evaluated after it, unless a later one
-has become due since; an evaluation that fails ends no training.
-
-Checkpoints of an environment, in Atropos' place:
+Checkpoints of an environment are where Atropos has them:
 `<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`.
 """
 
@@ -67,19 +63,19 @@ from judgegym.reports.training.page import write_training_report
 
 
 class Checkpoints:
-    """Saves and loads the state that a restarted environment resumes from.
+    """Files with the state that a restarted environment resumes from.
 
     Attributes:
-        folder: where this registration's checkpoints are; `None` if nothing is saved.
+        folder: the folder of this registration's checkpoints; `None` if nothing is saved.
     """
 
     def __init__(self, registration: Registration, desired_name: str) -> None:
         """Use the directory of the trainer's registration; without one, save nothing.
 
         Args:
-            registration: the API's; its name is `desired_name` and a number, a new one for each
-                registration.
-            desired_name: the name that was asked for.
+            registration: the API's registration; its name is `desired_name` and a number, which is
+                new for each registration.
+            desired_name: the name that was requested.
         """
         directory = registration.checkpoint_dir
         self._all = Path(directory) / "env_checkpoints" if directory else None
@@ -89,12 +85,15 @@ class Checkpoints:
         self._is_refused = False
 
     def save(self, step: int, state: Mapping[str, JSON]) -> None:
-        """Save the state of a step. If the disk refuses it, training goes on, and `retry` writes it later."""
+        """Save the state of a step.
+
+        If the disk refuses it, training continues, and `retry` writes it.
+        """
         self._unsaved = (step, state)
         self.retry()
 
     def retry(self) -> None:
-        """Write the latest state, if it is not written yet; warn once if the disk refuses it."""
+        """Write the latest state if it is not written yet; warn once if the disk refuses it."""
         if self.folder is None or self._unsaved is None:
             return
         step, state = self._unsaved
@@ -113,8 +112,8 @@ class Checkpoints:
     def load(self, step: int) -> Mapping[str, JSON] | None:
         """Return the state of the latest readable checkpoint at or before `step`, or `None`.
 
-        If this registration has none, take an earlier one's: the API gives a restarted environment
-        a new number.
+        If this registration has none, use an earlier one's: the API gives a restarted environment a
+        new number.
         """
         for _, _, path in sorted(self._list_checkpoints(step), reverse=True):
             try:
@@ -127,7 +126,7 @@ class Checkpoints:
         return None
 
     def _list_checkpoints(self, latest: int) -> list[tuple[int, float, Path]]:
-        """Return step, time and path of the checkpoints of this registration, or else of earlier ones."""
+        """Return step, time and path of this registration's checkpoints, or of earlier ones."""
         if self._all is None or self.folder is None or not self._all.is_dir():
             return []
         number = re.compile(rf"{re.escape(self._name)}_[0-9]+")
@@ -159,7 +158,7 @@ MIN_GROUPS_LOGGED = 2  # a step with fewer groups is not logged by itself
 
 
 class ServeRun:
-    """One run of `serve`."""
+    """A run of `serve`."""
 
     def __init__(
         self, env: JudgedEnv[Any, Any, Any], connection: TrainerConnection, evaluate: Evaluate
@@ -168,16 +167,16 @@ class ServeRun:
 
         Args:
             env: the environment.
-            connection: to the rollout API.
+            connection: the connection to the rollout API.
             evaluate: called with the step every `steps_per_eval` steps.
 
-        The settings name the run's place (`group_file.settle`).
+        The settings name the run's paths (`group_file.resolve_paths`).
 
         Raises:
             DataError: the rows cannot be loaded.
             SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the
-                file not be created.
-            RunDirectoryError: the run cannot be resumed, another process is at it, or its directory
+                file cannot be created.
+            RunDirectoryError: the run cannot be resumed, another process uses it, or its directory
                 is not empty.
         """
         self.env, self._config, self.connection = env, env.config, connection
@@ -210,7 +209,7 @@ class ServeRun:
         self._evaluate = evaluate
         self._evaluating: asyncio.Task[None] | None = None
         self._due_step: int | None = None
-        """The step that is evaluated next."""
+        """Step that is evaluated next."""
         self._error: BaseException | None = None
         self._written = self._sent_this_step = self._sent = self._step = self._handed = (
             self._posts
@@ -220,14 +219,14 @@ class ServeRun:
         self._total_steps = self._config.total_steps
 
     async def run(self) -> None:
-        """Serve until the trainer has made `total_steps` (−1: the number that it gives when it registers).
+        """Serve until the trainer has made `total_steps` (−1: the number from its registration).
 
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
-            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it
-                are sent.
-            BudgetError: no further request may be sent; the groups that are whole are sent, and no
+            EndpointOutage: an endpoint is unreachable; groups in progress that do not need it are
+                sent.
+            BudgetError: no further request may be sent; groups that are complete are sent, and no
                 other.
             DiskFull: the files of the run could not be written to for too long.
         """
@@ -291,7 +290,7 @@ class ServeRun:
         """Open the log, in the trainer's group and project at Weights & Biases.
 
         Raises:
-            SettingsError: it cannot be opened.
+            SettingsError: the log cannot be opened.
         """
         place = ("", "")
         if self._config.use_wandb:
@@ -300,7 +299,7 @@ class ServeRun:
         await self._log.open(self.env.spec.name, place, self.env.settings.public())
 
     def progress(self) -> str:
-        """Return what was done until now and what a restart goes on from, for the message when a signal stops it."""
+        """Return what was done and where a restart continues, for the message after a signal."""
         if self._checkpoints is None:
             return "no trainer had asked for groups yet; nothing was sent"
         parts = [f"at step {self._step}, {self._sent} groups were sent"]
@@ -311,7 +310,7 @@ class ServeRun:
         return "; ".join(parts)
 
     def _watch(self, task: Any, group: JudgedGroup, calls: RowLedger | None) -> None:
-        """Show the monitor a judged group, and tell the sampler whether its row has a signal."""
+        """Pass a judged group to the monitor, and tell the sampler whether its row has a signal."""
         number = self.monitor.groups + 1
         self.monitor.add(
             make_monitor_group(self.env, task, group, number=number, step=self._step, calls=calls)
@@ -323,7 +322,7 @@ class ServeRun:
             self.monitor.note("row", {"uid": task.uid, "equal": equal})
 
     def _status(self) -> dict[str, JSON]:
-        """Say how the run stands, for `live.jsonl`."""
+        """Return the status of the run, for `live.jsonl`."""
         return {
             "step": self._step,
             "total_steps": self._total_steps,
@@ -337,7 +336,7 @@ class ServeRun:
         }
 
     def _on_alarm(self, alarm: Alarm) -> None:
-        """Do what is asked for at an alarm, which is in the log and on disk."""
+        """Act on an alarm as the settings say; it is in the log and on disk already."""
         self._log.send_alarm(alarm)
         if self._config.on_alarm.startswith("pause"):
             self._pause.begin()
@@ -399,7 +398,7 @@ class ServeRun:
         self.connection.changed.set()
 
     async def _end_groups(self, error: BaseException) -> None:
-        """After an outage, or if the budget is spent, let the groups in progress end, whose answers are paid for."""
+        """Wait for the groups in progress after an outage or a spent budget: they are paid for."""
         while (
             isinstance(error, EndpointOutage | BudgetError)
             and len(self._workers) > self._outbox.waiting
@@ -424,10 +423,10 @@ class ServeRun:
                 await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, group: JudgedGroup, *, is_new: bool) -> str | None:
-        """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API.
+        """Take a group from the pipeline to the table of rollouts, the file of groups, and the API.
 
-        One that was resumed (not `is_new`) may be in the file, if the earlier process ended before
-        the API had it.
+        A resumed group (not `is_new`) may be in the file, if the earlier process ended before the
+        API had it.
         """
         self._log.keep_group(group)
         packed = [await post.pack(self._config) for post in group.posts(self._config)]
@@ -443,7 +442,7 @@ class ServeRun:
         return refusal
 
     async def _note_step(self, checkpoints: Checkpoints) -> None:
-        """Log, evaluate and save a checkpoint, if the step calls for it."""
+        """Log, evaluate and save a checkpoint, if the step requires it."""
         before, now = self._step, self.connection.status.step
         if time.monotonic() - self._logged_at > _LONGEST_WITHOUT_LOG_S:
             await self._flush()  # so that a run that sends nothing shows why
@@ -479,7 +478,7 @@ class ServeRun:
         )
 
     async def _evaluate_due(self) -> None:
-        """Evaluate the step that is due, and then the latest one that has become due meanwhile."""
+        """Evaluate the step that is due, then the latest step that has become due meanwhile."""
         while self._due_step is not None:
             step, self._due_step = self._due_step, None
             try:
@@ -494,7 +493,7 @@ class ServeRun:
                 logger.error("the evaluation of step %d failed: %s", step, error)
 
     async def _stop(self, helpers: list[asyncio.Task[None]], checkpoints: Checkpoints) -> None:
-        """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
+        """Wait for the post in flight, cancel all tasks, save the sampler, and unregister."""
         self._pause.close()
         await self._outbox.close(_GOODBYE_S)
         await cancel_all(

@@ -1,6 +1,6 @@
-"""Arena-Hard with several candidates: a tournament of them and the baseline, or each against the baseline.
+"""Arena-Hard with several candidates: a tournament with the baseline, or each against the baseline.
 
-Evaluate one row of Arena-Hard with several candidates: all answer at once, then they play.
+In a row all candidates answer at once, then they play.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from judgegym.llm.errors import SettingsError
 
 
 class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateAnswer]):
-    """Evaluates the rows of one evaluation."""
+    """Runner of the rows of an evaluation of candidates."""
 
     def __init__(self, env: ArenaCandidatesEnv) -> None:
         """Compare the environment's candidates."""
@@ -67,7 +67,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """Return the candidates."""
+        """Candidates."""
         return self._arena.candidates
 
     def prepare(self, tasks: Sequence[ArenaHardTask]) -> None:
@@ -77,14 +77,14 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
 
     @property
     def rows_in_flight(self) -> int:
-        """Return how many rows to run at once: enough to reach the limits of all endpoints."""
+        """Maximum number of rows in progress: enough to reach the limits of all endpoints."""
         limits = (
             model.max_concurrency for model in self._arena.models if model.base_url is not None
         )
         return self._arena.config.judge_max_concurrency + max(limits, default=0)
 
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
-        """Return whose answers are of a run, and the number of calls."""
+        """Return the notices of runs whose answers are used, and the number of calls."""
         rows, endpoint_count = (
             len(tasks),
             sum(candidate.asks_endpoint for candidate in self.candidates),
@@ -99,7 +99,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
     async def read_reply(
         self, task: ArenaHardTask, candidate: str, reply: Completion | str
     ) -> CandidateAnswer:
-        """Return what a candidate said."""
+        """Make a candidate's answer from its reply."""
         return CandidateAnswer.from_reply(candidate, reply)
 
     def find_answer_error(self, answer: CandidateAnswer) -> str | None:
@@ -109,11 +109,11 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
     ) -> Judgment[RowGames]:
-        """Let those that have answered play."""
+        """Let the candidates that have answered play."""
         return await self._arena.judge_answers(task, answers)
 
     def is_complete(self, sample: Sample[RowGames]) -> bool:
-        """Return whether every game has a result, and every candidate that is asked has answered."""
+        """Return whether every game has a result, and every endpoint's candidate an answer."""
         if not sample.finished or sample.judgment is None or sample.judgment.detail is None:
             return False
         row = sample.judgment.detail
@@ -141,8 +141,8 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     """Several candidates' answers, compared with each other and with the baseline's.
 
     The headline is the share of points that the candidates take from the baseline: every row has a
-    share of it, and it tells how the field as a whole compares. What tells candidates apart are
-    their ratings, and the win rates of pairs.
+    share of it, and it tells how all candidates together compare. Candidates are distinguished by
+    their ratings, and by the win rates of pairs.
     """
 
     spec = replace(
@@ -170,7 +170,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         """Make the judge of the games.
 
         Raises:
-            SettingsError: there are no candidates, or a setting is given that games between
+            SettingsError: there are no candidates, or a setting is set that games between
                 candidates do not have.
         """
         config = settings.env
@@ -203,7 +203,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     async def judge(
         self, task: ArenaHardTask, completions: Sequence[Completion]
     ) -> Judgment[RowGames]:
-        """Let completions play, one of each candidate."""
+        """Let completions play, one per candidate."""
         pairs = zip(self.candidates, completions, strict=True)
         return await self.judge_answers(
             task, [CandidateAnswer.from_reply(candidate.name, text) for candidate, text in pairs]
@@ -211,7 +211,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
-        """Return the models that answer.
+        """Models that answer.
 
         Raises:
             SettingsError: an API key is missing.
@@ -227,13 +227,13 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:
-        """Return the settings of the candidates."""
+        """Settings of the candidates."""
         return select_models(self.config.candidates, self.settings)
 
     def record_metrics(
         self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[RowGames]
     ) -> None:
-        """Record the points that candidates take from the baseline and from each other, and what position does."""
+        """Record points against the baseline and each other, and the effect of positions."""
         games = list_played_games(sample.judgment)
         baseline_points, weight = sum_points(BASELINE, games)
         if weight:
@@ -257,13 +257,16 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         add_metrics(metrics, self.standings)
 
     def row_runner(self) -> ArenaCandidatesRunner:
-        """Evaluate a row to the games of the candidates that have answered."""
+        """Return the runner that plays the candidates' games for one row."""
         return ArenaCandidatesRunner(self)
 
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
     ) -> Judgment[RowGames]:
-        """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
+        """Play the games of the answers that exist.
+
+        The score is the candidates' mean share of points, from 0 to 1.
+        """
         endpoint_names = {
             candidate.name for candidate in self.candidates if candidate.asks_endpoint
         }
@@ -295,7 +298,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
-        """Begin without a row, and name the metrics of players, pairs and positions."""
+        """Begin without a row, and declare the metrics of players, pairs and positions."""
         candidates = {model.name: model.base_url is not None for model in self.models}
         self.standings = Standings(
             candidates, seed=self.config.seed, style=self.config.style_control
@@ -309,5 +312,5 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     def record_failure(
         self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[RowGames]
     ) -> None:
-        """Count what the row cost, and what is missing in it."""
+        """Add the cost of the row, and what it lacks."""
         self.standings.add(sample, None)

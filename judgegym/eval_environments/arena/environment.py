@@ -1,8 +1,6 @@
-"""What Arena-Hard's evaluations and its training have in common: the rows, and what a model is asked about them.
+"""Settings and rows of Arena-Hard, shared by its evaluations and its training.
 
-The settings of Arena-Hard.
-
-The rows of Arena-Hard: a prompt, and the baseline's answer to it.
+A row is a prompt with the baseline's answer to it.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from judgegym.llm.wire import Message
 CandidatesPlay = Literal["tournament", "baseline"]
 
 BASELINE = "baseline"
-"""The name of the baseline among the candidates."""
+"""Name of the baseline among the candidates."""
 
 _VERSUS = "_vs_"
 _TOURNAMENT = "candidates_play=tournament"
@@ -60,7 +58,7 @@ def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
 
 
 class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
-    """Arena-Hard's own settings."""
+    """Settings of Arena-Hard."""
 
     answer_judge = ArenaJudgeSettings
     always_anchored = True
@@ -69,24 +67,27 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting(
         [], verbs=EVALUATE, common=True
     )
-    """Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…",
-    "base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}, {"name": "c", "answers": "RUN"}]."""
+    """Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a",
+    "model_name": "…", "base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"},
+    {"name": "c", "answers": "RUN"}]."""
     candidates_play: CandidatesPlay | None = setting(None, verbs=EVALUATE, common=True)
-    """Let the candidates of each row, with the baseline as one more, play a tournament (schedule, game_orders), or each
-    two games against the baseline. If unset, a tournament."""
+    """Let the candidates of each row, with the baseline as one more, play a tournament (schedule,
+    game_orders), or each two games against the baseline. If unset, a tournament."""
     style_control: bool = setting(False, verbs=EVALUATIONS)
-    """Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's number."""
+    """Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's
+    number."""
     cluster_winrates: bool = setting(False, verbs=EVALUATIONS)
     """Also report the win rate of each topic cluster of the prompts (column cluster)."""
     train_prompt_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts", group="data", common=True
     )
-    """Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset is unset."""
+    """Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset
+    is unset."""
     train_baseline_dataset: str = setting(
         "NousResearch/gpt-4-0314-baseline-arenahard", group="data", common=True
     )
-    """Read the baseline's answers from this dataset, hub name or file; for evaluations only if eval_baseline_dataset is
-    unset."""
+    """Read the baseline's answers from this dataset, hub name or file; for evaluations only if
+    eval_baseline_dataset is unset."""
     eval_prompt_dataset: str | None = setting(
         None, verbs=EVALUATIONS, group="data", fallback="train_prompt_dataset"
     )
@@ -94,7 +95,8 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     eval_baseline_dataset: str | None = setting(
         None, verbs=EVALUATIONS, group="data", fallback="train_baseline_dataset"
     )
-    """Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset."""
+    """Read the baseline's answers for evaluations from this dataset; if unset, from
+    train_baseline_dataset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of hub datasets."""
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
@@ -109,19 +111,19 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """Return the settings of a tournament of candidates, too."""
+        """Return the optional settings by choice, with those of a tournament of candidates."""
         return {**super().choices(), _TOURNAMENT: TournamentSettings}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Return a tournament is what candidates play if nothing else is chosen."""
+        """Return the choices that these values make: candidates play a tournament by default."""
         play = values.get("candidates_play")
         plays = play == "tournament" or (play is None and cls.is_changed(values, "candidates"))
         return {*super().select_choices(values), *[_TOURNAMENT] * plays}
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
-        """Without candidates their setting, too."""
+        """Ignored settings; without candidates also their own setting."""
         return {**super().ignored, **({"candidates": ()} if self.candidates_play is None else {})}
 
     def built_in_prompt(self) -> str:
@@ -140,7 +142,7 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
         )
 
     def run_name(self, policy: str) -> str:
-        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        """Return the first two candidates' names and the number of others, or the policy."""
         return join_names(self.candidates) or policy
 
 
@@ -158,12 +160,12 @@ class ArenaHardTask:
     cluster: str | None = None
 
     def make_judge_task(self, answer: str) -> JudgeTask:
-        """Return the judge's task of an answer."""
+        """Return the judge's task for an answer."""
         return JudgeTask(self.question, (answer,), baseline=self.baseline)
 
 
 def make_arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
-    """Make the task of a prompt's row and the row of the baseline's answer."""
+    """Make the task from a prompt's row and the row of the baseline's answer."""
     return ArenaHardTask(
         uid=uid,
         question=prompt.text(*_QUESTION),
@@ -191,7 +193,7 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
     prompts_without_baseline = 0
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
-        """Load the prompts that have a baseline; warn of the others in one line.
+        """Load the prompts that have a baseline; warn about the others in one line.
 
         Raises:
             DataError: the prompts or the baseline's answers cannot be loaded, or no prompt has a
@@ -234,7 +236,10 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     def group_case(self, task: ArenaHardTask) -> JudgeTask:
-        """Compare answers to the prompt, with the baseline's as one more."""
+        """Return the task that compares answers to the prompt.
+
+        The baseline's is one more answer.
+        """
         return JudgeTask(task.question, (), baseline=task.baseline)
 
     def texts(self, task: ArenaHardTask) -> Mapping[str, str]:

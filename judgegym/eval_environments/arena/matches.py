@@ -1,11 +1,10 @@
-"""The games of one row: a tournament of the candidates and the baseline, or each candidate against the baseline.
+"""Games of one row: a tournament with the baseline, or each candidate against the baseline.
 
 Guarantees: an answer in the wrong format loses to every other one, and ties with one of its kind,
-without a call; a game without a verdict costs that game alone. Who meets in which order is a
-function of the seed, the row and the names, also where an answer is still missing, so that a
-resumed run plays what is missing and nothing else. So the rounds of a
-Swiss tournament wait for all results of those before: a row that lacks one has them when the run is
-    resumed.
+without a call; a game without a verdict costs that game alone. The pairs and their order are a
+function of the seed, the row and the names, also while an answer is missing, so that a resumed run
+plays what is missing and nothing else. Hence the rounds of a Swiss tournament wait for all earlier
+results: a row that lacks one plays the later rounds when the run is resumed.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _BOTH_WRONG = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """Games, the calls that were made for them, and the suspects in the texts that they show."""
+    """Games, the judge calls for them, and the number of suspects in their texts."""
 
     games: tuple[RowGame, ...] = ()
     calls: tuple[JudgeCall[object], ...] = ()
@@ -51,24 +50,24 @@ class MatchResult:
 
     @property
     def has_result(self) -> bool:
-        """Return whether there are games, all with a result."""
+        """Whether there are games, all with a result."""
         return bool(self.games) and all(game.points is not None for game in self.games)
 
 
 class AgainstBaseline:
-    """Each candidate plays both games against the baseline, as in an evaluation of it alone."""
+    """Each candidate plays both games against the baseline, as in its own evaluation."""
 
     def __init__(self, judge: Judge[ArenaDetail], protocol: ArenaProtocol) -> None:
-        """Let `judge` decide."""
+        """Let `judge` decide the games."""
         self._judge = judge
         self._strong = float(STRONG_WEIGHT[protocol])
 
     def count_row_games(self, candidates: int) -> int:
-        """Return how many games a row of so many candidates has: two for each."""
+        """Return the number of games of a row with this many candidates: two for each."""
         return 2 * candidates
 
     async def play(self, task: ArenaHardTask, players: Sequence[CandidateAnswer]) -> MatchResult:
-        """Play all games at once, but those of candidates without an answer."""
+        """Play all games at once; candidates without an answer play none."""
         return _merge_results(
             await gather_results(self._play_both_games(task, player) for player in players)
         )
@@ -110,19 +109,19 @@ class AgainstBaseline:
 
 
 class Tournament:
-    """The candidates and the baseline play each other, as the settings of tournaments say."""
+    """The candidates and the baseline play each other by the settings of a tournament."""
 
     def __init__(self, judge: PairJudge, settings: TournamentSettings) -> None:
-        """Let `judge` decide."""
+        """Let `judge` decide the games."""
         self._judge = judge
         self._settings = settings
 
     def count_row_games(self, candidates: int) -> int:
-        """Return how many games a row of so many candidates has at most, by the schedule."""
+        """Return the maximum number of games of a row with this many candidates."""
         return count_games(self._settings, candidates + 1)
 
     async def play(self, task: ArenaHardTask, players: Sequence[CandidateAnswer]) -> MatchResult:
-        """Play the games of each round at once, but those of candidates without an answer, with the baseline."""
+        """Play the games of each round at once; candidates without an answer play none."""
         settings, seed = self._settings, self._settings.seed
         everyone = [*players, CandidateAnswer(BASELINE, task.baseline)]
         ordered = sorted(
@@ -157,7 +156,10 @@ class Tournament:
     def _count_suspects(
         self, played: MatchResult, task: ArenaHardTask, players: Sequence[CandidateAnswer]
     ) -> MatchResult:
-        """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
+        """Count the suspects of each answer that the judge was shown; count each answer once.
+
+        The question's suspects count with each answer.
+        """
         shown = {
             name
             for game in played.games

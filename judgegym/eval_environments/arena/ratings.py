@@ -2,15 +2,15 @@
 
 The strengths are those of a Bradley–Terry fit with ties and an advantage of the first position,
 over the games of all rows. Intervals resample rows, since the games about one prompt are not
-independent, and fit each resample anew. With differences in style as covariates the strengths are
+independent, and fit each resample anew. With style differences as covariates the strengths are
 those at equal style.
 
-Guarantees: a player that games do not connect with the anchor has no rating, and the reason; one
-with games in a single row has no interval. Numbers are finite for a player who has won every game,
-too; what they are is then up to the fit's
-ridge, and there is no interval: resamples of games that were all won would say that nothing varies.
+Guarantees: a player that no games connect with the anchor has no rating, and a reason; a player
+with games in a single row has no interval. Numbers are finite also for a player who has won every
+game; they then depend on the fit's ridge, and there is no interval: resamples of games that were
+all won would show no variation.
 
-Intervals of few rows are too narrow, as those of all percentile bootstraps: 95 % is 81 to 85 % with
+Intervals of few rows are too narrow, as with all percentile bootstraps: 95 % is 81 to 85 % with
 5 rows, 90 to 92 % with 20, 90 to 95 % with 100 (four players, all pairs both ways, strengths that
 vary between rows with deviation 1).
 
@@ -18,10 +18,8 @@ Source: Chiang et al., Chatbot Arena: An Open Platform for Evaluating LLMs by Hu
 (2024); LMSYS ORG, Does Style Matter? (2024); Ford, Solution of a Ranking Problem from Binary
 Comparisons (1957), for when a fit is finite.
 
-The games of one row in which candidates and the baseline met: who answered what, and who won.
-
-The same classes are the detail of a row's judgment, so they hold names and texts, and are read back
-from files.
+This module also has the games of one row between candidates and baseline. Its classes are the
+detail of a row's judgment, so they hold names and texts, and are read back from files.
 """
 
 from __future__ import annotations
@@ -40,17 +38,17 @@ from judgegym.judges.tournament.schedule import Pair, components, make_pair
 from judgegym.statistics.bradley_terry import GameOutcome, Strengths, fit, fit_resampled
 
 ANCHOR = 1000.0
-"""The rating of the baseline."""
+"""Rating of the baseline."""
 SCALE = 400.0 / math.log(10.0)
-"""Rating points for a unit of the logarithm of the odds."""
+"""Rating points per unit of the logarithm of the odds."""
 ROUNDS = 1000
-"""Resamples."""
+"""Number of resamples."""
 LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A rating; what of it is not known is `None`.
+    """A rating; unknown values are `None`.
 
     Attributes:
         value: the rating.
@@ -68,10 +66,10 @@ class Rating:
 def rate(
     players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int
 ) -> tuple[list[Rating], float]:
-    """Rate players by the games of all rows: the rating of each, and what being shown first is worth in rating points.
+    """Rate players by the games of all rows; return ratings and the first position's rating points.
 
     Args:
-        players: how many there are.
+        players: number of players.
         rows: the games of each row; covariates are scaled here.
         anchor: the player whose rating is 1000.
         seed: seed of the resampling.
@@ -124,7 +122,7 @@ def _compute_ratings(strengths: Strengths, anchor: int) -> list[float]:
 
 
 def _find_bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
-    """Return the players whose distance from the anchor has bounds in the games: each took points from the other.
+    """Return the players with a bounded distance from the anchor: each took points from the other.
 
     Points of players between them count: if one of two sets of players has lost nothing to the
     other, the likelihood grows with the distance of the sets without end (Ford, 1957).
@@ -147,7 +145,10 @@ def _find_reachable(start: int, steps: set[Pair]) -> set[int]:
 
 
 def _scale_covariates(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutcome]]:
-    """Divide covariates by their deviation, so that the ridge is as weak on each; 0 stays equal style."""
+    """Divide covariates by their deviation, so that the ridge is equally weak on each.
+
+    0 stays equal style.
+    """
     import numpy as np
 
     columns = np.asarray([game.covariates for games in rows for game in games], dtype=float)
@@ -169,7 +170,7 @@ def _scale_covariates(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequenc
 
 
 DecidedBy = Literal["judge", "format"]
-"""What decides a game: the judge's verdict, or the format of an answer, which is wrong."""
+"""What decides a game: the judge's verdict, or the wrong format of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,9 @@ class CandidateAnswer:
         answer: the text to judge; `None` if the candidate never answered.
         error: why it never answered, or why its answer counts as wrong.
         thinking: as in `Completion`, with the three fields below.
-        thinking_fault: what is wrong with the thinking.
-        finish_reason: as received.
-        short: the answer is shorter than `min_response_length`.
+        thinking_fault: the fault of the thinking.
+        finish_reason: the finish reason, as received.
+        short: whether the answer is shorter than `min_response_length`.
     """
 
     candidate: str
@@ -196,7 +197,7 @@ class CandidateAnswer:
 
     @classmethod
     def from_reply(cls, candidate: str, reply: Completion | str) -> CandidateAnswer:
-        """Return what a candidate said, from its completion or from why there is none."""
+        """Make a candidate's answer from its completion, or from why there is none."""
         if isinstance(reply, str):
             return cls(candidate, None, reply)
         thinking, fault, reason = reply.thinking, reply.thinking_fault, reply.finish_reason
@@ -204,7 +205,7 @@ class CandidateAnswer:
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether it is an answer that no judge may be asked about: malformed, refused or empty."""
+        """Whether it is an answer that no judge may see: malformed, refused or empty."""
         return self.answer is not None and self.error is not None
 
 
@@ -214,11 +215,12 @@ class RowGame:
 
     Attributes:
         first: the player that was shown first.
-        second: the other one.
-        points: of the first: 1 if it won, 0.5 for a tie, 0 if it lost; `None` without a verdict.
+        second: the player that was shown second.
+        points: the first player's points: 1 for a win, 0.5 for a tie, 0 for a loss; `None` without
+            a verdict.
         weight: how many times the result counts.
-        decided: what decides the game.
-        text: the judge's last text; empty if it was not asked.
+        decided: whether the judge or the format decides the game.
+        text: the judge's last text; empty if the judge was not called.
         error: why there is no verdict.
     """
 
@@ -231,26 +233,26 @@ class RowGame:
     error: str | None = None
 
     def get_points(self, player: str) -> float:
-        """Return the points of one of both, in a game with a verdict."""
+        """Return the points of one of both players, in a game with a verdict."""
         assert self.points is not None
         return self.points if player == self.first else 1.0 - self.points
 
 
 @dataclass(frozen=True, slots=True)
 class RowGames:
-    """One row: an answer for each candidate, in the order of the settings, and the games."""
+    """A row: an answer for each candidate, in the order of the settings, and the games."""
 
     answers: tuple[CandidateAnswer, ...]
     games: tuple[RowGame, ...] = ()
 
     @property
     def decided(self) -> list[RowGame]:
-        """Return the games with a result."""
+        """Games with a result."""
         return [game for game in self.games if game.points is not None]
 
 
 def sum_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
-    """Return the weighted points of a player in its games, all of which have a result, and their weight."""
+    """Return the weighted points of a player in its games, and their weight; all need a result."""
     player_games = [game for game in games if player in (game.first, game.second)]
     return sum(game.weight * game.get_points(player) for game in player_games), sum(
         game.weight for game in player_games
@@ -258,5 +260,5 @@ def sum_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
 
 
 def list_played_games(judgment: Judgment[RowGames] | None) -> list[RowGame]:
-    """Return the games of a row that have a result; none without a judgment."""
+    """Return the games of a row that have a result; empty without a judgment."""
     return [] if judgment is None or judgment.detail is None else judgment.detail.decided

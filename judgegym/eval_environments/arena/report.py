@@ -10,11 +10,11 @@ from judgegym.eval_environments.models import make_csv
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6
-"""What a terminal of 80 columns has room for, beside names."""
+"""Number of columns that a terminal of 80 columns has room for, beside names."""
 
 
 def make_ratings_table(standings: Standings) -> Table:
-    """Return each player with its rank, rating, interval, win rate and number of games."""
+    """Return a table of the players with rank, rating, interval, win rate and number of games."""
     has_style = standings.style_ratings is not None
     header = (
         "rank and name",
@@ -43,7 +43,7 @@ def make_ratings_table(standings: Standings) -> Table:
 
 
 def make_win_rates_table(standings: Standings) -> Table:
-    """Return the win rate of each player against each other one; columns are named by their ranks."""
+    """Return a table of each player's win rates against others; columns are named by ranks."""
     ranking = standings.ranking
     shown = ranking[:_MOST_COLUMNS]
     rows = tuple(
@@ -67,7 +67,7 @@ def make_win_rates_table(standings: Standings) -> Table:
 
 
 def make_ratings_csv(standings: Standings) -> bytes:
-    """Return all that is known of each player, best first: only numbers, and an empty cell for what is not known."""
+    """Return all numbers of each player, best first; cells are empty for unknown values."""
     header = ["rank", "name", "rating", "rating_ci_low", "rating_ci_high", "win_rate", "games"]
     header += ["win_rate_vs_baseline", "missing_answers", "wrong_answers"]
     header += ["equal_style_rating", "equal_style_ci_low", "equal_style_ci_high"]
@@ -103,7 +103,7 @@ def make_ratings_csv(standings: Standings) -> bytes:
 
 
 def make_win_rates_csv(standings: Standings) -> bytes:
-    """Return the win rate of the row's player against that of the column; an empty cell where they did not meet."""
+    """Return the rows' players' win rates against the columns', empty if they have not met."""
     names = [player.name for player in standings.ranking]
     rows = [
         [name, *(_format_number(standings.win_rate(name, column)) for column in names)]

@@ -1,18 +1,14 @@
-"""How candidates and the baseline stand after all rows: ratings, win rates of pairs, numbers of games.
+"""Standings of candidates and baseline over all rows: ratings, pairs' win rates, numbers of games.
 
-Rows are added one by one; of a game its result stays, and no text.
+Rows are added one by one; a game's result is kept, not its texts. The module also has the metrics
+of an evaluation of several candidates, and the win rate at equal style: the win rate if both
+answers had the same length and markdown.
 
-The metrics of an evaluation of several candidates.
-
-The win rate at equal style: what the win rate would be if both answers had the same length and
-    markdown.
-
-After Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic regression of
-the outcomes on the differences in style, evaluated where the differences are zero. It is not the
-number that Arena-Hard-Auto publishes, which centres the differences over the games of all models on
-its leaderboard, and so is a win rate at their average
-difference: on the same rows the two differ (0.394 here beside 0.353 with their centring, in one
-    comparison).
+It follows Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic
+regression of the outcomes on the differences in style, evaluated where the differences are zero. It
+is not the number that Arena-Hard-Auto publishes, which centres the differences over the games of
+all models on its leaderboard, and so is a win rate at their average difference: on the same rows
+the two differ (0.394 here, 0.353 with their centring, in one comparison).
 """
 
 from __future__ import annotations
@@ -44,7 +40,8 @@ _HEADER = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 _LIST_ITEM = re.compile(r"^[ \t]*(?:\d{1,9}[.)]|[-*+])[ \t]", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 MAX_CHARACTERS = 100_000
-"""Characters of an answer in which markdown is counted; the counts of a longer answer are in proportion."""
+"""Number of characters of an answer in which markdown is counted; a longer answer's counts are
+scaled up."""
 # Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and
 # hardly changes it else.
 _WEAK_PENALTY = 1e4
@@ -52,7 +49,7 @@ _WEAK_PENALTY = 1e4
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """The style of an answer: its tokens, and counts of markdown outside code blocks."""
+    """Style of an answer: its tokens, and counts of markdown outside code blocks."""
 
     tokens: int
     headers: int
@@ -61,7 +58,7 @@ class TextStyle:
 
 
 def measure_style(answer: str) -> TextStyle:
-    """Return the style of an answer."""
+    """Measure the style of an answer."""
     prose, share = (
         _CODE_BLOCK.sub("", answer[:MAX_CHARACTERS]),
         min(1.0, MAX_CHARACTERS / max(len(answer), 1)),
@@ -91,10 +88,10 @@ def compute_style_difference(model: TextStyle, baseline: TextStyle) -> list[floa
 def compute_style_controlled_win_rate(
     rows: Iterable[tuple[Sequence[float], Sequence[float]]],
 ) -> float | None:
-    """Return the win rate at equal style.
+    """Compute the win rate at equal style.
 
     Args:
-        rows: the entries of each row, from 0 to 1, with its style differences; gone through once.
+        rows: the entries of each row, from 0 to 1, with its style differences; iterated over once.
 
     Returns:
         A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression
@@ -125,18 +122,18 @@ def compute_style_controlled_win_rate(
 
 
 class Standings:
-    """The results of all rows.
+    """Results of all rows.
 
     Attributes:
         players: the names of the candidates, in the order of the settings, and of the baseline.
-        games: how many games of each player have a result.
-        missing: how many rows lack an answer of each candidate.
-        wrong: how many answers of each candidate count as wrong.
-        usage: what the calls to each candidate's endpoint used, those of failed rows included.
-        rows: how many rows there are, failed ones included.
-        judged: games with a verdict.
-        without_a_call: games that the format of an answer decides.
-        failed: games without a verdict.
+        games: number of games with a result, by player.
+        missing: number of rows without an answer, by candidate.
+        wrong: number of answers that count as wrong, by candidate.
+        usage: usage of the calls to each candidate's endpoint, including failed rows.
+        rows: number of rows, including failed ones.
+        judged: number of games with a verdict.
+        without_a_call: number of games that the format of an answer decides.
+        failed: number of games without a verdict.
     """
 
     def __init__(self, candidates: Mapping[str, bool], *, seed: int, style: bool) -> None:
@@ -145,7 +142,7 @@ class Standings:
         Args:
             candidates: the names of the candidates, and whether each has an endpoint.
             seed: seed of the intervals.
-            style: also rate at equal style.
+            style: whether to rate also at equal style.
         """
         self.players = (*candidates, BASELINE)
         self.games = Counter[str]()
@@ -165,7 +162,7 @@ class Standings:
         self._weights: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, sample: Sample[RowGames], baseline: str | None) -> None:
-        """Add a row with the baseline's answer to it; of a row that failed (`None`), what it lacks and what it cost."""
+        """Add a row with the baseline's answer; of a failed row (`None`), its lacks and costs."""
         self.rows += 1
         for name, run in zip(self._endpoint_candidates, sample.run.policy_calls, strict=True):
             self.usage[name] = self.usage.get(name, Usage()) + run.usage
@@ -206,12 +203,12 @@ class Standings:
 
     @cached_property
     def ratings(self) -> tuple[list[Rating], float]:
-        """Return the rating of each player, and what being shown first is worth."""
+        """Rating of each player, and the rating points of being shown first."""
         return rate(len(self.players), self._rows, anchor=len(self.players) - 1, seed=self._seed)
 
     @cached_property
     def style_ratings(self) -> list[Rating] | None:
-        """Return the ratings at equal style, if they were asked for."""
+        """Ratings at equal style, if requested."""
         if not self._style:
             return None
         return rate(len(self.players), self._styled, anchor=len(self.players) - 1, seed=self._seed)[
@@ -219,14 +216,17 @@ class Standings:
         ]
 
     def win_rate(self, player: str, opponent: str | None = None) -> float | None:
-        """Return the share of points of a player in its games against another one, or in all; `None` without one."""
+        """Return a player's share of points against another player, or in all games.
+
+        `None` without games.
+        """
         opponents = self.players if opponent is None else (opponent,)
         weight = sum(self._weights[player, rival] for rival in opponents)
         return sum(self._points[player, each] for each in opponents) / weight if weight else None
 
     @cached_property
     def ranking(self) -> Sequence[PlayerRank]:
-        """Return the players, best first; those without a rating last."""
+        """Players, best first; those without a rating last."""
         unknown = Rating(None)
         styled = self.style_ratings or [unknown] * len(self.players)
         ranks = map(PlayerRank, self.players, self.ratings[0], styled)
@@ -236,7 +236,7 @@ class Standings:
 
 
 class PlayerRank(NamedTuple):
-    """A player among the others: its name, its rating, and its rating at equal style."""
+    """A ranked player: its name, its rating, and its rating at equal style."""
 
     name: str
     rating: Rating
@@ -254,11 +254,11 @@ def name_bounds(name: str) -> tuple[str, str, str]:
 
 
 def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> None:
-    """Record the advantage of being shown first (0 without position bias), and whether the orders of pairs agree.
+    """Record the first position's advantage (0: no position bias), and whether orders agree.
 
     Args:
-        metrics: where they go.
-        games: the games of a row that the judge has decided.
+        metrics: the aggregator.
+        games: games of a row that the judge has decided.
     """
     points: Mapping[tuple[str, str], float] = {
         (game.first, game.second): game.get_points(game.first) for game in games
@@ -271,7 +271,7 @@ def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> Non
 
 
 def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
-    """Add ratings with their intervals, games, answers and costs by candidate, and what is missing of all."""
+    """Add ratings with intervals, games, answers and costs by candidate, and fault totals."""
     *candidates, _ = standings.players
     ratings, position = standings.ratings
     _add_ratings(metrics, "rating", candidates, ratings)

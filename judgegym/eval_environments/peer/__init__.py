@@ -1,1 +1,1 @@
-"""Peer evaluation: models that score each other."""
+"""Peer evaluation: models score each other."""

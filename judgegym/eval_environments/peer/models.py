@@ -1,6 +1,6 @@
-"""The models of peer evaluation: candidates that answer and judges that score, in evaluations and in training.
+"""Models of peer evaluation: candidates that answer and judges that score.
 
-Estimate the calls and the cost of a peer evaluation before it starts.
+The module also estimates the calls and the cost of a peer evaluation before it starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
 
 POLICY = "policy"
-"""The candidate's name in training."""
+"""Name of the candidate in training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PeerModel:
 
 
 class PeerModels:
-    """The candidates and the judges; a model that answers and judges has one client.
+    """Candidates and judges; a model that answers and judges has one client.
 
     In training the policy is the only candidate, and the judges are frozen.
     """
@@ -55,22 +55,22 @@ class PeerModels:
 
     @cached_property
     def candidate_settings(self) -> list[ModelSettings]:
-        """The settings of the candidates."""
+        """Settings of the candidates."""
         return select_models(self._config.candidates, self._settings)
 
     @cached_property
     def judge_settings(self) -> list[ModelSettings]:
-        """The settings of the judges in evaluations: `judges`, or the candidates that have an endpoint."""
+        """Settings of the judges in evaluations: `judges`, or candidates with an endpoint."""
         return self._config.judges or [
             model for model in self.candidate_settings if model.base_url is not None
         ]
 
     @cached_property
     def candidates(self) -> list[Candidate]:
-        """The models that answer in an evaluation.
+        """Models that answer in an evaluation.
 
         Raises:
-            SettingsError: there is none, or an API key is missing.
+            SettingsError: there is no candidate, or an API key is missing.
         """
         if self._is_training:
             return [Candidate(POLICY, self._clients.policy, self._config)]
@@ -82,10 +82,10 @@ class PeerModels:
 
     @cached_property
     def judges(self) -> list[PeerModel]:
-        """The models that judge in an evaluation.
+        """Models that judge in an evaluation.
 
         Raises:
-            SettingsError: there is none, or an API key is missing.
+            SettingsError: there is no judge, or an API key is missing.
         """
         if self._is_training:
             return self.frozen_judges
@@ -95,7 +95,7 @@ class PeerModels:
 
     @cached_property
     def frozen_judges(self) -> list[PeerModel]:
-        """The models that judge a policy in training.
+        """Models that judge a policy in training.
 
         Raises:
             SettingsError: an API key is missing.
@@ -113,7 +113,7 @@ class PeerModels:
 
     @property
     def cell_count(self) -> int:
-        """Return the number of cells of one query."""
+        """Number of cells of one query."""
         return sum(
             self._config.include_self or judge.name != candidate.name
             for judge in self.judges
@@ -136,7 +136,7 @@ class PeerModels:
 
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
-"""The assumed lengths of an answer and of a judgment."""
+"""Assumed lengths of an answer and of a judgment."""
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -154,7 +154,7 @@ def estimate_calls(
         candidates: the models that answer.
         judges: the models that judge.
         queries: each query with its rubric.
-        rounds: rounds of critique, at most.
+        rounds: maximum number of rounds of critique.
         include_self: whether models judge themselves.
     """
     answers = judgments = 0

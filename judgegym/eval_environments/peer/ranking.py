@@ -1,8 +1,8 @@
-"""Ranking from a table of peers' scores: adjusted for the judges' leniency, with intervals; and self-preference.
+"""Ranking from a table of peers' scores, adjusted for the judges' leniency; and self-preference.
 
 If models do not judge themselves, plain column means are unfair to a candidate whose own judge is
 lenient, because that judge scores all candidates but this one. Therefore a score is fitted as a
-judge's effect plus a candidate's effect, by least squares.
+judge's effect plus a candidate's effect, by least squares. Ranks have bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ _CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
 
 
 def compute_sums_and_counts(scores: Floats) -> tuple[Floats, Floats]:
-    """Return the scores, 0 where there is none; and 1 where there is a score, else 0."""
+    """Return the scores with 0 where there is none, and 1 for each score, else 0."""
     import numpy as np
 
     return np.nan_to_num(scores, nan=0.0), np.isfinite(scores).astype(float)
 
 
 def compute_means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
-    """The means over all queries (axis 0), or over queries and judges (0 and 1); NaN where there are no scores."""
+    """Return means over all queries (axis 0) or queries and judges (0 and 1).
+
+    NaN without scores.
+    """
     import numpy as np
 
     sums, counts = (array.sum(axis=axis) for array in compute_sums_and_counts(scores))
@@ -50,8 +53,8 @@ def adjust_for_leniency(scores: Floats) -> list[float | None] | str:
     column mean.
 
     Returns:
-        A number for each candidate, `None` for one without scores; or the reason why no candidate
-        has one: there are no scores, or some judges and candidates share no scores with the others.
+        A number per candidate, `None` for one without scores. Or the reason why no candidate has
+        one: there are no scores, or some judges and candidates share no scores with the others.
     """
     sums, counts = compute_sums_and_counts(scores)
     return _fit(sums.sum(axis=0), counts.sum(axis=0))
@@ -84,9 +87,9 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
 
 
 def _is_connected(counts: Floats) -> bool:
-    """Return whether all candidates are reached from the first judge, over judges and candidates that meet.
+    """Return whether all candidates are reached from the first judge, over pairs that have a score.
 
-    So are all judges then: each has scored a candidate.
+    Then so are all judges: each has scored a candidate.
     """
     import numpy as np
 
@@ -102,7 +105,7 @@ def _is_connected(counts: Floats) -> bool:
 def compute_adjusted_intervals(
     scores: Floats, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
 ) -> list[Interval | None]:
-    """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
+    """Return bootstrap intervals of the adjusted scores over queries; `None` without scores.
 
     A round is left out if its queries have no adjusted score for a candidate that has scores in
     other queries. With one query each interval is a point. Without adjusted scores the list is
@@ -149,7 +152,7 @@ def compute_adjusted_intervals(
 
 
 def compute_self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
-    """How many points more a model gives itself than other judges give it.
+    """Return how many points more a model gives itself than other judges give it.
 
     Each judge's scores are first centred on the mean over the candidates that it scored, so that
     leniency is not taken for self-preference.

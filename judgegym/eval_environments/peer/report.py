@@ -1,4 +1,4 @@
-"""Report a peer evaluation: scores by round, ranking, agreement and history, as tables, files and metrics."""
+"""Report of a peer evaluation: scores by round, ranking, agreement and history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CORNER = "judge \\ candidate"
 
 
 def make_score_table(results: PeerResults, number: int) -> Table:
-    """Judges as rows and candidates as columns: mean scores after a round, and how many queries lack one."""
+    """Return a table of mean scores after a round, judges × candidates, with missing cells."""
     rows = tuple(
         (
             judge,
@@ -56,7 +56,7 @@ def _format_cell(mean: float, missing: int) -> str:
 
 
 def make_score_csv(results: PeerResults, number: int) -> bytes:
-    """`score_table` as CSV: only numbers, and an empty cell for a missing score."""
+    """Return `make_score_table` as CSV: only numbers, and an empty cell for a missing score."""
     judges = zip(results.judges, compute_means(results.scores[number], 0), strict=True)
     rows = (
         (judge, *("" if math.isnan(mean) else f"{mean:.10g}" for mean in row))
@@ -66,7 +66,10 @@ def make_score_csv(results: PeerResults, number: int) -> bytes:
 
 
 def make_ranking_table(results: PeerResults) -> Table:
-    """Candidates by their leniency-adjusted score, or all by the mean of their column; those without scores last."""
+    """Return the candidates by leniency-adjusted score, or all by column mean.
+
+    Without scores last.
+    """
     count = len(results.candidates)
     adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
     columns = [
@@ -114,12 +117,12 @@ def _format_number(value: float | None) -> str:
 
 
 def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cells: int) -> None:
-    """Scores, intervals, agreement, self-preference, what the critique changed, and missing cells.
+    """Add scores, intervals, agreement, self-preference, changes by critique, and missing cells.
 
     Args:
-        metrics: where they go.
+        metrics: the aggregator.
         results: all queries.
-        expected_cells: cells that there should be.
+        expected_cells: the number of cells in a complete evaluation.
     """
     _add_scores(metrics, results)
     _add_agreement(metrics, results)
@@ -167,7 +170,7 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
 
 
 def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
-    """Krippendorff's alpha and each pair's rank correlation, over the answers that the judges share."""
+    """Add Krippendorff's alpha and each pair's rank correlation, over answers scored by both."""
     by_judge = results.final.transpose(1, 0, 2).reshape(len(results.judges), -1)
     _add_value(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
     for first, second in combinations(range(len(results.judges)), 2):
@@ -185,7 +188,7 @@ def _add_value(metrics: MetricAggregator, name: str, value: float | str | None) 
 
 
 def iter_history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[str, JSON]]:
-    """Yield the critique's history, an entry for each round of each cell, in the specification's field names.
+    """Yield the critique's history by round and cell, in the specification's field names.
 
     Args:
         tables: the table of each query, with the query's id.
@@ -211,11 +214,11 @@ def iter_history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapp
 def iter_report(
     results: PeerResults, tables: Callable[[], Iterable[tuple[str, PeerTable]]]
 ) -> Iterator[str]:
-    """Yield the paragraphs of a report in Markdown: all tables, what is missing, and the history.
+    """Yield the paragraphs of a report in Markdown: all tables, missing cells, and the history.
 
     Args:
         results: all queries.
-        tables: reads the table of each query, with the query's id; called for each part of the
+        tables: reads the table of each query, with the query's id; called once per part of the
             report.
     """
     yield "# Peer evaluation"
@@ -236,7 +239,7 @@ def iter_report(
 
 
 def _iter_cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
-    """Return each cell with its query."""
+    """Yield each cell with its query."""
     return ((uid, cell) for uid, table in tables for cell in table.cells)
 
 
@@ -247,7 +250,7 @@ def _format_markdown(table: Table) -> str:
 
 
 def _format_history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
-    """One round as Markdown, indented so that no text in it is read as markup."""
+    """Format a round as Markdown, indented so that no text in it is parsed as markup."""
     lines = [
         f"Query: {uid}",
         f"Judge: {cell.judge}  →  Candidate: {cell.candidate}",

@@ -1,7 +1,8 @@
-"""The numbers of a peer evaluation, collected from its tables one by one: of a cell its scores stay, and no text.
+"""Numbers of a peer evaluation, and the cells of its queries.
 
-The scores of one query: a cell for each judge and candidate, with its rounds of critique or why it
-    is empty.
+The numbers are collected from the queries' tables one by one: a cell's scores are kept, not its
+texts. A table has a cell for each judge and candidate, with its rounds of critique or why it is
+empty.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class PeerAnswer:
 
     @classmethod
     def from_reply(cls, candidate: str, reply: Completion | str) -> PeerAnswer:
-        """Return a candidate's answer, or the reason why there is none or why its format is wrong."""
+        """Make a candidate's answer, with the reason if there is none or its format is wrong."""
         if isinstance(reply, str):
             return cls(candidate, None, reply)
         if reply.refused:
@@ -52,11 +53,11 @@ class PeerCell:
     Attributes:
         judge: the judge's name.
         candidate: the candidate's name.
-        status: that of the judgment; `policy_failed` if there was no answer to judge.
-        score: after the last round, 0 to 100; `None` if there is none.
-        before_score: before the first round; the same as `score` without rounds.
+        status: the judgment's status; `policy_failed` if there was no answer to judge.
+        score: the score after the last round, 0 to 100; `None` if there is none.
+        before_score: the score before the first round; equals `score` without rounds.
         reasoning: the judge's reasons.
-        rounds: the critique's history.
+        rounds: the history of the critique.
         error: why there is no score.
     """
 
@@ -70,7 +71,10 @@ class PeerCell:
     error: str | None = None
 
     def score_after(self, number: int) -> int | None:
-        """Return the score after a round (0: before the first); if there was no such round, that after the last one."""
+        """Return the score after a round, or after the last round if there are fewer.
+
+        0 is before all.
+        """
         if self.score is None:
             return None
         entries = [entry for entry in self.rounds if entry.round <= number]
@@ -79,7 +83,7 @@ class PeerCell:
 
 @dataclass(frozen=True, slots=True)
 class PeerTable:
-    """One query's answers and cells, each in the order of the models in the settings."""
+    """A query's answers and cells, each in the order of the models in the settings."""
 
     answers: tuple[PeerAnswer, ...]
     cells: tuple[PeerCell, ...]
@@ -102,18 +106,18 @@ def make_cell(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> Pee
 
 
 def list_cells(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
-    """Return the cells of a query's judgment; none without a judgment."""
+    """Return the cells of a query's judgment; empty without a judgment."""
     return () if judgment is None or judgment.detail is None else judgment.detail.cells
 
 
 @dataclass(slots=True)
 class Changes:
-    """What critique did to scores.
+    """Changes of scores by critique.
 
     Attributes:
-        cells: scores that were critiqued.
-        raised: those that are higher afterwards.
-        lowered: those that are lower afterwards.
+        cells: number of scores that were critiqued.
+        raised: number of scores that are higher afterwards.
+        lowered: number of scores that are lower afterwards.
         total: the sum of the changes, in points.
     """
 
@@ -134,17 +138,17 @@ class Changes:
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
 class PeerResults:
-    """The scores of all queries.
+    """Scores of all queries.
 
     Attributes:
         judges: the judges' names; the rows of a table.
         candidates: the candidates' names; its columns.
-        scores: the scores ahead of the critique and after each of its rounds.
-        missing: the number of cells without a score, by judge and candidate.
-        all_changes: what critique changed.
-        changes: what it changed, by judge.
-        critique_rounds: the number of rounds of all cells.
-        failed_rounds: those that failed.
+        scores: scores before the critique and after each of its rounds.
+        missing: number of cells without a score, by judge and candidate.
+        all_changes: changes by critique.
+        changes: changes by critique, by judge.
+        critique_rounds: number of rounds of all cells.
+        failed_rounds: number of failed rounds.
         seed: the seed of the intervals.
     """
 
@@ -167,7 +171,7 @@ class PeerResults:
         candidates: tuple[str, ...],
         seed: int,
     ) -> PeerResults:
-        """Collect the scores of the queries' tables, which are gone through once."""
+        """Collect the scores of the queries' tables, which are iterated over once."""
         import numpy as np
 
         blank = array("d", [float("nan")]) * (len(judges) * len(candidates))
@@ -213,15 +217,15 @@ class PeerResults:
 
     @property
     def rounds(self) -> int:
-        """The last round that any cell had; 0 without critique."""
+        """Last round of any cell; 0 without critique."""
         return len(self.scores) - 1
 
     @property
     def final(self) -> Floats:
-        """The scores after the last round."""
+        """Scores after the last round."""
         return self.scores[-1]
 
     @cached_property
     def intervals(self) -> list[Interval | None]:
-        """The intervals of the adjusted scores, over the queries."""
+        """Intervals of the adjusted scores, over the queries."""
         return compute_adjusted_intervals(self.final, seed=self.seed)

@@ -1,7 +1,6 @@
-"""Evaluate one query: all candidates answer it, and all judges score each answer.
+"""Evaluation of one query: all candidates answer it, and all judges score each answer.
 
-Score the answers to a query by all judges: a column of the query's table each, and the table as one
-    judgment.
+The scores of an answer are a column of the query's table; the table is one judgment.
 """
 
 from __future__ import annotations
@@ -39,7 +38,14 @@ from judgegym.llm.ledger import component
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One answer with the judges' cells in the order of the judges, their calls, and what each is shown of suspects."""
+    """An answer with its scores.
+
+    Attributes:
+        answer: the answer.
+        cells: the judges' cells, in the order of the judges.
+        calls: the judges' calls.
+        suspects: the number of suspects that each judge is shown.
+    """
 
     answer: PeerAnswer
     cells: tuple[PeerCell, ...]
@@ -56,7 +62,7 @@ async def score_answer(
     include_self: bool = True,
     earlier_cells: Sequence[PeerCell] = (),
 ) -> Column:
-    """Score one answer by all judges at once; without an answer, return cells that say so and make no calls.
+    """Score one answer by all judges at once; without an answer, return failed cells without calls.
 
     Args:
         peers: the judges.
@@ -98,11 +104,14 @@ async def score_answer(
 
 
 def combine_columns(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:
-    """Combine one query into one judgment: the mean of its scores (0 to 100); it fails only if no cell has a score.
+    """Combine one query into one judgment: the mean of its scores, 0 to 100.
+
+    It fails only if no cell has a score.
+
 
     Args:
         columns: the candidates' answers with their cells.
-        peers: the judges; cells come in their order, those of the first judge first.
+        peers: the judges; cells are in their order, the first judge's first.
     """
     cells = tuple(
         cell
@@ -132,7 +141,7 @@ def combine_columns(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Ju
 
 
 class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
-    """Evaluates the queries of one evaluation."""
+    """Runner of the queries of one evaluation."""
 
     def __init__(
         self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels
@@ -148,7 +157,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
         Raises:
             DataError: a candidate's answers cannot be loaded, or are to other questions.
-            SettingsError: a model is missing or lacks its API key.
+            SettingsError: a model is missing, or its API key is.
         """
         super().prepare(tasks)
         _ = self._models.judges
@@ -160,21 +169,21 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """Return the candidates; in training the policy alone."""
+        """Candidates; in training the policy alone."""
         return self._models.candidates
 
     @property
     def judge_name(self) -> str:
-        """Return the names of the judges."""
+        """Names of the judges."""
         return ", ".join(judge.name for judge in self._models.judges)
 
     @property
     def rows_in_flight(self) -> int:
-        """Return how many queries to run at once; each makes many calls."""
+        """Maximum number of queries in progress; each makes many calls."""
         return self._config.rows_at_once
 
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
-        """Return whose answers are of a run, and the number of calls and their cost."""
+        """Return the notices of runs whose answers are used, and the number and cost of calls."""
         models, config = self._models, self._config
         price = estimate_calls(
             models.candidate_settings,
@@ -212,7 +221,10 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
     def write_report(
         self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]
     ) -> Sequence[Table]:
-        """Write `scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`, and return the tables to show."""
+        """Write the scores, the history and the report, and return the tables to show.
+
+        The files are `scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`.
+        """
         if not rows:
             return ()
         results = collect_results(self._models, rows, seed=self._config.seed)
@@ -255,6 +267,6 @@ def read_tables(
 
 
 def _join_paragraphs(texts: Iterable[str]) -> Iterator[bytes]:
-    """Put an empty line between paragraphs."""
+    """Yield the texts as bytes, with an empty line between paragraphs."""
     for number, text in enumerate(texts):
         yield (b"\n" if number else b"") + wire.scrub(text).encode() + b"\n"

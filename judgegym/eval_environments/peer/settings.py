@@ -1,4 +1,4 @@
-"""The settings of peer evaluation, and its rows."""
+"""Settings and rows of peer evaluation."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ _QUERY = ("query", "question", "prompt")
 
 
 class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
-    """Peer evaluation's own settings."""
+    """Settings of peer evaluation."""
 
     candidates: Models = setting([], common=True)
-    """Evaluate these models, a YAML or JSON list: [{"name": "a", "model_name": "…", "base_url": "…", "api_key_env":
-    "…"}, {"name": "b", "answers": "b.jsonl"}]."""
+    """Evaluate these models, a YAML or JSON list: [{"name": "a", "model_name": "…", "base_url":
+    "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}]."""
     judges: Models = setting([], common=True)
-    """Let these models judge, a list like candidates. If unset: the candidates with an endpoint; in training without
-    such the model of the judge_* settings."""
+    """Let these models judge, a list like candidates. If unset: the candidates with an endpoint; in
+    training without such the model of the judge_* settings."""
     critique_rounds: int = setting(1, common=True, ge=0)
-    """Let each judge critique and revise its score in this many rounds; another name of judge_critique_rounds."""
+    """Let each judge critique and revise its score in this many rounds; another name of
+    judge_critique_rounds."""
     include_self: bool = setting(False)
     """Let each model judge its own answers, too."""
     rubric: TextOrFile = setting(DEFAULT_RUBRIC)
-    """Use this rubric for rows without one; @file reads it from a file. Default: the specification's rubric of six
-    criteria and 100 points."""
+    """Use this rubric for rows without one; @file reads it from a file. Default: the
+    specification's rubric of six criteria and 100 points."""
     dataset: str | None = setting(None, group="data", common=True)
-    """Read queries from this dataset (hub name or file) with the column query and, optionally, rubric."""
+    """Read queries from this dataset (hub name or file) with the column query and, optionally,
+    rubric."""
     split: str = setting("train", group="data")
     """Read this split of a hub dataset."""
     train_dataset: str | None = setting(None, verbs=ROLLOUTS, group="data", fallback="dataset")
@@ -62,7 +64,10 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return self
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """Return the base URLs of the candidates and the judges; in training, of the policy and its judges."""
+        """Return the base URLs of candidates and judges.
+
+        In training, of the policy and its judges.
+        """
         judges, candidates = list_urls(self.judges), list_urls(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
@@ -70,17 +75,20 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return AskedEndpoints(judge=judges or candidates or (self.judge_base_url,), policy=policy)
 
     def run_name(self, policy: str) -> str:
-        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        """Return the first two candidates' names and the number of others, or the policy."""
         return join_names(self.candidates) or policy
 
     def judge_run_name(self) -> str | None:
-        """The names of the first two judges and the number of the others; `None` if the candidates judge each other."""
+        """Return the first two judges' names and the number of others.
+
+        `None` if candidates judge.
+        """
         return join_names(self.judges) or None
 
 
 @dataclass(frozen=True, slots=True)
 class PeerTask:
-    """A query and the rubric by which answers to it are scored."""
+    """A query and the rubric by which its answers are scored."""
 
     uid: str
     question: str
@@ -89,7 +97,7 @@ class PeerTask:
 
 
 def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]:
-    """Return a task for each row: its query with its own rubric or the default one.
+    """Make a task of each row: its query with its own rubric or the default one.
 
     Raises:
         DataError: a row has no query, a rubric that is not text, or the id of another row.
