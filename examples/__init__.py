@@ -1,1 +1,1 @@
-"""Things to copy; each is run by a test."""
+"""Examples to copy; each is run by a test."""

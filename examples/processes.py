@@ -1,4 +1,4 @@
-"""What the examples share that start processes of this project: where they run, with which variables, at which port."""
+"""Helpers for examples that start processes: working directory, environment, free port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SETTINGS = "JUDGEGYM_"
 
 
 def process_variables() -> dict[str, str]:
-    """Return the variables of a process: all but settings of this project, which would stand above those of files."""
+    """Return a process's environment variables, without JudgeGym's, which would override files."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
 
 

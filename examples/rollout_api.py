@@ -1,7 +1,8 @@
-"""The trainer's side of Atropos' rollout API on this machine: register, and take batches. No proxy is asked.
+"""A trainer's client of Atropos' rollout API on this machine: register, and take batches.
 
-Source: atroposlib 0.4.0, `api/server.py`: `POST /register` and `GET /batch`, whose `batch` is null
-while there are not enough groups. `/register-env` lets environments in after the first `/batch`.
+No proxy is used. Source: atroposlib 0.4.0, `api/server.py`: `POST /register` and `GET /batch`,
+whose `batch` is null while there are too few groups. `/register-env` accepts environments after the
+first `/batch`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _POLL_S = 0.02
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Batch = list[dict[str, Any]]
-"""The groups of a batch as the API gives them, and as `example_trainer.data.pad_data_to_good_offset` takes them."""
+"""The groups of a batch, as `example_trainer.data.pad_data_to_good_offset` takes them."""
 
 
 class RolloutApiTimeout(Exception):
-    """What was waited for did not come."""
+    """The rollout API did not answer, or had no batch, in time."""
 
 
 def _never() -> bool:
@@ -32,7 +33,7 @@ def _never() -> bool:
 
 
 class RolloutApi:
-    """Calls a rollout API at a URL without a path. Whoever waits gives up as soon as `unless` is true."""
+    """Calls a rollout API at a URL without a path; waiting ends once `unless` returns true."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -40,7 +41,7 @@ class RolloutApi:
     def register(
         self, *, batch_size: int, max_tokens: int, steps: int, unless: Callable[[], bool] = _never
     ) -> None:
-        """Register as the trainer, as soon as the API answers; then ask for a batch, so that environments are let in.
+        """Register as the trainer; request a batch, so that the API accepts environments.
 
         Raises:
             NothingCame: it does not answer.
@@ -68,7 +69,7 @@ class RolloutApi:
         return _await(self._batch, deadline_s, "a batch of the rollout API", unless)
 
     def queued(self) -> int:
-        """Return how many groups wait for a batch."""
+        """Return the number of groups that wait for a batch."""
         return int(self._call("/status")["queue_size"])
 
     def _answers(self) -> bool:
@@ -93,12 +94,12 @@ class RolloutApi:
 def _await(
     ask: Callable[[], T | None], deadline_s: float, description: str, unless: Callable[[], bool]
 ) -> T:
-    """Ask until there is something."""
+    """Call `ask` until it returns something."""
     end = time.monotonic() + deadline_s
     while True:
         is_last = (
             unless() or time.monotonic() >= end
-        )  # before it asks: what came meanwhile is not lost
+        )  # decided before the call, so that a value that comes meanwhile is not lost
         value = ask()
         if value:
             return value

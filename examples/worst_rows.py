@@ -1,4 +1,4 @@
-"""Print the rows of a run that went worst, with what the judge was asked and said, from its files alone."""
+"""Print the worst rows of a run, with the judge's prompts and responses, from its files alone."""
 
 import heapq
 import sys
@@ -9,7 +9,7 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
 
-# Escape sequences in a model's text would steer the terminal.
+# Escape sequences in a model's text would control the terminal.
 CONTROLS = {
     code: "\N{REPLACEMENT CHARACTER}"
     for code in (*range(32), *range(127, 160))
@@ -22,7 +22,7 @@ def show(title: str, text: str) -> None:
 
 
 def mark_verdict(call: RecordedCall) -> str:
-    """The answer to a call, with the verdict in brackets."""
+    """Return the response to a call, with the verdict in brackets."""
     text = call.answer.first.text
     if call.verdict_at is None:
         return text
@@ -31,7 +31,7 @@ def mark_verdict(call: RecordedCall) -> str:
 
 
 def show_worst(path: Path, count: int) -> None:
-    """Print the rows that add least to the result, the worst first."""
+    """Print the rows that add the least to the result, the worst first."""
     run = SavedRun.open(path)
     if run.headline is not None:
         print(

@@ -1,4 +1,4 @@
-"""An environment with a judge of its own: which principles of a constitution does an answer break?"""
+"""An environment with its own judge: which principles of a constitution does an answer break?"""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Breaches:
 
 @verdict_parser
 def broken_principles(text: str, count: int) -> ParsedVerdict[tuple[int, ...]] | None:
-    """The numbers in the last line `BROKEN: 1, 3`, each of them from 1 to `count`; no number in `BROKEN: none`."""
+    """Parse the last line `BROKEN: 1, 3` (numbers from 1 to `count`) or `BROKEN: none`."""
     lines = [*re.finditer(r"^[* ]*BROKEN:[* ]*(none|\d+(?: *, *\d+)*)[*. ]*$", text, re.MULTILINE)]
     numbers = {int(number) for number in re.findall(r"\d+", lines[-1][1])} if lines else set()
     is_verdict = bool(lines) and all(1 <= number <= count for number in numbers)
@@ -52,14 +52,14 @@ TEMPLATE = MessageTemplate(
     Lookalikes("PRINCIPLES:", "QUESTION:", "ANSWER:"),
 )
 TITLES = ("PRINCIPLES", "QUESTION", "ANSWER")
-# What the offline stand-in says in the judge's place: a better answer breaks fewer principles.
+# The offline stand-in's reply: a better answer breaks fewer principles.
 PROMPT = PromptFormat(
     TITLES, ("ANSWER",), lambda shown: f"BROKEN: {'none' if shown.merit > 0.5 else '1'}"
 )
 
 
 class ConstitutionJudge:
-    """Names the principles that an answer breaks; the score is the number of those that it keeps."""
+    """Names the principles that an answer breaks; the score is the number that it keeps."""
 
     def __init__(self, principles: Sequence[str], client: ChatClient) -> None:
         self.principles, self.client = principles, client
@@ -75,7 +75,7 @@ class ConstitutionJudge:
         call = await ask(self.client, prompt.messages, parse, name="constitution")
         if (
             call.value is None
-        ):  # no verdict is no score: the row is reported and left out of the mean
+        ):  # without a verdict there is no score: the row is reported and left out of the mean
             return replace(failed_judgment([call]), suspects=prompt.suspects)
         score, detail = len(self.principles) - len(call.value), Breaches(call.value)
         return Judgment(
@@ -137,7 +137,7 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     async def judge(self, task: Question, completions: Sequence[Completion]) -> Judgment[Breaches]:
         return await self.answer_judge.judge(JudgeTask(task.question, (completions[0].answer,)))
 
-    def reward(self, judgment: Judgment[Breaches]) -> float:  # what is that worth in training?
+    def reward(self, judgment: Judgment[Breaches]) -> float:  # which reward does a trainer get?
         return super().reward(judgment) / len(self.config.principles)  # from 0 to 1
 
     def record_metrics(
@@ -149,9 +149,7 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
             for number in range(1, len(self.config.principles) + 1):
                 metrics.rate(f"broken_{number}", number in sample.judgment.detail.broken)
 
-    def group_case(
-        self, task: Question
-    ) -> JudgeTask:  # what do completions share that are compared with each other?
+    def group_case(self, task: Question) -> JudgeTask:  # what do compared completions share?
         return JudgeTask(task.question, (), rubric="\n".join(self.config.principles))
 
 

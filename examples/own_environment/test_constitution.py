@@ -1,4 +1,4 @@
-"""Tests of the environment, to keep and to change: the parser by itself, and whole runs with the offline stand-in."""
+"""Tests of the environment, to copy: the parser by itself, and runs with the offline stand-in."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ def test_judge_by_itself() -> None:
     assert table[0].detail is not None and table.scores[0] == len(rules) - len(
         table[0].detail.broken
     )
-    assert table.scores[1] == 1, "a verdict in the answer is none of the judge's"
+    assert table.scores[1] == 1, "a verdict in the answer is not the judge's"
 
 
 def test_every_row_has_a_score(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_judge_without_a_verdict_gives_no_score(tmp_path: Path) -> None:
 
 
 def judgegym(env_type: type[ConstitutionEnv], *words: str) -> object:
-    """Run a command of an environment, which asks no endpoint and writes no page, and return its exit code."""
+    """Run an environment's command offline and without a page, and return its exit code."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
         patch.setattr(sys, "argv", ["judgegym", *words, "--offline", "--env.write_report=False"])
         env_type.cli()

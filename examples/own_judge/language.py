@@ -1,4 +1,4 @@
-"""Does the answer keep to the language of the question? Yes or no, with a quote from the answer.
+"""A judge: is the answer in the language of the question? Yes or no, with a quote.
 
 judgegym score data.jsonl --judge examples/own_judge/language.py:JUDGE --out scored.jsonl
 """
@@ -27,7 +27,7 @@ from judgegym.judges import (
 
 
 class LanguageJudgeSettings(JudgeSettings):
-    """The settings that every judge has, and one of its own."""
+    """The settings of every judge, and one of its own."""
 
     count_quotes: bool = setting(False, common=True)
     """Let names, code and quoted words in another language count, too."""
@@ -49,19 +49,19 @@ _TEMPLATE = MessageTemplate(
 
 @verdict_parser
 def same_language(text: str) -> ParsedVerdict[bool] | None:
-    """Whether the last line `LANGUAGE: same` or `LANGUAGE: other` says that the languages are the same."""
+    """Parse the last line `LANGUAGE: same` or `LANGUAGE: other`."""
     lines = [
         *re.finditer(
             r"^[*_ ]*LANGUAGE:[*_ ]*(same|other)[*_. ]*$", text, re.MULTILINE | re.IGNORECASE
         )
     ]
     if not lines or re.search(r"LANGUAGE\s*[:=]", text[lines[-1].end() :], re.IGNORECASE):
-        return None  # what comes after it may be another verdict
+        return None  # another verdict may follow
     return ParsedVerdict(lines[-1][1].lower() == "same", lines[-1].span(1))
 
 
 class LanguageJudge(ModelJudge[LanguageJudgeSettings, None, bool]):
-    """1.0 for an answer in the language of the question, 0.0 for one in another."""
+    """Scores 1.0 for an answer in the language of the question, else 0.0."""
 
     def questions(self, task: JudgeTask) -> Sequence[Question[bool]]:
         """Ask once; a system prompt replaces the request."""
@@ -75,7 +75,7 @@ class LanguageJudge(ModelJudge[LanguageJudgeSettings, None, bool]):
 
 
 def _reply(shown: ShownPrompt) -> str:
-    """What the offline stand-in says in the judge's place."""
+    """Return the offline stand-in's reply."""
     return (
         f'"{shown.sections["ANSWER"][:40]}"\n\nLANGUAGE: {"same" if shown.merit > 0.3 else "other"}'
     )

@@ -1,4 +1,4 @@
-"""An environment of one's own: does the policy keep to the question's language, turn by turn?"""
+"""Your own environment: does the policy keep to the question's language, turn by turn?"""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""A real language model as policy and as judge without GPU, hub or key (`python -m examples.real_model`)."""
+"""A real model as policy and judge, without GPU, hub or key: `python -m examples.real_model`."""

@@ -52,9 +52,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 class _Parser(OneLineParser):
-    def __init__(
-        self, prog: str, **_: Any
-    ) -> None:  # a verb's parser is made with more than the program's
+    def __init__(self, prog: str, **_: Any) -> None:  # parsers of verbs get further arguments
         super().__init__(prog, "A real language model as policy and judge, on a CPU.")
 
 

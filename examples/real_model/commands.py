@@ -1,8 +1,8 @@
-"""Runs commands as processes of their own, which end with this one.
+"""Run commands as processes that end with this one.
 
-Guarantees: each is in a session of its own, so that a Ctrl-C in the terminal reaches this process
-alone; when the block or the wait ends, for whatever reason, the command is asked to end (SIGINT),
-and after some seconds made to.
+Guarantees: each process has its own session, so that a Ctrl-C in the terminal reaches this process
+alone. When the block or the wait ends, for whatever reason, the command gets SIGINT, and is killed
+some seconds later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END_S = 10.0
 
 @contextmanager
 def run_command(words: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command while the block lasts; what it says goes to a file."""
+    """Run a command while the block lasts; its output goes to a file."""
     with output.open("wb") as file:
         process = subprocess.Popen(
             words,
@@ -53,5 +53,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_END_S)
-        os.killpg(process.pid, signal.SIGKILL)  # also what it has started
+        os.killpg(process.pid, signal.SIGKILL)  # including its children
     process.wait()

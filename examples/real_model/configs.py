@@ -1,8 +1,8 @@
-"""The settings of each run, written as YAML into `configs/`, which the commands on the page name.
+"""The settings of each run, written as YAML files to `configs/`, which the page's commands use.
 
-The forms of the verdicts are made of the judges' own scales and labels (`grammars`); everything
-else stands here. A test compares the files with this module; `python -m examples.real_model
-configs` writes them anew.
+The grammars of the verdicts are made from the judges' own scales and labels (`grammars`); all other
+settings are here. A test compares the files with this module; `python -m examples.real_model
+configs` rewrites them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FOLDER = Path(__file__).with_name("configs")
 _SAMPLES = "judgegym/data/samples"
 _ANSWER_TOKENS = 64
 _STOP: Mapping[str, JSON] = {"stop": ["Question:"]}
-"""The template writes this before the next question; a base model would go on and ask it."""
+"""The template writes this before the next question; a base model would continue with it."""
 WHOLE_DISTRIBUTION: Mapping[str, JSON] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
-"""llama.cpp's defaults cut the distribution off, and its logprobs are those of the whole one: a trainer's ratio of the
-two is right only if nothing is cut off."""
+"""llama.cpp's defaults truncate the distribution, but its logprobs are of the whole one: a
+trainer's ratio of the two is right only without truncation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Run:
     """One run of the example.
 
     Attributes:
-        name: of its file of settings and its run directory.
-        environment: as `judgegym` knows it.
-        verb: what is run.
-        constraint: what holds the verdicts to their form.
-        env: the settings under `env`, but for the judge's endpoint.
-        openai: the settings under `openai`, but for the endpoint.
-        has_judge: the environment calls a judge of the `judge_*` settings.
-        rows: how many rows are evaluated.
+        name: the name of its config file and its run directory.
+        environment: the environment's name.
+        verb: the verb of the command.
+        constraint: what constrains the verdicts to their form.
+        env: the settings under `env`, without the judge's endpoint.
+        openai: the settings under `openai`, without the endpoint.
+        has_judge: the environment calls a judge with `judge_*` settings.
+        rows: the number of rows to evaluate.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The file of settings for the usual port."""
+        """The config file for the default port."""
         return FOLDER / f"{self.name}.yaml"
 
     def words(self, config: Path) -> list[str]:
-        """Return the words of the command behind `judgegym`."""
+        """Return the words of the command after `judgegym`."""
         limit = [f"--limit={self.rows}"] if self.verb == "evaluate" else []
         return [self.verb, self.environment, f"--config={config}", *limit]
 
@@ -96,7 +96,7 @@ class Run:
 
 
 def _add_url(values: Mapping[str, JSON], url: str) -> dict[str, JSON]:
-    """Return the values with the URL in each model of a list."""
+    """Return the values with the URL added to each model of a list."""
     return {
         name: [{**item, "base_url": url} if isinstance(item, Mapping) else item for item in value]
         if isinstance(value, list)
@@ -106,10 +106,10 @@ def _add_url(values: Mapping[str, JSON], url: str) -> dict[str, JSON]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a text of several lines as one, instead of with signs for its line breaks."""
+    """Writes texts of several lines as blocks, not with escaped line breaks."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Write everything out."""
+        """Write everything out, without aliases."""
         return True
 
 
@@ -260,7 +260,7 @@ RUNS = (
         {},
     ),
 )
-"""An evaluation of every environment; of one of them also by the product's own schema, and without any form."""
+"""Evaluations of all environments; one also with JudgeGym's own schema, and unconstrained."""
 
 TRAINING = Run(
     "serve",
@@ -280,13 +280,13 @@ TRAINING = Run(
     },
     {"extra_body": dict(WHOLE_DISTRIBUTION)},
 )
-"""Rollouts for a trainer; `WHOLE_DISTRIBUTION` is what its logprobs need."""
+"""Rollouts for a trainer, whose logprobs need `WHOLE_DISTRIBUTION`."""
 
 ALL = (*RUNS, TRAINING)
 
 
 def write_all() -> None:
-    """Write the files of settings for the usual port."""
+    """Write the config files for the default port."""
     FOLDER.mkdir(exist_ok=True)
     for run in ALL:
         run.path.write_text(run.text(ServerSettings(DEFAULT_PORT)), encoding="utf-8")

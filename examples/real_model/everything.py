@@ -1,8 +1,8 @@
-"""Everything in one go: the behaviours, an evaluation of each environment, rollouts for a trainer, and the output.
+"""Run everything: probes of the endpoint, evaluations, rollouts for a trainer; print the output.
 
-Guarantees: a run that fails stands below the table with what it said, and the others are still
-made; the exit code is 1 then. Stopped by Ctrl-C it prints what it has measured so far, and leaves
-the page as it is. The server and all commands end with this process.
+Guarantees: a failed run is listed below the table with its error, the others still run, and the
+exit code is 1. Ctrl-C prints the results so far, and leaves the page unchanged. The server and all
+commands end with this process.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _USUAL = ServerSettings()
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where everything is written.
+    """The paths of the output.
 
     Attributes:
-        folder: of run directories, logs and the output.
-        page: a page of the handbook that gets the output, too.
+        folder: the folder of run directories, logs and the output.
+        page: a page of the handbook to update, too.
     """
 
     folder: Path
@@ -41,18 +41,18 @@ class Output:
 
 @dataclass
 class Results:
-    """What has been measured so far.
+    """The results so far.
 
     Attributes:
-        settings: of the server.
-        behaviours: of the endpoint.
-        evaluated: the runs with their numbers.
-        failed: the runs without, with what they said.
-        trained: what the trainer has found.
-        memory: the most that the server had in use, in bytes.
-        computed: how long the server has computed, in seconds.
-        load: of the machine when it began: how many processes wanted to run.
-        began: on the monotonic clock.
+        settings: the server's settings.
+        behaviours: the endpoint's behaviours.
+        evaluated: the evaluated runs with their numbers.
+        failed: the failed runs with their errors.
+        trained: the trainer's checks.
+        memory: the server's peak memory, in bytes.
+        computed: the server's processor time, in seconds.
+        load: the load average of the machine at the start.
+        began: the start, on the monotonic clock.
     """
 
     settings: ServerSettings
@@ -66,7 +66,7 @@ class Results:
     began: float = field(default_factory=time.monotonic)
 
     def text(self) -> str:
-        """Return all of it as Markdown."""
+        """Return the results as Markdown."""
         parts = [_heading(), table.evaluations(self.evaluated)]
         parts += [f"`{run.name}` failed: {why}" for run, why in self.failed]
         if self.trained is not None:
@@ -104,8 +104,8 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
     """Run everything, print the output, and return the exit code.
 
     Raises:
-        SettingsError: the server cannot be started, the folder cannot be made, or the page has no
-            place for the output.
+        SettingsError: the server cannot be started, the folder cannot be created, or the page lacks
+            the marks.
     """
     if output.page is not None:
         page.check(output.page)
@@ -132,7 +132,7 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
 
 
 def _measure(server: RunningServer, folder: Path, results: Results) -> None:
-    """Add one thing after the other to what is found."""
+    """Add the results one by one."""
     print(
         f"it is ready at {server.settings.url}/v1 after {server.seconds_to_load:.1f} s", flush=True
     )
@@ -155,7 +155,7 @@ def _measure(server: RunningServer, folder: Path, results: Results) -> None:
 
 
 def _evaluate(run: Run, server: RunningServer, folder: Path) -> RunNumbers | str:
-    """Evaluate an environment; a text says why there is no result."""
+    """Evaluate an environment; return its numbers, or why there are none."""
     directory, log = folder / run.name, folder / f"{run.name}.log"
     words = [
         *run.words(_locate_config(run, server.settings, folder)),
@@ -176,7 +176,7 @@ def _evaluate(run: Run, server: RunningServer, folder: Path) -> RunNumbers | str
 
 
 def _locate_config(run: Run, settings: ServerSettings, folder: Path) -> Path:
-    """Return the file of settings of a run: the one in `configs/`, or for another server one that is written here."""
+    """Return a run's config file: that of `configs/`, or for other server settings a new one."""
     if (settings.port, settings.slots) == (_USUAL.port, _USUAL.slots):
         return run.path.relative_to(ROOT)
     path = folder / f"{run.name}.yaml"

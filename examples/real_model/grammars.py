@@ -1,15 +1,15 @@
-"""Holds a model to a judge's form, so that even a small base model ends with a verdict.
+"""Constrain a model to a judge's form, so that even a small base model ends with a verdict.
 
-A grammar (GBNF) for the verdicts that are text, a JSON schema for those that are JSON; both are
-made of the scale, the labels, the letters or the form of the judge that reads them. Reasons come
-first, and hold no sign of which a verdict is made.
+Verdicts in text have a grammar (GBNF), verdicts in JSON a schema; both are made from the scale, the
+labels, the letters or the form of the judge that parses them. Reasons come first, and have no
+characters of which a verdict is made.
 
-Guarantee: every text of a form has a verdict for the judge's parser
-(`tests/examples/real_model/test_grammars.py` draws texts from each), and is shorter than
+Guarantee: every text of a grammar has a verdict for the judge's parser
+(`tests/examples/real_model/test_grammars.py` draws texts from each), and has fewer than
 `MOST_TOKENS` tokens.
 
 Source: llama.cpp's `grammars/README.md`; a request's `grammar`, and `response_format` of the type
-    `json_schema`.
+`json_schema`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.wire import JSON
 
 MOST_TOKENS = 256
-"""Tokens of the longest text: its signs, at the worst a token each."""
+"""The most tokens of a text, at one token a character."""
 
 _LEAST, _MOST = 20, 100
 _SIGNS = f"[A-Za-z0-9 ,.;'()-]{{{_LEAST},{_MOST}}}"
@@ -34,15 +34,15 @@ _WORDS: Mapping[str, JSON] = {"type": "string", "pattern": f"^[A-Z]{_SIGNS}$"}
 
 
 def grammar(root: str) -> dict[str, JSON]:
-    """Return the fields of a request that hold the answer to a grammar with this root; `reasons` are some words."""
+    """Return the request's fields for a grammar with this root; `reasons` stands for some words."""
     return {"grammar": f"root ::= {root}\n{_REASONS}\n"}
 
 
 def schema(form: VerdictForm) -> dict[str, JSON]:
-    """Return the fields of a request that hold the answer to a judge's form, with texts that come to an end.
+    """Return the request's fields for a judge's form, with texts of limited length.
 
-    The judge's own schema leaves the length of a text open, since some endpoints refuse a limit. A
-    small model that repeats itself then never comes to its verdict.
+    The judge's own schema does not limit a text, since some endpoints refuse limits. A small model
+    that repeats itself would then never reach its verdict.
     """
     bounded = {
         name: field._replace(schema=_WORDS)
@@ -64,7 +64,7 @@ def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
 
 
 def question() -> dict[str, JSON]:
-    """Return the form of what a simulated user says: one question."""
+    """Return the form of a simulated user's message: one question."""
     return grammar('reasons "?"')
 
 

@@ -1,4 +1,4 @@
-"""Asks the endpoint directly, for what no judge asks: how it behaves."""
+"""A client of the endpoint for probes of its behaviour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class EndpointResponse:
-    """What the endpoint answered.
+    """A response of the endpoint.
 
     Attributes:
         status: the HTTP status.
@@ -68,7 +68,7 @@ class Endpoint:
     model: str
 
     def status(self, path: str) -> int | None:
-        """Return the HTTP status of a path; `None` if nobody answers."""
+        """Return the HTTP status of a path; `None` if the server is unreachable."""
         try:
             return self.get(path).status
         except OSError:
@@ -78,7 +78,7 @@ class Endpoint:
         """Get a path.
 
         Raises:
-            OSError: nobody answers.
+            OSError: the server is unreachable.
         """
         return _send(urllib.request.Request(self.url + path))
 
@@ -86,7 +86,7 @@ class Endpoint:
         """Post a body to a path.
 
         Raises:
-            OSError: nobody answers.
+            OSError: the server is unreachable.
         """
         return _send(
             urllib.request.Request(
@@ -95,7 +95,7 @@ class Endpoint:
         )
 
     def chat(self, question: str, **fields: JSON) -> EndpointResponse:
-        """Ask a question, with further fields of the request."""
+        """Send a question as a chat request, with further fields."""
         messages: JSON = [{"role": "user", "content": question}]
         return self.post(
             "/v1/chat/completions", {"model": self.model, "messages": messages, **fields}

@@ -1,6 +1,6 @@
-"""What a finished run says of itself: rows, verdicts, failures by kind, headline, calls, tokens and time.
+"""The numbers of a finished run: rows, verdicts, failures by kind, headline, calls, tokens, time.
 
-Read from the files of the run directory alone, so that the table can be made again of earlier runs.
+They are read from the run directory alone, so that the table can be remade from earlier runs.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class RunNumbers:
     """The numbers of one run.
 
     Attributes:
-        rows: all selected rows.
-        verdicts: rows whose judgment has a score that a verdict gave.
-        failures: the other rows by kind.
+        rows: the number of selected rows.
+        verdicts: the number of rows with a score from a verdict.
+        failures: the numbers of the other rows by kind.
         headline: the result with its interval; `None` if the run has none.
-        calls: of policy, judge and simulated user together.
-        tokens_in: prompt tokens of all.
-        tokens_out: completion tokens of all.
-        longest: tokens of the longest prompt together with its answer.
-        seconds: how long the evaluation took; 0 of one in which nothing succeeded.
+        calls: the calls of policy, judge and simulated user together.
+        tokens_in: the prompt tokens of all calls.
+        tokens_out: the completion tokens of all calls.
+        longest: the tokens of the longest prompt with its answer.
+        seconds: the duration of the evaluation; 0 if nothing succeeded.
     """
 
     rows: int
@@ -55,7 +55,7 @@ class RunNumbers:
         """Read a run directory.
 
         Raises:
-            RunDirectoryError: there is none, or it is damaged.
+            RunDirectoryError: there is no run, or it is damaged.
         """
         run = SavedRun.open(path)
         statuses, longest, spent = Counter[str](), 0, list[Usage]()
@@ -71,7 +71,7 @@ class RunNumbers:
             verdicts=verdicts,
             failures={_FAILURES.get(status, status): count for status, count in statuses.items()},
             headline=run.headline,
-            # A run in which nothing succeeded has no metrics; its rows have what they cost.
+            # A run in which nothing succeeded has no metrics, but its rows have their usage.
             calls=_sum(run, "calls") if run.is_complete else len(spent),
             tokens_in=_sum(run, "prompt_tokens")
             if run.is_complete

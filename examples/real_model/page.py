@@ -1,4 +1,4 @@
-"""Puts the output into a page of the handbook, between two marks."""
+"""Put the output into a page of the handbook, between two marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def put_into(page: Path, text: str) -> None:
-    """Replace what stands between the marks of a page.
+    """Replace the text between the marks of a page.
 
     Raises:
         SettingsError: there is no such page, or it lacks a mark.

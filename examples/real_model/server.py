@@ -1,11 +1,10 @@
-"""llama.cpp's OpenAI-compatible server with the model: in this process, or in a child that ends with this one.
+"""Serve the model with llama.cpp's OpenAI-compatible server, in this process or in a child.
 
-Guarantees of `running`: the endpoint answers when the block begins; it is gone when the block ends,
-however it ends; if this process is killed, the child notices the end of its standard input and
+Guarantees of `running`: the endpoint answers when the block begins, and has ended when the block
+ends, however that is. If this process is killed, the child sees the end of its standard input and
 ends, too.
 
-Source: llama.cpp's server as xllamacpp 2026.10.11549 brings it (`/health`, `/props`,
-    `/v1/chat/completions`).
+Source: llama.cpp's server in xllamacpp 2026.10.11549 (`/health`, `/props`, `/v1/chat/completions`).
 """
 
 from __future__ import annotations
@@ -37,15 +36,14 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How the model is served.
+    """The settings of the server.
 
     Attributes:
-        port: where it listens, on the loopback interface.
-        slots: how many requests it works on at once; others wait. It is also the most that `n` may
-            be.
-        context: tokens of prompt and answer that all slots have together; each has an equal share.
-        threads: how many threads compute. They wait for each other at every step: with one for each
-            core, a core that has other work to do holds up all of them, and on two busy cores two
+        port: the port on the loopback interface.
+        slots: the number of concurrent requests; others wait. It is also the largest `n`.
+        context: the tokens of prompt and answer of all slots together; each has an equal share.
+        threads: the number of computing threads. They wait for each other at every step: with one
+            per core, a core with other work delays all of them, and on two busy cores two threads
             are ten times slower than one.
         own_template: use the chat template in the model's file, whose markers this model does not
             know; otherwise `template.jinja`, which writes a question and an answer.
@@ -65,7 +63,7 @@ class ServerSettings:
         return f"http://127.0.0.1:{self.port}"
 
     def flags(self) -> list[str]:
-        """The same as words of the command line."""
+        """Return the settings as words of the command line."""
         cache = [] if self.cache is None else [f"--cache={self.cache}"]
         template = ["--own_template"] if self.own_template else []
         numbers = {
@@ -78,10 +76,10 @@ class ServerSettings:
 
 
 def check_port(port: int) -> None:
-    """Check that nobody listens on a port.
+    """Check that a port is free.
 
     Raises:
-        SettingsError: somebody does.
+        SettingsError: it is in use.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,7 +92,7 @@ def check_port(port: int) -> None:
 
 
 def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
-    """Serve in this process until Ctrl-C, SIGTERM, or, if that is asked for, the end of standard input.
+    """Serve in this process until Ctrl-C, SIGTERM, or (optionally) the end of standard input.
 
     Raises:
         SettingsError: the server does not start.
@@ -119,13 +117,11 @@ def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
         raise SettingsError(f"llama.cpp does not start: {error}") from error
     ended = _listen_for_end(
         exit_with_parent
-    )  # before the line below, after which whoever reads it may end this
+    )  # before the line below, whose reader may end this process
     print(f"{model.NAME} is served at {server.listening_address}/v1", flush=True)
     while not ended.wait(1.0):
         pass
-    os._exit(
-        0
-    )  # its threads have nothing to save, and destructors would wait for answers in progress
+    os._exit(0)  # there is nothing to save, and destructors would wait for answers in progress
 
 
 def _listen_for_end(exit_with_parent: bool) -> threading.Event:
@@ -147,10 +143,10 @@ class RunningServer:
     """A server in a child process.
 
     Attributes:
-        endpoint: asks it.
-        settings: how it serves.
-        seconds_to_load: from its start to its first answer that it is ready.
-        while_loading: the HTTP status of its answers before that, without repetitions.
+        endpoint: the client of the server.
+        settings: the server's settings.
+        seconds_to_load: the time from the start until it was ready.
+        while_loading: the distinct HTTP statuses of its responses before that.
         process: the child.
     """
 
@@ -161,7 +157,7 @@ class RunningServer:
     process: subprocess.Popen[bytes]
 
     def processor_seconds(self) -> float:
-        """Return how long the child has computed so far; 0 where the system does not tell."""
+        """Return the child's processor time so far; 0 if the system does not report it."""
         try:
             fields = (
                 Path(f"/proc/{self.process.pid}/stat")
@@ -174,7 +170,7 @@ class RunningServer:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def peak_memory(self) -> int:
-        """Return the most memory that the child had in use so far, in bytes; 0 where the system does not tell."""
+        """Return the child's peak memory so far, in bytes; 0 if the system does not report it."""
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         except OSError:
@@ -187,7 +183,7 @@ class RunningServer:
 
 @contextmanager
 def running(settings: ServerSettings, log: Path) -> Iterator[RunningServer]:
-    """Run the server in a child process while the block lasts; what it says goes to a file.
+    """Run the server in a child process while the block lasts; its output goes to a file.
 
     Raises:
         SettingsError: it does not start.

@@ -1,4 +1,4 @@
-"""The output as Markdown: costs, a table of all environments, a table of the endpoint's behaviours."""
+"""Render the output as Markdown: costs, a table of environments, a table of behaviours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVALUATED = (
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the rows' texts are Markdown."""
+    """Return a table; the cells are Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

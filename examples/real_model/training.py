@@ -1,8 +1,8 @@
-"""`serve` with the real model and the real rollout API; a trainer that takes the batches, and what is in them.
+"""Run `serve` with the real model and the real rollout API, and check the batches.
 
-The trainer is ours and learns nothing: it checks what a trainer needs. Prompt ids are compared with
-the endpoint's own template and tokenizer, the text with the endpoint's own detokenizer, and
-logprobs are computed again, one token after what stands before it.
+The trainer learns nothing: it checks what a trainer needs. Prompt ids are compared with the
+endpoint's template and tokenizer, the text with the endpoint's detokenizer, and logprobs are
+recomputed, token by token after the tokens before it.
 
 Source: atroposlib 0.4.0, `api/server.py` (`/register`, `/batch`).
 """
@@ -26,15 +26,15 @@ from examples.rollout_api import RolloutApi, RolloutApiTimeout
 from judgegym.llm.wire import JSON
 
 STEPS, BATCH = 1, 8
-"""Batches that the trainer takes, and sequences of each."""
+"""The number of batches that the trainer takes, and of sequences in each."""
 
 _MASKED = -100
 _PATIENCE_S = 240.0
 _LONGEST = 4096  # tokens
 _CHECKED = 16
-"""Tokens whose logprob is computed again."""
+"""The number of tokens whose logprob is recomputed."""
 _NEAR = 0.2
-"""How far two computations of a logprob may be apart: in a batch of several requests and alone they differ by 0.15."""
+"""The largest difference of a recomputed logprob: batched and alone they differ by 0.15."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +49,29 @@ class Rollout:
 
     @property
     def prompt(self) -> list[int]:
-        """The ids of the prompt."""
+        """The token ids of the prompt."""
         return [
             token for token, mask in zip(self.tokens, self.mask, strict=True) if mask == _MASKED
         ]
 
     @property
     def completion(self) -> list[int]:
-        """The sampled ids."""
+        """The sampled token ids."""
         return list(self.tokens[len(self.prompt) :])
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingCheck:
-    """What the trainer has found in its batches.
+    """The trainer's checks of its batches.
 
     Attributes:
-        source: what `serve` says of where the tokens come from.
-        rollouts: all of them.
-        prompts: how many prompts have the ids of the endpoint's template and tokenizer.
-        texts: how many completions are their ids' text.
-        recomputed: how many logprobs were computed again.
-        near: how many of those were the same.
-        seconds: from the start to the last batch.
+        source: what `serve` logs about the source of the tokens.
+        rollouts: all rollouts.
+        prompts: the number of prompts with the ids of the endpoint's template and tokenizer.
+        texts: the number of completions that equal the text of their ids.
+        recomputed: the number of recomputed logprobs.
+        near: the number of those that agree.
+        seconds: the time from the start to the last batch.
     """
 
     source: str
@@ -83,7 +83,7 @@ class TrainingCheck:
     seconds: float
 
     def table(self) -> str:
-        """Return it as Markdown."""
+        """Return the checks as Markdown."""
         count, tokens = (
             len(self.rollouts),
             sum(len(rollout.completion) for rollout in self.rollouts),
@@ -117,7 +117,7 @@ class TrainingCheck:
 
 
 def train(server: RunningServer, folder: Path) -> TrainingCheck | str:
-    """Serve rollouts into the rollout API until the trainer has its batches; a text says why there are none."""
+    """Serve rollouts until the trainer has its batches; return its checks, or an error."""
     port = free_port()
     api = RolloutApi(f"http://127.0.0.1:{port}")
     log = folder / f"{TRAINING.name}.log"
@@ -154,7 +154,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
-    """Return the sequences of a group as the API gives it."""
+    """Yield the sequences of a group of the API."""
     columns = [
         group.get(name) for name in ("tokens", "masks", "scores", "inference_logprobs", "messages")
     ]
@@ -165,7 +165,7 @@ def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
 
 
 def _read_token_source(log: Path) -> str:
-    """Return what `serve` has said of where the tokens come from."""
+    """Return what `serve` has logged about the source of the tokens."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     source_line = next(
         (line for line in lines if "tokens come from" in line or "tokens and logprobs are" in line),
@@ -221,16 +221,14 @@ def _detokenize(endpoint: Endpoint, ids: Sequence[int]) -> str:
 
 
 def _is_near(endpoint: Endpoint, rollout: Rollout, position: int) -> bool:
-    """Whether the endpoint gives the token at a place the same logprob again, after the tokens before it."""
+    """Return whether the endpoint recomputes a token's logprob, after the tokens before it."""
     assert rollout.logprobs is not None
     token = rollout.tokens[position]
     body: dict[str, JSON] = {
         "prompt": list(rollout.tokens[:position]),
         "n_predict": 1,
         "n_probs": 1,
-        "logit_bias": [
-            [token, 1000.0]
-        ],  # so that it is sampled; its logprob is that of the model all the same
+        "logit_bias": [[token, 1000.0]],  # forces the token; its logprob is still the model's
     }
     response = endpoint.post("/completion", body)
     same = response.at("completion_probabilities.0.id") == token

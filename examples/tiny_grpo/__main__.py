@@ -1,7 +1,7 @@
-"""`python -m examples.tiny_grpo`: train a tiny policy with this project's environments, and say whether it learned.
+"""`python -m examples.tiny_grpo`: train a tiny policy with JudgeGym's environments.
 
-Exit codes: 0 all seeds learned (`--hack`: alarms came as they should); 1 one did not, or a process
-failed; 2 wrong input; 130 Ctrl-C, 143 SIGTERM.
+It prints whether the policy learned. Exit codes: 0 all seeds learned (`--hack`: alarms came as
+expected); 1 one did not, or a process failed; 2 wrong input; 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TITLE = "A policy learns from judged groups"
 
 @dataclass(frozen=True)
 class Options:
-    """What is run."""
+    """The options of the program."""
 
     tasks: tuple[Task, ...]
     comparisons: tuple[Comparison, ...]
@@ -50,7 +50,7 @@ class Options:
     faults: tuple[str, ...] = ()
 
     def plan(self, task: Task, chosen: str) -> Plan:
-        """How a task is trained; `chosen` are the flags that choose it."""
+        """Return the plan of a task; `chosen` is the flag that selects it."""
         faults = [f"--{_JUDGE}{word.removeprefix('--')}" for word in self.faults]
         steps = self.steps or task.steps or TrainingSettings.steps
         command = shlex.join(
@@ -60,7 +60,7 @@ class Options:
 
 
 def make_parser() -> OneLineParser:
-    """The flags."""
+    """Return the parser of the flags."""
     flag_parser = OneLineParser(
         PROGRAM, "Train a tiny policy with GRPO on groups that this project serves."
     )
@@ -130,10 +130,10 @@ def read_options(argv: Sequence[str]) -> Options:
 
 
 def _make_folder(folder: Path, *, is_given: bool) -> Path:
-    """The folder, or for one that is named by its time another of that second.
+    """Create the folder; if a default name is taken, create another with a number.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     names = (folder.name if number == 1 else f"{folder.name}-{number}" for number in count(1))
@@ -152,7 +152,7 @@ def _make_folder(folder: Path, *, is_given: bool) -> Path:
 def _choose(
     flag_parser: OneLineParser, flags: Namespace
 ) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
-    """The tasks, or the comparisons in their place, and the faults of the judge."""
+    """Return the tasks, or the comparisons in their place, and the judge's fault flags."""
     try:
         faults = list_fault_flags(flags, _JUDGE)
     except ValueError as error:
@@ -174,7 +174,7 @@ def _choose(
 
 
 async def train(options: Options) -> int:
-    """Train for each task; writes and shows the curves. Returns the exit code."""
+    """Train for each task, write and show the curves, and return the exit code."""
     if options.comparisons:
         return await compare(options.comparisons, options.plan, options.out)
     began = time.monotonic()
@@ -194,7 +194,7 @@ async def train(options: Options) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; returns the exit code."""
+    """Run the program, and return the exit code."""
     options = read_options(sys.argv[1:] if argv is None else argv)
     return exit_code(lambda: _run(options))
 

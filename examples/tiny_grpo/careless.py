@@ -1,7 +1,7 @@
-"""What goes wrong without this project's rules: its environments, changed as careless projects write theirs.
+"""JudgeGym's environments with typical mistakes, to show what goes wrong without the rules.
 
-Neither class is a setting of the product. `python -m examples.tiny_grpo --compare` trains with them
-beside the environments as they are.
+Neither class is part of the product. `python -m examples.tiny_grpo --compare` trains with them and
+with the real environments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MIRRORED: dict[str, ArenaLabel] = {
 
 
 class FailuresScoredLowest(RubricAbsoluteEnv):
-    """A judgment that failed is the lowest score, as if the response were bad."""
+    """A failed judgment gets the lowest score, as if the response were bad."""
 
     async def judge(
         self, task: RubricTask, completions: Sequence[Completion]
@@ -43,7 +43,7 @@ class FailuresScoredLowest(RubricAbsoluteEnv):
 
 
 class OneOrder(ArenaHardEnv):
-    """One game, with the policy's answer first; the other order is taken to say the same."""
+    """One game, with the policy's answer first; the other order is assumed to agree."""
 
     async def judge(
         self, task: ArenaHardTask, completions: Sequence[Completion]

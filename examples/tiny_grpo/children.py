@@ -1,10 +1,9 @@
-"""The processes of a run: each with a log of its own, all of them ended with the block, whatever ends it.
+"""The child processes of a run: each has its own log, and all end with the block.
 
 Guarantees: no child outlives the block, neither after an error nor after Ctrl-C or SIGTERM, which
-reach this process
-alone, nor after SIGKILL: a process that has a pipe to this one ends the others when the pipe
-breaks. A child that ends before it should is one error, which names it and shows the end of its
-log.
+reach this process alone, nor after SIGKILL: a minder process with a pipe to this one ends the
+others when the pipe breaks. A child that ends too early is one error, which names it and shows the
+end of its log.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _LONGEST_LINE = 1 << 20
 
 
 class ChildFailed(Exception):
-    """A child ended before it should."""
+    """A child ended too early."""
 
 
 class Child:
@@ -54,13 +53,13 @@ class Child:
         self.ends = ends
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Return the lines of its standard output as they come; they are not in the log."""
+        """Yield the lines of its standard output as they come; they are not in the log."""
         assert self.process.stdout is not None  # it is a pipe
         while line := await self.process.stdout.readline():
             yield line
 
     def failure(self, problem: str) -> ChildFailed:
-        """Return an error about it, with the end of its log."""
+        """Return an error about the child, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
         return ChildFailed(
             "\n".join(
@@ -84,10 +83,10 @@ class Children:
         """Start `python -m WORDS` in the root of the project.
 
         Args:
-            name: for messages.
+            name: the child's name in messages.
             words: the module and its arguments.
-            log: standard error, and standard output unless it is read.
-            ends: it may end by itself, with exit code 0.
+            log: the file for standard error, and for standard output unless it is read.
+            ends: the child may end by itself, with exit code 0.
             reads: its standard output is read (`Child.lines`), and its standard input ends with
                 this process.
         """
@@ -101,11 +100,9 @@ class Children:
                 cwd=ROOT,
                 env=process_variables(),
                 limit=_LONGEST_LINE,
-                start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
+                start_new_session=True,  # a Ctrl-C reaches only this process, which ends the others
             )
-        assert (
-            self._minder is not None and self._minder.stdin is not None
-        )  # it is started with the block
+        assert self._minder is not None and self._minder.stdin is not None  # started with the block
         self._minder.stdin.write(b"%d\n" % process.pid)
         child = Child(name, process, log, ends=ends)
         self._children.append(child)
@@ -113,10 +110,10 @@ class Children:
         return child
 
     async def wait_unless_failed(self, work: Awaitable[T]) -> T:
-        """Wait for work, or for the first child that ends before it should.
+        """Wait for work, or for the first child that ends too early.
 
         Raises:
-            ChildFailed: a child did.
+            ChildFailed: a child ended too early.
         """
         task = asyncio.ensure_future(work)
         try:
@@ -129,15 +126,15 @@ class Children:
             task.cancel()
             with suppress(
                 asyncio.CancelledError, Exception
-            ):  # its error is raised above, or not the first one
+            ):  # its error is raised above, or is not the first
                 await task
 
     async def wait_ended(self) -> None:
-        """Wait until those that may end by themselves have."""
+        """Wait until all children with `ends` have ended."""
         await asyncio.gather(*(child.process.wait() for child in self._children if child.ends))
 
     async def end(self, children: Sequence[Child]) -> None:
-        """End these children: at first politely."""
+        """End these children, with SIGTERM first."""
         for child in children:
             self._watchers[self._children.index(child)].cancel()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -150,7 +147,7 @@ class Children:
                 await asyncio.wait(waiting, timeout=_GRACE_S)
 
     async def __aenter__(self) -> Children:
-        """Begin with none."""
+        """Start the minder."""
         words = (sys.executable, "-c", _MINDER)
         self._minder = await asyncio.create_subprocess_exec(
             *words, stdin=PIPE, start_new_session=True
@@ -163,7 +160,7 @@ class Children:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End all of them."""
+        """End all children."""
         await self.end(self._children)
         self._failed.cancel()
         if self._minder is not None:
@@ -177,5 +174,5 @@ class Children:
 
 
 async def _wait(child: Child) -> None:
-    """Wait for the end of a child whose standard output nobody reads any more."""
+    """Wait for the end of a child whose standard output is no longer read."""
     await child.process.communicate()

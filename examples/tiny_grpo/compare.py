@@ -1,4 +1,4 @@
-"""Trains with a rule and without it, and says what came of it: a picture, a file and a table for each comparison."""
+"""Train with a rule and without it; each comparison gives a picture, a file and a table."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from judgegym.engine.terminal.output import say
 async def compare(
     comparisons: Sequence[Comparison], plan: Callable[[Task, str], Plan], folder: Path
 ) -> int:
-    """Run all comparisons, one training after the other; returns the exit code.
+    """Run all comparisons, one training after the other, and return the exit code.
 
-    It is 1 where an alarm came too late, not at all, or without a reason.
+    It is 1 if an alarm was late, missing, or without a reason.
     """
     began, are_shown = time.monotonic(), True
     for comparison in comparisons:
@@ -42,7 +42,7 @@ async def compare(
 
 
 def table(comparison: Comparison, curves: Sequence[Curve]) -> str:
-    """The means of the last steps as a table in Markdown: over the seeds, with their standard deviation."""
+    """Return a Markdown table of the last steps' means, with their deviation over the seeds."""
     names = [
         *(panel.label for panel in comparison.panels),
         f"{comparison.measure.label}, all steps",
@@ -62,6 +62,6 @@ def table(comparison: Comparison, curves: Sequence[Curve]) -> str:
 
 
 def _mean(curve: Curve, field: str, last: int = 0) -> str:
-    """The mean over the last steps (0: over all), of all seeds."""
+    """Format the mean over the last steps (0: all steps) of all seeds."""
     means = [fmean(getattr(step, field) for step in run.steps[-last:]) for run in curve.runs]
     return f"{fmean(means):.2f}" + (f" ± {stdev(means):.2f}" if len(means) > 1 else "")

@@ -1,13 +1,12 @@
-"""What goes wrong without the project's rules: pairs of trainings that differ in one rule alone.
+"""Comparisons of trainings that differ in one rule, to show what goes wrong without it.
 
-Rewards of the two cannot be compared, since the rule is about what a reward is. What is compared is
-a measure that
-knows nothing of any judge: the share of the letter in the answers, their length, the share of
-    well-formed ones.
+The rewards of the two cannot be compared, since the rule changes the reward. The comparison uses
+measures that are independent of judges: the share of the letter in the answers, their length, the
+share of well-formed answers.
 
 * `failures`: six of ten judgments of long answers fail, as if long prompts were too much for the
-  judge. Masked, a failure says nothing; scored as the lowest score, it says that long answers are
-  bad, which the rubric never asked for.
+  judge. A masked failure has no effect; scored lowest, it teaches that long answers are bad, which
+  the rubric does not say.
 * `random_failures`: three of ten judgments fail, whatever the answer.
 * `thinking`: rewards from −1 to 1, and a baseline that is better than the policy at first.
   Malformed thinking has the lowest reward, or 0.0, which is more than a lost game.
@@ -49,13 +48,13 @@ class Comparison:
     """The same training with a rule and without it.
 
     Attributes:
-        name: in a word.
-        title: of the picture.
-        rule: with the project's rule.
-        without: without it.
-        panels: what the picture shows.
-        measure: what tells the two apart; one of the panels.
-        further: further settings, which are shown beside the two.
+        name: one word.
+        title: the title of the picture.
+        rule: the task with the rule.
+        without: the task without it.
+        panels: the panels of the picture.
+        measure: the panel that tells the two apart.
+        further: further tasks, shown beside the two.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Comparison:
 
 
 def _duel(answer: str, *judge: str) -> Task:
-    """Answers against a baseline."""
+    """Return a task of answers against a baseline."""
     rows = ROWS / f"{answer}_baseline.jsonl"
     row_settings = ("train_prompt_dataset", "train_baseline_dataset")
     return replace(

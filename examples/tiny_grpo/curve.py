@@ -1,7 +1,7 @@
-"""What a training run is remembered by: numbers for each step, `curve.json`, and whether the policy learned.
+"""The record of a training run: numbers of each step, `curve.json`, and whether it learned.
 
-A `Curve` is one setting, trained from several seeds. Files of several curves are comparisons: the
-same training with and without a rule. Whether a seed learned is decided by `measure_progress`.
+A `Curve` is one setting, trained from several seeds. Files with several curves are comparisons: the
+same training with and without a rule. `measure_progress` decides whether a seed learned.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from statistics import fmean, stdev, variance
 from pydantic import TypeAdapter
 
 WINDOW = 10
-"""The first and the last steps that are compared."""
+"""The number of first and last steps that are compared."""
 
 ERRORS = 5.0
-"""By how many standard errors the last steps must be above the first ones."""
+"""The last steps must be above the first ones by this many standard errors."""
 
-_MOST_CORRELATED = 0.9  # what a window of ten steps can tell from a correlation of 1
+_MOST_CORRELATED = 0.9  # ten steps cannot tell a higher correlation from 1
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class Step:
 
     Attributes:
         step: from 1.
-        reward: mean reward of the rollouts, as the trainer gets it.
-        letter_share: the share of the letter in the completions, whatever a judge said of them: the
-            true measure.
-        well_formed: the share of completions in the asked format.
+        reward: mean reward of the rollouts, as sent to the trainer.
+        letter_share: the share of the letter in the completions, the true measure, independent of
+            judges.
+        well_formed: the share of completions in the required format.
         length: mean number of tokens of a completion.
         ratio: mean of the importance ratio over the tokens of completions.
         clip_fraction: share of these tokens whose ratio was clipped.
         group_std: mean of the standard deviation of the rewards within a group.
-        masked: share of rollouts whose judgment failed, and which have no advantage.
-        staleness: how many steps older than the newest weights those were that sampled a rollout.
+        masked: share of rollouts whose judgment failed, so that they have no advantage.
+        staleness: mean age, in steps, of the weights that sampled a rollout.
         group_size: mean number of rollouts in a group.
         without_signal: share of groups whose rewards are all equal, so that nothing is learned from
             them.
-        gold: mean score of the gold judge, of the rollouts that it saw; `None` without one.
+        gold: mean score of the gold judge over the rollouts that it saw; `None` without one.
     """
 
     step: int
@@ -64,14 +64,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Progress:
-    """How a measure has changed from the first to the last steps of a run.
+    """The change of a measure from the first to the last steps of a run.
 
     Attributes:
         first: mean over the first `WINDOW` steps; `None` if there are too few steps.
-        last: mean over the last ones, likewise.
-        standard_error: of their difference, likewise.
+        last: mean over the last `WINDOW` steps, likewise.
+        standard_error: the standard error of their difference, likewise.
         learned: the last steps are above the first ones by more than `ERRORS` standard errors.
-        reason: why it was not decided; `None` if it was.
+        reason: why it is undecided; `None` if it is decided.
     """
 
     first: float | None
@@ -86,13 +86,13 @@ class SeedRun:
     """One training run.
 
     Attributes:
-        seed: of the weights, the samples and the order of the rows.
-        steps: in their order.
+        seed: the seed of the weights, the samples and the order of the rows.
+        steps: the steps, in order.
         recomputed: share of the tokens of step 1 whose logprob the trainer recomputes within 1e-3.
-        groups_sent: by the environment, over the run.
-        groups_dropped: likewise.
+        groups_sent: the number of groups that the environment sent.
+        groups_dropped: the number of groups that it dropped.
         seconds: wall-clock time.
-        alarm: the step at which the gap to the gold judge was an alarm; `None` if it never was.
+        alarm: the step at which the gap to the gold judge raised an alarm; `None` without one.
     """
 
     seed: int
@@ -109,9 +109,9 @@ class Curve:
     """One setting, trained from several seeds.
 
     Attributes:
-        name: in a few words, for legends and tables.
-        command: what makes it again.
-        runs: one for each seed.
+        name: a short name, for legends and tables.
+        command: the command that reproduces it.
+        runs: the runs, one for each seed.
     """
 
     name: str
@@ -122,12 +122,11 @@ class Curve:
 def measure_progress(values: Sequence[float]) -> Progress:
     """Compare the last steps with the first ones; `values` has one number for each step.
 
-    A step is one observation, not its rollouts, which share a policy and prompts; what the policy
-    learns within a window counts as spread. Steps follow each other with nearly the same weights,
-    so they are no independent
-    observations either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the
-    sample variance s² of its n steps and their autocorrelation ρ from one to the next, as for a
-    process of first order. That of the difference is the root of the sum of both squares.
+    One step is one observation: its rollouts share a policy and prompts. Progress within a window
+    counts as spread. Consecutive steps have nearly the same weights, so they are not independent
+    either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the sample variance
+    s² of its n steps and their lag-1 autocorrelation ρ, as for a process of first order. The
+    standard error of the difference is the root of the sum of both squares.
     """
     if len(values) < 2 * WINDOW:
         reason = f"{len(values)} steps, and the first {WINDOW} and the last {WINDOW} are compared"
@@ -139,16 +138,16 @@ def measure_progress(values: Sequence[float]) -> Progress:
 
 
 def _squared_error(values: Sequence[float]) -> float:
-    """The squared standard error of the mean of values that follow each other."""
+    """Return the squared standard error of the mean of consecutive values."""
     rho = _autocorrelation(values)
     return variance(values) / len(values) * (1 + rho) / (1 - rho)
 
 
 def _autocorrelation(values: Sequence[float]) -> float:
-    """The correlation of neighbours, from 0 to `_MOST_CORRELATED`.
+    """Return the correlation of neighbours, from 0 to `_MOST_CORRELATED`.
 
-    An estimate from n values is low by about (1 + 4ρ)/n (Marriott and Pope 1954), which is put
-    right.
+    An estimate from n values is low by about (1 + 4ρ)/n (Marriott and Pope 1954), which is
+    corrected.
     """
     mean, n = fmean(values), len(values)
     deviations = [value - mean for value in values]
@@ -160,12 +159,12 @@ def _autocorrelation(values: Sequence[float]) -> float:
 
 
 def reward_progress(run: SeedRun) -> Progress:
-    """Whether the reward of a run rose."""
+    """Return the progress of a run's reward."""
     return measure_progress([step.reward for step in run.steps])
 
 
 def across_seeds(runs: Iterable[SeedRun], field: str) -> list[tuple[float, float]]:
-    """Mean and standard deviation over the runs of a number of each step, as far as all runs have come."""
+    """Return a field's mean and deviation over the runs for each step, up to the shortest run."""
     series = [[getattr(step, field) for step in run.steps] for run in runs]
     return [
         (fmean(values), stdev(values) if len(values) > 1 else 0.0)
@@ -174,7 +173,7 @@ def across_seeds(runs: Iterable[SeedRun], field: str) -> list[tuple[float, float
 
 
 def write_curves(path: Path, curves: Sequence[Curve]) -> None:
-    """Write `curve.json`, with the progress of each run beside it."""
+    """Write `curve.json`, with the progress of each run."""
     written = [
         {
             **asdict(curve),
@@ -190,7 +189,7 @@ def write_curves(path: Path, curves: Sequence[Curve]) -> None:
 
 
 def read_curves(path: Path) -> list[Curve]:
-    """Read what `write_curves` has written."""
+    """Read a file of `write_curves`."""
     return TypeAdapter(list[Curve]).validate_python(
         json.loads(path.read_text(encoding="utf-8"))["curves"]
     )

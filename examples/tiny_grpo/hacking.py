@@ -1,10 +1,9 @@
-"""A judge that is hacked: what the gold judge saw of a run, when the alarm came, and whether it came in time.
+"""Reward hacking: the gold judge's scores of a run, and whether the alarm came in time.
 
-The judge pays for the letter, and for a text of two letters that says nothing. While the policy
-learns the letter it seldom writes that text, and the gold judge's score rises with the reward. Once
-nearly all letters are right, the text
-is what is left to gain: the reward still rises a little, and the gold judge's score falls.
-`judgegym serve` compares both judges (`--env.gold_judge`), and writes what it saw into
+The judge rewards the letter, and a meaningless text of two letters. While the policy learns the
+letter it seldom writes that text, and the gold judge's score rises with the reward. Once nearly all
+letters are right, only the text can raise the reward: it still rises a little, and the gold judge's
+score falls. `judgegym serve` compares both judges (`--env.gold_judge`), and writes the result to
 `monitor.jsonl`.
 """
 
@@ -21,16 +20,16 @@ from examples.tiny_grpo.curve import WINDOW, Curve, SeedRun
 from judgegym.engine.terminal.output import say
 
 LOST = 0.1
-"""The share of its highest value that the gold judge's score has to lose."""
+"""The gold judge's score counts as lost once it is this share below its highest value."""
 SMOOTH = 5
-"""Steps of which the gold judge's score is a mean: a step has some twenty of its scores."""
+"""The number of steps in a mean of gold scores; a step has about twenty scores."""
 
 
 def add_gold(run: SeedRun, monitor: Path) -> SeedRun:
-    """Return a run with what its monitor saw: the gold judge's score by step, and the step of the alarm.
+    """Return a run with the gold judge's score by step, and the step of the alarm.
 
-    A step counts those rollouts that began when the trainer had made the steps before it. One
-    without a rollout that the gold judge saw has the number of the step before.
+    A step counts the rollouts that began after the trainer's previous step. A step without gold
+    scores has the score of the step before.
     """
     scores: dict[int, list[float]] = defaultdict(list)
     alarm: int | None = None
@@ -47,9 +46,9 @@ def add_gold(run: SeedRun, monitor: Path) -> SeedRun:
 
 
 def find_loss_step(gold: Sequence[float]) -> int | None:
-    """Return the step, from 1, at which the gold judge's score has lost `LOST` of its highest value; `None`: never.
+    """Return the step, from 1, at which the gold judge's score is lost (`LOST`); `None` if never.
 
-    Both are means of the last `SMOOTH` steps.
+    Scores are means of the last `SMOOTH` steps.
     """
     means = [fmean(gold[end - SMOOTH : end]) for end in range(SMOOTH, len(gold) + 1)]
     highest = max(range(len(means)), key=means.__getitem__)
@@ -61,11 +60,11 @@ def find_loss_step(gold: Sequence[float]) -> int | None:
 
 
 def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
-    """Print when alarms came, and when the gold judge's score was lost; of `further` curves it is printed, too.
+    """Print when alarms came, and when the gold judge's score was lost, also for `further` curves.
 
     Returns:
         Whether each run without the rule had its alarm before the loss, no run with the rule had
-        one, and the gold judge's score in the last steps is higher with it in each seed.
+        an alarm, and in each seed the final gold score is higher with the rule.
     """
     is_shown = True
     for with_rule, without in zip(mended.runs, hacked.runs, strict=True):

@@ -1,25 +1,22 @@
-"""A scripted judge at an OpenAI-compatible endpoint: the more of one letter an answer has, the better it is.
+"""A scripted judge at an OpenAI-compatible endpoint: the more of one letter, the better.
 
-It is this project's stand-in (`judgegym.offline`) with another rule. The stand-in finds the texts
-under judgment in the prompts of all judges of this project, and writes the verdict in the form that
-their parsers read; what is scripted is
-the merit of each text: the share of the letter among its characters, in place of the words.
+It is JudgeGym's stand-in (`judgegym.offline`) with another rule. The stand-in finds the judged
+texts in the prompts of all judges, and writes the verdict in the form that their parsers read. The
+script replaces the merit of a text: the share of the letter among its characters.
 
-The faults that a training run should survive are scripted too. All of them are functions of what is
-judged, so that
-the same judgment is asked for twice in vain, and two runs of one policy get the same verdicts:
+The faults that a training run should survive are scripted too. They depend only on the judged
+texts, so that a retry gives the same reply, and two runs of one policy get the same verdicts:
 
-* `failures`: this share of the judgments never has a verdict, whatever the order of the answers;
-  with `failures_from`, of those of answers that have at least so many characters, as if long
-  prompts were too much for the judge.
-* `position_bias`: the answer that is shown first is seen with this much more of the letter.
-* `length_bias`: an answer of `LONG` characters is seen with this much more of the letter, a shorter
-  one with less.
-* `phrase`: each character in this text counts as `phrase_weight`, whatever it says: a weakness that
-  pays once it is found. `letter_weight` is what a character that is the letter counts; below 1 it
-  leaves room above.
-* `noise`: shares are seen with an error of this standard deviation, another one in each order of
-  the answers.
+* `failures`: the share of judgments without a verdict, whatever the order of the answers; with
+  `failures_from`, only among answers of at least that many characters, as if long prompts were too
+  much for the judge.
+* `position_bias`: added to the letter's share in the answer that is shown first.
+* `length_bias`: added to the letter's share in an answer of `LONG` characters; proportionally less
+  for a shorter one.
+* `phrase`: each character in this text counts as `phrase_weight`: a weakness that can be exploited.
+  `letter_weight` is the weight of a character that is the letter; below 1 it leaves room above.
+* `noise`: the standard deviation of an error added to the shares, different in each order of the
+  answers.
 """
 
 from __future__ import annotations
@@ -45,19 +42,19 @@ from judgegym.offline.server import StandInServer
 NO_VERDICT = "I am not able to judge this."
 
 LONG = 24
-"""The characters of the longest answer that the policy writes."""
+"""The number of characters of the policy's longest answer."""
 _BELOW_ONE = 1 - 1e-9  # a merit of 1 would be above the highest score of a scale
 
 
 def letter_share(text: str, letter: str = "e") -> float:
-    """The share of the letter among the characters of a text, white space around it left out; 0 of no text."""
+    """Return the letter's share of a stripped text's characters; 0 for an empty text."""
     text = text.strip().lower()
     return text.count(letter) / len(text) if text else 0.0
 
 
 @dataclass(frozen=True)
 class Script:
-    """What the judge likes, and its faults; a `ValueError` of one line names a value that is wrong."""
+    """The judge's preference and its faults; a wrong value raises a `ValueError` of one line."""
 
     letter: str = "e"
     failures: float = 0.0
@@ -90,13 +87,13 @@ class Script:
                 )
 
     def fails(self, sections: Mapping[str, str], judged: Mapping[str, str]) -> bool:
-        """Whether a judgment never has a verdict: of these texts about this question, in any order of the texts."""
+        """Return whether the judgment of these texts, in any order, has no verdict."""
         is_long = max(map(len, judged.values())) >= self.failures_from
         case = "\0".join(sorted(sections.values()))
         return is_long and make_generator(0, case, "no verdict").random() < self.failures
 
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
-        """The merits of the texts, which are given by title in the order in which the judge reads them."""
+        """Return the merits of texts by title; the texts are in the judge's reading order."""
         errors = make_generator(0, "\0".join(shown.values()), "noise")
         merits = {
             title: self.merit(text) + errors.gauss(0, self.noise) for title, text in shown.items()
@@ -107,7 +104,7 @@ class Script:
         return {title: min(max(merit, 0.0), _BELOW_ONE) for title, merit in merits.items()}
 
     def merit(self, text: str) -> float:
-        """The merit of a text without the error of the judge."""
+        """Return the merit of a text without the judge's error."""
         text = text.strip()
         merit = (
             self.letter_weight * letter_share(text, self.letter)
@@ -118,7 +115,7 @@ class Script:
         return merit
 
     def prompts(self) -> list[PromptFormat]:
-        """The prompts of this project's judges, answered by this script."""
+        """Return the prompt formats of all judges, answered by this script."""
         return [self._script_prompt(prompt_format) for prompt_format in BUILT_IN]
 
     def _script_prompt(self, prompt_format: PromptFormat) -> PromptFormat:
@@ -138,7 +135,7 @@ class Script:
 
 @contextmanager
 def serve_judge(script: Script, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve the judge on a thread while the block lasts; its base URL. Port 0 lets the system choose."""
+    """Serve the judge on a thread while the block lasts; yield its URL. Port 0 takes a free one."""
     listener = process.listen(host, port)
     served = BACKGROUND.submit(_serve(script, listener))
     try:
@@ -148,7 +145,7 @@ def serve_judge(script: Script, host: str = "127.0.0.1", port: int = 0) -> Itera
 
 
 async def _serve(script: Script, listener: socket.socket, *, until_signal: bool = False) -> int:
-    """Serve until cancelled, or until a signal, whose exit code is returned."""
+    """Serve until cancelled, or until a signal; return the signal's exit code."""
     exit_codes: asyncio.Queue[int] = asyncio.Queue()
     if until_signal:
         process.stop_on_signals(exit_codes)
@@ -159,7 +156,7 @@ async def _serve(script: Script, listener: socket.socket, *, until_signal: bool 
 
 
 def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
-    """Add the flags of the faults; with a prefix in their names, if the parser has flags of others, too."""
+    """Add the flags of the faults; a prefix of their names avoids clashes with other flags."""
     for name, kind, metavar, description in (
         ("failures", float, "0…1", "share of the judgments that never have a verdict"),
         (
@@ -195,12 +192,12 @@ def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
 
 
 def read_script(options: argparse.Namespace, prefix: str = "") -> Script:
-    """The script of a command line; raises the `ValueError` of a wrong value."""
+    """Return the script of a command line; raise the `ValueError` of a wrong value."""
     return replace(Script(), **_read_values(options, prefix))
 
 
 def list_fault_flags(options: argparse.Namespace, prefix: str = "") -> tuple[str, ...]:
-    """The flags that a command line names, as those of this program; raises the `ValueError` of a wrong value."""
+    """Return the fault flags of a command line; raise the `ValueError` of a wrong value."""
     read_script(options, prefix)
     return tuple(f"--{name}={value}" for name, value in _read_values(options, prefix).items())
 
@@ -211,7 +208,7 @@ def _read_values(options: argparse.Namespace, prefix: str) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until stopped; returns the exit code."""
+    """Serve until stopped, and return the exit code."""
     parser = OneLineParser(
         "python -m examples.tiny_grpo.judge", "Serve a judge that likes one letter."
     )
@@ -234,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"listening on {process.make_url(listener)}", flush=True)
     try:
         return asyncio.run(_serve(script, listener, until_signal=True))
-    except KeyboardInterrupt:  # before the event loop took the signal over
+    except KeyboardInterrupt:  # before the event loop handles the signal
         return 130
 
 

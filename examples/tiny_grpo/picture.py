@@ -1,7 +1,7 @@
-"""`curve.png`: numbers of each step, one line for each setting, as the mean over its seeds with their spread.
+"""Draw `curve.png`: one line for each setting, the mean over its seeds with their spread.
 
-Colours are those of Okabe and Ito, which readers with any colour vision tell apart; lines differ in
-their dashes, too. The background is opaque, so that a dark page shows the same picture.
+Colours are those of Okabe and Ito, which are distinct for any colour vision; lines also differ in
+their dashes. The background is opaque, so that a dark page shows the same picture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIDTH, _ROW = 7.2, 0.95  # inches
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the charts below each other: a field of `Step`, what it is called, and how many rows it is high."""
+    """One of the stacked charts: a field of `Step`, its label, and its height in rows."""
 
     field: str
     label: str
@@ -49,7 +49,7 @@ LEARNING = (replace(REWARD, rows=3), RATIO, CLIPPED)
 def draw_curves(
     path: Path, curves: Sequence[Curve], title: str, panels: Sequence[Panel] = LEARNING
 ) -> None:
-    """Draw the curves into a PNG file; matplotlib is imported here, and needs no display."""
+    """Draw the curves to a PNG file; matplotlib is imported here, and needs no display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What a run shows while it trains, and at its end: lines of at most 80 columns, as readable in a pipe."""
+"""The progress of a training and its result, in lines of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_SHOWN = 4  # seeds with a column
 
 
 class Progress:
-    """Shows the steps that all seeds have made, a row for every few of them, on standard error."""
+    """Shows the steps that all seeds have made, a row for every few steps, on standard error."""
 
     def __init__(self, title: str, seeds: Sequence[int], steps: int) -> None:
         self._shown = tuple(seeds[:_MOST_SHOWN])
@@ -28,7 +28,7 @@ class Progress:
         warn(f" {'step':>7}  reward{columns}   ratio  clipped   time")
 
     def step(self, seed: int, step: Step) -> None:
-        """Note a step of a seed."""
+        """Add a step of a seed."""
         self._made[seed].append(step)
         number = step.step
         is_slowest = min(len(made) for made in self._made.values()) == number
@@ -51,7 +51,7 @@ class Progress:
 
 
 def show_verdict(curve: Curve) -> bool:
-    """Print whether each seed has learned; returns whether all have."""
+    """Print whether each seed has learned; return whether all have."""
     say(f"{curve.name}: mean reward of the first {WINDOW} steps and of the last {WINDOW}")
     verdicts = [(run, reward_progress(run)) for run in curve.runs]
     for run, progress in verdicts:

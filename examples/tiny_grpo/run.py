@@ -1,10 +1,10 @@
-"""Train the tiny policy for a task from several seeds, each with processes of its own, side by side.
+"""Train the tiny policy for a task from several seeds in parallel, each with its own processes.
 
     judge ◄── judgegym serve ──► rollout API (run-api) ──► trainer
                      └─────────► endpoint of the policy ◄─────┘ weights
 
 A seed has a rollout API, one process with endpoint and trainer, and `judgegym serve`; the judge is
-shared. All of them are the real ones, over HTTP; only the model is tiny.
+shared. All of them are the real programs, over HTTP; only the model is tiny.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _READY = b"listening on "
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained.
+    """The plan of a training.
 
     Attributes:
-        task: what for.
-        training: how.
-        seeds: from which seeds.
-        folder: where the processes log.
-        command: what makes the curve again.
+        task: the task.
+        training: the trainer's settings.
+        seeds: the seeds.
+        folder: the folder of the processes' logs.
+        command: the command that reproduces the curve.
     """
 
     task: Task
@@ -57,7 +57,7 @@ async def train_seeds(plan: Plan) -> Curve:
     """Train all seeds at once.
 
     Raises:
-        ChildFailed: a process ended before it should.
+        ChildFailed: a process ended too early.
     """
     progress = Progress(plan.task.title, plan.seeds, plan.training.steps)
     async with Children() as children:
@@ -73,7 +73,7 @@ async def train_seeds(plan: Plan) -> Curve:
 
 
 async def _judge(children: Children, plan: Plan, name: str, words: Sequence[str]) -> str:
-    """Start a judge; returns its URL."""
+    """Start a judge, and return its URL."""
     log = plan.folder / f"{name.replace(' ', '-')}.log"
     judge = await children.start(f"the {name}", *words, "--port=0", log=log, reads=True)
     line = await children.wait_unless_failed(_first_line(judge))
@@ -89,7 +89,7 @@ async def _first_line(child: Child) -> bytes:
 
 
 class _SeedTraining:
-    """One seed, from the start of its processes to its record."""
+    """The training of one seed, from the start of its processes to its record."""
 
     def __init__(
         self, plan: Plan, seed: int, judge: str, others: Mapping[str, str], progress: Progress
@@ -106,9 +106,7 @@ class _SeedTraining:
         began = time.monotonic()
         async with Children() as children:
             steps, recomputed, groups = await children.wait_unless_failed(self._train(children))
-            with suppress(
-                asyncio.TimeoutError
-            ):  # `serve` sees that all steps are made, and ends by itself
+            with suppress(asyncio.TimeoutError):  # `serve` ends by itself after the last step
                 await asyncio.wait_for(children.wait_ended(), _END_S)
         dropped = len(
             _DROPPED.findall(
@@ -172,9 +170,9 @@ class _SeedTraining:
             "--env.total_steps=-1",  # those of the trainer
             "--env.steps_per_eval=-1",
             f"--env.train_max_tokens={task.max_tokens}",
-            "--env.token_source=chat",  # a rollout without the endpoint's own ids and logprobs is an error
+            "--env.token_source=chat",  # require the endpoint's own ids and logprobs
             "--env.max_batches_offpolicy=2",  # one batch is trained on, one is sampled
-            "--env.ensure_scores_are_not_same=False",  # the curve is of all groups, not of those with a signal
+            "--env.ensure_scores_are_not_same=False",  # keep groups without a signal in the curve
             f"--env.data_dir_to_save_evals={self._folder / 'serve'}",
             *(self._insert_urls(word) for word in task.serve),
         )

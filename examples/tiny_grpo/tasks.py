@@ -1,21 +1,18 @@
-"""What the policy can be trained for: rows, the judge that rewards, and the letters that the policy has.
+"""The training tasks: rows, the judge that rewards, and the policy's alphabet.
 
-* `scripted`: a rubric that a script of one rule judges: the more of one letter, the better
+* `scripted`: a rubric, judged by a script with one rule: the more of one letter, the better
   (`judge.py`).
-* `offline`: the stand-in that judges wherever this project runs with `--offline`. It compares
-  words: an answer is the better, the more of the question's and the reference's words it has, the
-  longer it is, and the less it repeats. In these rows the words are single letters, so that a
-  policy can find them by chance, and it writes a small alphabet.
-
+* `offline`: the stand-in of `--offline`. It compares words: an answer is better the more words it
+  shares with question and reference, the longer it is, and the less it repeats. In these rows the
+  words are single letters, so that a policy with a small alphabet can find them by chance.
 * `composite`: a reward of two parts, in the environment `prompts`: a judge that likes the letter
   and long answers, and a length penalty (`docs/judges/composite.md`).
+* `two_turns`, `by_turn`: conversations of two turns (`two_turns.py`), with one reward or a reward
+  for each turn.
 
-* `two_turns`, `by_turn`: conversations of two turns (`two_turns.py`), rewarded once or each turn
-  for itself.
-
-The first two are the environment `rubric_absolute` with the rubric judge, unchanged: prompts,
-parsers, retries and scores are those of any other judge. The scale is finer than the usual one from
-1 to 5, so that a small step is seen.
+The first two use the environment `rubric_absolute` with the rubric judge, unchanged: prompts,
+parsers, retries and scores are those of any other judge. The scale is finer than the usual 1 to 5,
+so that a small step shows.
 """
 
 from __future__ import annotations
@@ -36,9 +33,9 @@ class WarmUp:
     """Supervised training in the form of thinking.
 
     Attributes:
-        rows: JSON lines with the questions (`prompt`).
+        rows: a JSONL file with the questions (`prompt`).
         system: the system prompt.
-        steps: of the optimizer.
+        steps: the number of optimizer steps.
     """
 
     rows: str
@@ -51,18 +48,18 @@ class Task:
     """A task.
 
     Attributes:
-        name: in a word; folders are named after it.
-        title: for people.
+        name: one word; folders are named after it.
+        title: the title for people.
         judge: the module of the judge's endpoint, with its flags; `--port` is added.
-        rows: the questions, with what the environment needs beside them.
-        row_settings: which settings of the environment name the rows.
+        rows: the questions, with further columns that the environment needs.
+        row_settings: the environment's settings that name the rows.
         serve: further settings of `judgegym serve`.
         environment: the environment that serves.
-        alphabet: what the policy writes.
-        letter: whose share is recorded; `None`: of none.
+        alphabet: the characters that the policy writes.
+        letter: the letter whose share is recorded; `None` for none.
         max_tokens: the most tokens of a completion.
-        steps: of the trainer, unless the command line says; `None`: its default.
-        others: further judges, as `judge`, by a name; in `serve` the name in braces is the URL.
+        steps: the trainer's steps, unless set on the command line; `None` for the default.
+        others: further judges by name, like `judge`; in `serve` the name in braces is the URL.
         warm_up: the supervised training of a policy that thinks first; `None` for one that does not
             think.
     """
@@ -154,7 +151,7 @@ HACKED = replace(
     serve=(*_reward(letter=_FINE), *_WATCHED),
     steps=140,
 )
-"""The judge pays for a text that a gold judge does not pay for."""
+"""The judge rewards a text that the gold judge does not reward."""
 
 MENDED = replace(
     HACKED,
@@ -163,7 +160,7 @@ MENDED = replace(
     others=(*HACKED.others, ("second", (*_LETTER, "--phrase=me", "--phrase_weight=0.6"))),
     serve=(*_reward(first=_FINE, second=_SECOND), "--env.combine=min", *_WATCHED),
 )
-"""The same with a second judge, as weak, whose weakness is another one."""
+"""The same with a second judge, equally weak, with another weakness."""
 
 ALTERNATED = replace(
     MENDED,
@@ -171,7 +168,7 @@ ALTERNATED = replace(
     title="two judges in turn",
     serve=(*_reward(first=_FINE, second=_SECOND), "--env.combine=alternate", *_WATCHED),
 )
-"""The same two judges, of which each judges about half of the groups."""
+"""The same two judges; each judges about half of the groups."""
 
 TWO_TURNS = replace(
     SCRIPTED,
@@ -181,7 +178,7 @@ TWO_TURNS = replace(
     serve=("--env.judge=rubric", *SCRIPTED.serve),
     max_tokens=16,
 )
-"""Conversations of two turns, each of which is one sequence."""
+"""Conversations of two turns; each conversation is one sequence."""
 
 BY_TURN = replace(
     TWO_TURNS,

@@ -1,9 +1,9 @@
 """A conversation of two turns: the policy names a letter, and the user asks it to use that letter.
 
-The scripted judge scores each turn. It likes the letter `e`, so the first answer is the better, the
-more of its letters are an `e`. The second answer is the better, the more of its letters are the one
-that the first answer has most of: that letter and `e` change places before the judge reads it. The
-score of the conversation is the mean of both.
+The scripted judge scores each turn. It likes the letter `e`: the first answer is better the more of
+its letters are an `e`. The second answer is better the more of its letters are the first answer's
+most frequent one: that letter and `e` are swapped before the judge reads it. The score of the
+conversation is the mean of both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIKED = "e"
 
 
 def find_named_letter(answer: str) -> str:
-    """Return the letter that an answer has most of; the liked one of an answer without letters."""
+    """Return the most frequent letter of an answer; without letters, the liked one."""
     letters = Counter(character for character in answer if character.isalpha())
     return letters.most_common(1)[0][0] if letters else _LIKED
 
@@ -34,7 +34,7 @@ class TwoTurnsEnv(PromptsEnv):
     name = "two_turns"
 
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
-        """Ask for the letter that was named; end after two turns."""
+        """Ask for the named letter; end after two turns."""
         return f"use {find_named_letter(completions[0].answer)}" if len(completions) == 1 else None
 
     async def judge(
@@ -75,4 +75,4 @@ class TwoTurnsEnv(PromptsEnv):
         with component(f"turn_{turn}"):
             return await super().judge(
                 task, [replace(completion, follow_up="")]
-            )  # as an answer of its own
+            )  # as a separate answer

@@ -1,1 +1,1 @@
-"""A data set, judged: its rows with a score on each, and what is selected of them for training."""
+"""Judge the rows of a data set, and select the best responses for training."""

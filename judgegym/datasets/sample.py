@@ -1,18 +1,15 @@
-"""A row's responses: the policy is asked for them, and the judge about those that can be judged.
+"""Sample a row's responses from a policy, and judge those that can be judged.
 
-Guarantees: all responses of a row are asked for at once; one that the policy never gave, one with
-malformed thinking, a refusal or an empty one has no score and its own reason, and costs no call of
-a judge; the judge sees the others without their thinking, together, so that a judge that compares
-responses can.
+Guarantees: all responses of a row are sampled at once. A response is not sent to the judge, and has
+no score but its own reason, if the policy failed, its thinking is malformed, it is a refusal, or it
+is empty. The judge sees the others without their thinking and together, so that it can compare
+them.
 
-The responses that an earlier run has asked a policy for, judged by another judge.
+The responses that an earlier run has sampled can be judged by another judge. A response that was
+not judged then keeps its status and reason, has no score and costs no call; the judge sees the same
+responses as the earlier judge.
 
-Guarantee: a response that the policy never gave, and one that broke the format or refused, keeps
-its status and its reason, has no score, and costs no call; the judge sees all others, as the
-earlier judge did.
-
-The settings of the policy that is asked for responses: those of the environments, under the same
-    names.
+The settings of the policy are those of the environments, under the same names.
 """
 
 from __future__ import annotations
@@ -59,12 +56,12 @@ _INVALID = Status.INVALID_COMPLETION.value
 
 @dataclass(frozen=True, slots=True)
 class ResponseJudge:
-    """Judges the responses of tasks: those that the data has, an earlier run has sampled, or a policy is asked for.
+    """Judges the responses of tasks: from the data, from an earlier run, or from a policy.
 
     Attributes:
-        score: judges.
+        score: the judge.
         settings: say what a judge is shown of a response that begins with its thinking.
-        policy: is asked for the responses of tasks that say so.
+        policy: samples the responses of tasks with `to_sample`.
     """
 
     score: ScoreItem
@@ -72,10 +69,10 @@ class ResponseJudge:
     policy: Policy | None = None
 
     async def __call__(self, task: ScoreTask) -> Sequence[JudgedResponse]:
-        """Return the responses of a task with their results, in their order; a failure is a result and no exception.
+        """Judge the responses of a task, in their order; a failure is a judgment, not an exception.
 
         Raises:
-            UserError: what no further call can mend, such as a disk that stays full.
+            UserError: retrying cannot help, such as with a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
         judge_task, request = remove_task_thinking(task.judge_task, self.settings), task.to_sample
@@ -93,13 +90,12 @@ class ResponseJudge:
             )
         ]
         if request is not None:
-            assert self.policy is not None  # there is one in a run whose tasks are sampled
+            assert self.policy is not None  # a run whose tasks are sampled has a policy
             sampled = await self.policy.sample(
                 make_conversation(request.turns, self.policy.config), request.count
             )
             responses = [_make_judged_response(completion) for completion in sampled]
-            # What is not judged is an empty response in its place: the judge is not asked about
-            # those.
+            # A response that is not judged is an empty text, which is not sent to the judge.
             judge_task = judge_task.replace_responses([response.text for response in responses])
         if all(response.result is not None for response in responses):
             return responses
@@ -113,19 +109,19 @@ class ResponseJudge:
 def _make_completion(
     text: str, written: str, settings: ThinkingSettings, *, turns: int
 ) -> Completion:
-    """Return a response that the data has; of one with turns the thinking of none is told apart."""
+    """Return a response of the data; thinking is not split off from a response with turns."""
     thinking = settings.hide_thinking(written).thinking if written and not turns else ""
     return Completion(text, thinking, turns=turns, written=written)
 
 
 def _original_texts(task: JudgeTask) -> Sequence[str]:
-    """Of each response all that the policy wrote, where thinking was taken out of it; otherwise nothing."""
+    """Return each response's original text if thinking was split off; else an empty text."""
     pairs = zip(task.written, task.responses, strict=False)
     return [written if written != response else "" for written, response in pairs]
 
 
 def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
-    """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
+    """Return a prompt as messages; the settings' system prompt and its own are joined to one."""
     system = [
         system_text(config, "thinking_assistant"),
         *(turn.text for turn in turns if turn.role == "system"),
@@ -136,7 +132,7 @@ def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conv
 
 
 def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
-    """Return a response of the policy; it has a result already if no judge may be asked about it."""
+    """Return a response of the policy; it has a judgment already if it must not be judged."""
     completion, result = sampled.completion, None
     if completion is None:
         result = make_failure(f"the policy at {sampled.error}", POLICY_FAILED)
@@ -146,10 +142,10 @@ def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
 
 
 def read_earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
-    """Return the responses of a row of a file that `judgegym score --responses_per_prompt` has written.
+    """Read the responses of a row that `judgegym score --responses_per_prompt` has written.
 
     Raises:
-        DataError: the columns of policy and judge are not of the kind that scoring writes.
+        DataError: the columns of policy and judge are not what scoring writes.
     """
     scored = parse_scored_row(row)
     texts, thoughts, reasons = (
@@ -194,7 +190,7 @@ def _read_texts(row: Row, column: str, count: int) -> Sequence[str | None]:
 
 
 USED_BY = "evaluate"
-"""The verb whose settings of a policy the command has; others are those of training."""
+"""The verb whose policy settings the command has; others belong to training."""
 _SWITCH = "responses_per_prompt"
 _SECTION = "openai"
 _SHARED_WITH_JUDGE = ("max_retries", "retry_delay", "judged_thinking", "thinking_markers")
@@ -203,18 +199,19 @@ _DETERMINING = ("model_name", "extra_body")
 
 
 class SampleSettings(CompletionSettings):
-    """Whether a policy is asked for responses, and how."""
+    """Settings of the policy that samples responses."""
 
     help_group: ClassVar[str] = "policy"
 
     responses_per_prompt: int | None = setting(None, ge=1)
-    """Ask the policy (--openai.…) for this many responses to each prompt first, and judge them; responses that the data
-    has are left as they are. If unset, the data's own responses are judged."""
+    """Ask the policy (--openai.…) for this many responses to each prompt first, and judge them;
+    responses that the data has are left as they are. If unset, the data's own responses are
+    judged."""
     openai: PolicySettings = Field(default_factory=PolicySettings)
 
     @property
     def policy_settings(self) -> dict[str, JSON]:
-        """The settings of the policy for `config.yaml`, without secrets; empty if none is asked."""
+        """The policy's settings for `config.yaml`, without secrets; empty without a policy."""
         if self.responses_per_prompt is None:
             return {}
         used = {declared.name for declared in declared_settings(PolicySettings, verb=USED_BY)}
@@ -222,16 +219,16 @@ class SampleSettings(CompletionSettings):
         if "api_key_env" not in self.openai.model_fields_set:
             del section[
                 "api_key_env"
-            ]  # a key whose variable is named in a file may be sent to any host
+            ]  # a file that names the key's variable could send the key to any host
         return {_SECTION: section}
 
     def policy_matters(self) -> dict[str, JSON]:
-        """Return the settings of the endpoint that determine the responses, by dotted name."""
+        """Return the endpoint's settings that determine the responses, by dotted name."""
         return dict(compared_settings(self.policy_settings))
 
 
 def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """Return a `config.yaml` of which the policy's section is replaced by what of it determines the responses."""
+    """Replace a config's policy section by its settings that determine the responses."""
     section = config.get(_SECTION)
     compared = {name: value for name, value in config.items() if name != _SECTION}
     if isinstance(section, Mapping):
@@ -240,21 +237,21 @@ def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
 
 
 def list_policy_settings() -> Iterator[str]:
-    """Yield the names of the settings that nothing reads if no policy is asked."""
+    """Yield the names of the settings that are unused without a policy."""
     for declared in declared_settings(SampleSettings):
         if declared.name not in (_SWITCH, *_SHARED_WITH_JUDGE):
             yield declared.name
 
 
 def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSettings) -> None:
-    """Check that each flag of the command line is read.
+    """Check that each flag of the command line is used.
 
     Args:
-        loaded: where the settings were given.
+        loaded: says where each setting was set.
         settings: the settings themselves.
 
     Raises:
-        SettingsError: one is not; the message names all such flags, a line for each.
+        SettingsError: flags are unused; the message names each on a line.
     """
     flags = [name for name, origin in loaded.origins.items() if origin == "command line"]
     problems = [

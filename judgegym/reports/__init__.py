@@ -1,1 +1,1 @@
-"""What is done with finished runs: read them, write their pages, compare and list them."""
+"""Reports on finished runs: read, render, compare and list them."""

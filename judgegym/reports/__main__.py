@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
     """Run the command.
 
     Args:
-        argv: its words; by default those of the process.
-        prog: what the user typed to start it.
+        argv: the command's arguments; by default those of the process.
+        prog: the program's name in messages.
 
     Returns:
         The exit code: 0, or 2 if the run cannot be read or the page cannot be written.
@@ -93,7 +93,7 @@ def _print_correction(path: Path, labels: Path) -> Correction:
     """Correct the result of a run, and print it.
 
     Raises:
-        UserError: there is no run with a result, or the labels are not of it.
+        UserError: there is no run with a result, or the labels belong to another run.
     """
     from judgegym.engine.terminal.summary import (
         Summary,
@@ -121,7 +121,7 @@ def _print_correction(path: Path, labels: Path) -> Correction:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return its arguments."""
+    """Return the parser of the command's arguments."""
     parser = OneLineParser(prog, _ABOUT)
     add = parser.add_argument
     run = (

@@ -1,19 +1,16 @@
-"""A self-contained HTML document: no network, and no script but its own.
+"""Write self-contained HTML documents: no network, and no scripts but their own.
 
-Its content security policy names the digests of its styles and scripts, so that a browser runs
-nothing else: no other `<script>`, no attribute such as `onclick` or `style`, no image but those
-inside the file. Browsers that know trusted types refuse `innerHTML` and the like, too: text of a
-model can get on the page as text only.
+The content security policy of a document names the digests of its styles and scripts, so that a
+browser runs nothing else: no other `<script>`, no attribute such as `onclick` or `style`, no image
+except those inside the file. Browsers with trusted types also refuse `innerHTML` and the like: a
+model's text can reach the page as text only.
 
-Data inside an HTML document: a browser neither runs it nor takes any of it for markup.
+Data blocks are neither run nor parsed as markup: a block is a `<script>` of a type that no browser
+runs, which the document's scripts find by its id. Its content has no `<`, so nothing in it can end
+the block; lone surrogates, which UTF-8 cannot hold, become U+FFFD.
 
-A block is a `<script>` of a type that no browser runs, which the scripts of a document find by its
-id. Its content has no `<`, so that nothing in it can end the block; what cannot be written as UTF-8
-(a lone surrogate) is U+FFFD.
-
-HTML from templates: every value that is put in is escaped.
-
-`TEMPLATES` has those of the core, one for each kind of page.
+Templates escape every value. `TEMPLATES` is the folder of the core's templates, one for each kind
+of page.
 """
 
 from __future__ import annotations
@@ -48,26 +45,26 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
 
 
 def json_block(block_id: str, value: object) -> bytes:
-    """A block of JSON, of dataclasses and JSON values; a script reads it with `JSON.parse(element.textContent)`."""
+    """Return a block of JSON; a script reads it with `JSON.parse(element.textContent)`."""
     return _block(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
 
 
 def packed_block(block_id: str, content: bytes) -> bytes:
-    """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
+    """Return a block of JSON, gzipped in base64: smaller, and not parsed before it is needed."""
     return _block(
         block_id, "application/octet-stream", b64encode(gzip.compress(content, _LEVEL, mtime=0))
     )
 
 
 def _block(block_id: str, media_type: str, content: bytes) -> bytes:
-    """Return an element of data; the content has no `<`."""
+    """Return an element of data; the content must have no `<`."""
     return b"".join(
         (f'<script type="{media_type}" id="{escape(block_id)}">'.encode(), content, b"</script>\n")
     )
 
 
 def as_json(value: Any) -> bytes:
-    """UTF-8 JSON of dataclasses and JSON values; their fields are the keys, and lone surrogates become U+FFFD."""
+    """Encode dataclasses and JSON values as UTF-8 JSON; lone surrogates become U+FFFD."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -84,18 +81,18 @@ def document(
     sends_forms: bool = False,
     connects: bool = False,
 ) -> Iterator[bytes]:
-    """Write a document, part by part: `data` is read while it is written, so that not all of it is in memory.
+    """Write a document in parts; `data` is read while it is written, to save memory.
 
     Args:
-        title: as text.
-        body: as markup, with all texts escaped (`render`).
-        styles: style sheets, after the one that all pages share: light and dark, phone width, rings
-            of the focus.
-        scripts: classic scripts, run in this order when everything else is there; what one declares
-            the next ones see.
+        title: the title, as text.
+        body: markup with all texts escaped (`render`).
+        styles: style sheets, after the one that all pages share: light and dark, phone width,
+            focus rings.
+        scripts: classic scripts, run in this order after everything else; each sees what earlier
+            ones declare.
         data: blocks that the scripts read (`json_block`, `packed_block`).
-        sends_forms: whether forms may be sent to the server that the page came from.
-        connects: whether its scripts may ask that server for more.
+        sends_forms: whether forms may be sent to the page's server.
+        connects: whether scripts may send requests to the page's server.
 
     Raises:
         ValueError: a style or script would end its own element.
@@ -133,7 +130,7 @@ def document(
 def _own_text(element: str, path: Path) -> str:
     text = path.read_text(
         "utf-8"
-    )  # with the line ends that browsers make before they compute the digest
+    )  # text mode converts line ends, as browsers do before they compute the digest
     for end in (f"</{element}", "<!--"):
         if end in text.lower():
             raise ValueError(f"a {element} contains {end}, which would end it")
@@ -146,7 +143,7 @@ def _digests(texts: Sequence[str]) -> str:
 
 
 def render(template: Path, **values: object) -> str:
-    """Render a template, such as `TEMPLATES / "report.html"`; a value that it lacks is an error."""
+    """Render a template, such as `TEMPLATES / "report.html"`; a missing value is an error."""
     return _environment(template.parent).get_template(template.name).render(**values)
 
 
@@ -173,13 +170,13 @@ def write_outputs(
     html: Callable[[], Iterable[bytes]],
     show: Callable[[], None],
 ) -> None:
-    """Write a result as JSON and as a page where `--json` and `--html` say; show it, unless its JSON is shown.
+    """Write a result to the files of `--json` and `--html`, and print it unless JSON is printed.
 
     Args:
-        flags: of the command; `--json -` is standard output.
-        result: what its JSON holds.
+        flags: the command's flags; `--json -` is standard output.
+        result: the content of the JSON.
         html: writes the page.
-        show: prints it.
+        show: prints the result.
 
     Raises:
         UserError: a file cannot be written.
@@ -187,7 +184,7 @@ def write_outputs(
     content, is_shown = (
         wire.dumps_readable(result),
         flags.json == "-",
-    )  # a directory's name need not be UTF-8
+    )  # names of directories need not be UTF-8
     if is_shown:
         say(content.decode().rstrip("\n"))
     elif flags.json is not None:
@@ -199,10 +196,10 @@ def write_outputs(
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file as a whole, and say so.
+    """Write a file as a whole, and report its path.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     try:
         write_atomic(path, content)

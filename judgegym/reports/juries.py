@@ -1,12 +1,12 @@
-"""What a jury's or a cascade's run says of its judges: agreement, what each adds, cost, and whether a promise holds.
+"""Report on the judges of a jury or a cascade: agreement, contribution, cost, and kept promises.
 
-Scores are from 0 to 1. A verdict is the side of ½ on which a score is, or ½ itself. With labels
-that are all 0 or 1 a judge's points are 1 for the right side, ½ for a score of ½, else 0; with
+Scores are from 0 to 1. A verdict is the side of ½ on which a score lies, or ½ itself. With labels
+that are all 0 or 1, a judge's points are 1 for the right side, ½ for a score of ½, else 0; with
 graded labels they are 1 − |score − label|.
 
-Guarantees: everything comes from the samples on disk; a number that is not defined says why; a jury
-is called better or worse than its best member only if the 95 % interval of the difference, paired
-by row and over prompts, has one sign.
+Guarantees: everything comes from the samples on disk. An undefined number has a reason. A jury is
+called better or worse than its best member only if the 95 % interval of the difference, paired by
+row and over prompts, has one sign.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 PARTS = "judges"
-"""The field of `config_general` in `metrics.json`."""
+"""The report's field of `config_general` in `metrics.json`."""
 FEWEST_LABELS = 20
 _LEVEL = 0.95
 _JURY, _CASCADE = built_in_kind(JurySettings), built_in_kind(CascadeSettings)
@@ -44,20 +44,20 @@ _JURY, _CASCADE = built_in_kind(JurySettings), built_in_kind(CascadeSettings)
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """What a run says of one of its judges.
+    """The numbers of one of the judges.
 
     Attributes:
-        name: its name.
-        rows: those on which it has a score.
-        missing: judged rows on which it has none: it failed, or was not asked.
-        mean: of its scores; `None` without any.
-        calls: its judge calls.
-        cost: what they cost, in dollars; `None` if that is not known.
+        name: the judge's name.
+        rows: the number of rows with its score.
+        missing: the number of judged rows without its score: it failed, or was not called.
+        mean: the mean of its scores; `None` without any.
+        calls: the number of its judge calls.
+        cost: their cost in dollars; `None` if unknown.
         with_rest: quadratic kappa with the jury of the others, or why there is none.
-        moves: how far the jury's score is, on average, from that of the jury without it.
+        moves: the mean distance of the jury's score from that of the jury without this judge.
         points: with labels, the mean of its points.
-        adds: with labels, the jury's points − those of the jury without it.
-        adds_interval: its 95 % interval.
+        adds: with labels, the jury's points − those of the jury without this judge.
+        adds_interval: the 95 % interval of `adds`.
     """
 
     name: str
@@ -75,20 +75,21 @@ class MemberReport:
 
 @dataclass(frozen=True, slots=True)
 class JudgesReport:
-    """What a run says of a jury or a cascade.
+    """The report on a jury or a cascade.
 
     Attributes:
         kind: `jury` or `cascade`.
-        rows: with a score.
+        rows: the number of rows with a score.
         members: its judges.
-        words: what is to be said, in sentences.
-        kappas: of a jury, quadratic kappa of each two members in their order, or why there is none.
-        alpha: of a jury, Krippendorff's α of all members, or why there is none.
-        labels: rows with a label and a score.
+        words: the findings, in sentences.
+        kappas: for a jury, quadratic kappa of each two members in their order, or why there is
+            none.
+        alpha: for a jury, Krippendorff's α of all members, or why there is none.
+        labels: the number of rows with a label and a score.
         points: with labels, the mean points of the jury.
-        escalated: of a cascade, rows that the strong judge decides.
-        rechecked: rows that the cheap judge decides and the strong one was shown, too.
-        differ: those on which their verdicts differ.
+        escalated: for a cascade, the number of rows that the strong judge decides.
+        rechecked: the number of rows that the cheap judge decides and the strong one judged, too.
+        differ: the number of those on which their verdicts differ.
         is_broken: whether the promise of a cascade is broken with 95 % certainty.
     """
 
@@ -148,10 +149,10 @@ def _format_number(value: float | str) -> str:
 
 
 class _JudgeScores:
-    """The scores of a run's judges, a row for each judge, NaN where there is none; and those of the whole."""
+    """The scores of a run's judges (a row for each judge, NaN without a score) and of the whole."""
 
     def __init__(self, run: SavedRun, names: Sequence[str], labels: Mapping[str, float]) -> None:
-        """Read them."""
+        """Read the scores from a run."""
         import numpy as np
 
         rows, prompts = list[list[object]](), list[str]()
@@ -188,7 +189,7 @@ class _JudgeScores:
         return row_points
 
     def report_members(self) -> list[MemberReport]:
-        """Return what is said of judges of both kinds."""
+        """Return the numbers of each judge that juries and cascades share."""
         reports = []
         for name, column in zip(self.names, self.scores, strict=True):
             rows, cost = len(_drop_missing(column)), self.usage[name].cost
@@ -199,11 +200,11 @@ class _JudgeScores:
 
 
 _SCORE_FIELDS = ("components", "parts")
-"""Where the detail of a sample has the scores of judges: of scored data, of the environment prompts."""
+"""Fields of a sample's detail with the judges' scores: scored data; the environment prompts."""
 
 
 def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, float]) -> JudgesReport:
-    """Return what a run says of a jury; labels are from 0 to 1, by row.
+    """Return the report on a jury; labels are from 0 to 1, by row.
 
     Raises:
         RunDirectoryError: a file of the run cannot be read.
@@ -253,7 +254,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
 def _compare_with_best(
     rows: _JudgeScores, members: Sequence[MemberReport], points: Floats
 ) -> Iterator[str]:
-    """Say whether the jury beats the member that is best on the labelled rows."""
+    """Yield whether the jury beats the member that is best on the labelled rows."""
     import numpy as np
 
     count = len(_drop_missing(points))
@@ -264,7 +265,7 @@ def _compare_with_best(
         )
     if count < FEWEST_LABELS:
         return
-    # On the rows that a member has judged: one that fails where rows are hard has the more points
+    # Compare on the rows that a member has judged: a member that fails on hard rows has more points
     # without them.
     gains = [_paired_mean(points - rows.points(scores), rows.prompts) for scores in rows.scores]
     ranked_gains = [(gain, index) for index, (gain, _) in enumerate(gains) if gain is not None]
@@ -307,7 +308,7 @@ def _mean(values: Floats) -> float | None:
 
 
 def _paired_mean(differences: Floats, prompts: Codes) -> tuple[float | None, Interval | None]:
-    """Return the mean of differences by row, and its interval; `None` without rows of two prompts or more."""
+    """Return the mean of differences by row, and its interval (`None` without two prompts)."""
     import numpy as np
 
     finite = np.isfinite(differences)
@@ -320,7 +321,7 @@ def _paired_mean(differences: Floats, prompts: Codes) -> tuple[float | None, Int
 
 
 def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
-    """Return what a run says of a cascade, and whether its promise still holds.
+    """Return the report on a cascade, and whether its promise still holds.
 
     Raises:
         RunDirectoryError: a file of the run cannot be read.
@@ -345,17 +346,17 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
 def describe_promise(
     rows: int, escalated: int, rechecked: int, differ: int, harm: float | None
 ) -> tuple[tuple[str, ...], bool]:
-    """Say how often a cascade's judges differ where the cheap one decides, and whether the promise is broken.
+    """Describe how often a cascade's judges differ, and return whether its promise is broken.
 
-    The promise is of all rows, so that the exact bounds of the rechecked ones are multiplied by the
-    share that the cheap judge decides. It is broken where the lower bound is above it, each with 95
-    % certainty.
+    The promise is about all rows, so the exact bounds of the rechecked rows are multiplied by the
+    share that the cheap judge decides. It is broken if the lower bound is above it. Each bound has
+    95 % certainty.
 
     Args:
-        rows: with a score.
-        escalated: those that the strong judge decides.
-        rechecked: those that the cheap judge decides and the strong one was shown, too.
-        differ: those of them on which the verdicts differ.
+        rows: the number of rows with a score.
+        escalated: the number of rows that the strong judge decides.
+        rechecked: the number of rows that the cheap judge decides and the strong one judged, too.
+        differ: the number of those on which the verdicts differ.
         harm: the promise, as a share; `None` without one.
     """
     if not rows:
@@ -386,7 +387,7 @@ _REPORT = TypeAdapter(JudgesReport)
 
 
 def read_report(run: SavedRun) -> JudgesReport | None:
-    """Return the report that `metrics.json` holds; `None` without one, or if it has another form."""
+    """Return the report in `metrics.json`; `None` without one, or if it has another form."""
     try:
         return _REPORT.validate_python(run.general.get(PARTS))
     except ValidationError:

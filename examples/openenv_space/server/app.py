@@ -1,4 +1,4 @@
-"""The application of openenv.yaml; the environment variables OPENENV_JUDGEGYM_… choose what it serves."""
+"""The application of openenv.yaml; variables OPENENV_JUDGEGYM_… choose what it serves."""
 
 import uvicorn
 

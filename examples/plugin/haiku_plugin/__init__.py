@@ -1,1 +1,1 @@
-"""An environment, a judge and a command that JudgeGym knows by their entry points."""
+"""An environment, a judge and a command that JudgeGym finds by their entry points."""

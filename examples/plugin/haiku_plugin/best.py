@@ -23,7 +23,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     options = make_parser(prog).parse_args(argv)
     run = SavedRun.open(
         options.run
-    )  # of a folder that is no run it says so, and the command ends with exit code 2
+    )  # a folder that is not a run ends the command with a message and exit code 2
     scored = ((sample.score, sample.uid) for sample in run.samples() if sample.score is not None)
     for score, uid in heapq.nlargest(options.count, scored):
         answers = "\n".join(completion.answer for completion in run.read_sample(uid).completions)

@@ -1,4 +1,4 @@
-"""The commands of this package: `judgegym --help` imports this module, so it imports nothing else."""
+"""The commands of this package; `judgegym --help` imports this module, so keep it small."""
 
 from judgegym.cli import Command
 

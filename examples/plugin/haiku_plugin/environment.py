@@ -1,4 +1,4 @@
-"""Haiku: the policy writes a poem of three lines about a topic, and a judge scores it by a rubric."""
+"""Haiku: the policy writes a poem of three lines on a topic, and a judge scores it by a rubric."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +47,6 @@ class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
     def record_metrics(
         self, metrics: envs.MetricAggregator, task: Topic, sample: envs.Sample[RubricDetail]
     ) -> None:
-        # Without a score the policy's answer is malformed.
+        # There is no score if the policy's answer is malformed.
         score = self.config.scale.low if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True, ends=(1, 5))

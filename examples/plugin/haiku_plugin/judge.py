@@ -1,4 +1,4 @@
-"""The judge `syllables`: how near a poem comes to 5, 7 and 5 syllables, as a model counts them."""
+"""The judge `syllables`: how close a poem is to 5, 7 and 5 syllables, as a model counts them."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _TEMPLATE = judges.MessageTemplate(
 
 @judges.verdict_parser
 def nearness(text: str) -> judges.ParsedVerdict[float] | None:
-    """1 for 5, 7 and 5 syllables, less for others; none without a line that counts."""
+    """Return 1 for 5, 7 and 5 syllables, less for others; `None` without a line of counts."""
     lines = [*re.finditer(r"^SYLLABLES: (\d+(?:, \d+)*)$", text, re.MULTILINE)]
     if not lines:
         return None

@@ -1,4 +1,4 @@
-"""How the endpoint behaves, measured by asking it: each line of the table is the endpoint's own answer."""
+"""Probes of the endpoint's behaviour: each line of the table is a response of the endpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Behaviour", "measure"]
 
 
 def measure(running: RunningServer) -> Iterator[Behaviour]:
-    """Ask for one behaviour after the other."""
+    """Probe one behaviour after the other."""
     for room in (tokens, sampling, forms, limits):
         for probe in room.PROBES:
             yield probe(running)

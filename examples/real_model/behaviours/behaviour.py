@@ -1,4 +1,4 @@
-"""One behaviour of an endpoint, as it was asked for and as it was found."""
+"""One behaviour of an endpoint: the request, and what was observed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Behaviour:
     """One behaviour.
 
     Attributes:
-        topic: what it is about.
+        topic: the topic.
         request: the request.
         observed: what the endpoint did.
     """
@@ -25,14 +25,14 @@ class Behaviour:
 
 
 def describe_response(answer: EndpointResponse) -> str:
-    """Return what an answer is: its text with the finish reason, or its status with the message."""
+    """Describe a response: its text with the finish reason, or its status with the message."""
     if answer.status != 200:
         return f"{answer.status}: {answer.text('error.message') or answer.body}"
     return f"{answer.status}: {format_code(answer.content)}, `finish_reason` {answer.finish_reason}"
 
 
 def format_code(text: str, most: int = 80) -> str:
-    """Return a text as code, on one line, shortened."""
+    """Format a text as code, on one line, shortened."""
     line = (
         text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
     )

@@ -1,4 +1,4 @@
-"""What holds an answer to a form: a grammar, `response_format`, and what becomes of thinking."""
+"""Probes of constrained output: a grammar, `response_format`, and thinking."""
 
 from __future__ import annotations
 

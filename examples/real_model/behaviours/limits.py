@@ -1,4 +1,4 @@
-"""Context, load, names and keys: what is refused, and what is not."""
+"""Probes of limits: context, load, names and keys."""
 
 from __future__ import annotations
 

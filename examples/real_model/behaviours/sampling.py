@@ -1,4 +1,4 @@
-"""Defaults of the sampler, seeds, several choices of one request."""
+"""Probes of sampling: defaults, seeds, several choices of one request."""
 
 from __future__ import annotations
 

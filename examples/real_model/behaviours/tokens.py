@@ -1,4 +1,4 @@
-"""Token ids, logprobs, and the prompt as the model gets it."""
+"""Probes of tokens: token ids, logprobs, and the prompt as the model gets it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The policy: a model from scratch, what samples from it, and the endpoint that serves the samples."""
+"""The policy: a model from scratch, its sampler, and the endpoint that serves samples."""

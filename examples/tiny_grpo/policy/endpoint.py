@@ -1,13 +1,12 @@
-"""An OpenAI-compatible chat endpoint that serves samples of the tiny policy, with token ids and logprobs as vLLM does.
+"""An OpenAI-compatible chat endpoint of the tiny policy, with token ids and logprobs like vLLM's.
 
-Requests that wait at the same time are sampled as one batch, each with its `n` completions.
-Guarantees: a batch is sampled with one version of the weights (`served.ServedPolicy`); with
-`return_token_ids` the ids are those that were sampled, and `logprobs` are of these ids, one for
-each.
+Waiting requests are sampled as one batch, each with its `n` completions. Guarantees: a batch is
+sampled with one version of the weights (`served.ServedPolicy`). With `return_token_ids` the ids are
+the sampled ones, and `logprobs` has one entry for each of them.
 
-Source of the protocol: vLLM 0.10.2, `entrypoints/openai/protocol.py`: `return_token_ids` puts
-`prompt_token_ids` on the answer and `token_ids` on each choice; `logprobs: true` gives
-`logprobs.content`, an entry for each sampled token, the one that ends the turn included.
+Source of the protocol: vLLM 0.10.2, `entrypoints/openai/protocol.py`: `return_token_ids` adds
+`prompt_token_ids` to the response and `token_ids` to each choice; `logprobs: true` gives
+`logprobs.content`, an entry for each sampled token, including the one that ends the turn.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from judgegym.offline.request import BadRequest, ChatRequest, make_prompt_ids, p
 
 MODEL = "tiny"
 _LARGEST_BATCH = 256  # completions sampled at once
-_GATHER_S = 0.004  # how long a batch waits for requests that arrive together
+_GATHER_S = 0.004  # how long a batch waits for further requests
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class _QueuedRequest:
 
 @contextmanager
 def serve_policy(policy: ServedPolicy) -> Iterator[str]:
-    """Serve a policy on a free port of this machine while the block lasts; gives the base URL."""
+    """Serve a policy on a free port of this machine while the block lasts; yield the base URL."""
     listener = process.listen("127.0.0.1", 0)
     loop, waiting = asyncio.new_event_loop(), queue.SimpleQueue[_QueuedRequest | None]()
     stop = asyncio.Event()
@@ -115,7 +114,7 @@ class _Endpoint:
 def _sample_batches(
     policy: ServedPolicy, waiting: queue.SimpleQueue[_QueuedRequest | None]
 ) -> None:
-    """Sample what waits, batch by batch, until there is a `None`."""
+    """Sample waiting requests, batch by batch, until a `None`."""
     while (first := waiting.get()) is not None:
         batch = [first]
         while sum(queued.prompt.completions for queued in batch) < _LARGEST_BATCH:

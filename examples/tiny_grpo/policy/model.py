@@ -1,9 +1,9 @@
 """A character-level transformer from scratch, small enough to train on a CPU in a minute.
 
 Its token ids are those of the bundled byte tokenizer (`judgegym/environments/rollouts/tokenizers`):
-a byte's value, and ChatML's three specials behind them. It reads every id, and writes an alphabet
-alone: the logits of all other ids are `NEVER`, so that a policy without any training writes letters
-and not broken UTF-8. Before its first step all of the alphabet are equally likely.
+the values of bytes, and then ChatML's three special tokens. It reads every id, and writes only its
+alphabet: the logits of all other ids are `NEVER`, so that an untrained policy writes letters and
+not broken UTF-8. Before the first step all letters are equally likely.
 
 `forward` is what `example_trainer.training.compute_grpo_loss` calls; `step` is the same network
 with a cache of keys and values, for sampling. Both give the same logits up to rounding
@@ -25,7 +25,7 @@ from judgegym.offline.request import IM_END
 VOCABULARY = 259
 """256 bytes, `<|endoftext|>`, `<|im_start|>` and `<|im_end|>`."""
 NEVER = -1e4
-"""The logit of what the model does not write: a probability of 0 in single precision, and finite."""
+"""The logit of ids that the model never writes: finite, with probability 0 in single precision."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ModelSize:
 
 @dataclass(frozen=True)
 class Output:
-    """What the trainer's loss reads: logits of (sequence, position, id)."""
+    """The output for the trainer's loss: logits of (sequence, position, id)."""
 
     logits: Tensor
 
@@ -55,7 +55,7 @@ class Cache:
     padding: Tensor  # (sequence, position), true where there is no token
 
     def repeat(self, counts: Sequence[int]) -> Cache:
-        """Return a cache with each sequence as often as its count says."""
+        """Return a cache in which each sequence is repeated by its count."""
         times = torch.tensor(counts)
         keys = [layer.repeat_interleave(times, dim=0) for layer in self.keys]
         values = [layer.repeat_interleave(times, dim=0) for layer in self.values]
@@ -63,7 +63,7 @@ class Cache:
 
 
 class Block(nn.Module):
-    """Attention to earlier positions, then a network for each position, both on normalised inputs."""
+    """Causal attention, then a network for each position, both on normalised inputs."""
 
     def __init__(self, size: ModelSize) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Block(nn.Module):
     def forward(
         self, hidden: Tensor, past: tuple[Tensor, Tensor] | None, mask: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """Return the new hidden states, and keys and values of all positions; without a mask, of earlier ones alone."""
+        """Return the new hidden states, keys and values; without a mask attention is causal."""
         sequences, positions, width = hidden.shape
         split = self.attention(self.before_attention(hidden))
         query, key, value = split.view(sequences, positions, 3, self.heads, -1).permute(
@@ -95,7 +95,7 @@ class Block(nn.Module):
 
 
 class TinyTransformer(nn.Module):
-    """Token ids to the logits of the next token."""
+    """Maps token ids to the logits of the next token."""
 
     def __init__(self, size: ModelSize, *, seed: int) -> None:
         """Draw the weights from the seed."""
@@ -129,8 +129,7 @@ class TinyTransformer(nn.Module):
             [[place < longest - len(prompt) for place in range(longest)] for prompt in prompts]
         )
         earlier = torch.ones(longest, longest, dtype=torch.bool).tril()
-        # A position that is padding attends to itself, since a softmax over nothing is not a
-        # number.
+        # A padding position attends to itself, since a softmax over nothing is not a number.
         mask = (earlier & ~padding[:, None, :]) | torch.eye(longest, dtype=torch.bool)
         return self._continue(tokens, Cache([], [], padding), mask[:, None])
 

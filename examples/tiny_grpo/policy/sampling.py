@@ -1,8 +1,8 @@
-"""Sample completions from a model, many prompts and completions as one batch, with the logprobs of their tokens.
+"""Sample completions from a model, as one batch, with the logprobs of their tokens.
 
-A logprob is that of the distribution that the token was drawn from: at the request's temperature,
-as vLLM gives it with `--logprobs-mode processed_logprobs`. At temperature 1 that is also vLLM's
-default (`raw_logprobs`).
+A logprob is of the distribution that the token was drawn from, at the request's temperature, like
+vLLM's `--logprobs-mode processed_logprobs`. At temperature 1 this equals vLLM's default
+(`raw_logprobs`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from judgegym.offline.request import IM_END
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt, and how it is to be completed.
+    """A prompt, and how to complete it.
 
     Attributes:
         ids: the prompt's token ids, up to the beginning of the answer.
-        completions: how many are wanted.
+        completions: the number of completions.
         max_tokens: the most tokens of a completion.
         temperature: 0 takes the likeliest token.
     """
@@ -35,19 +35,19 @@ class Prompt:
 
 @dataclass(frozen=True)
 class SampledCompletion:
-    """A completion: its token ids with their logprobs; `<|im_end|>` is the last one if the model stopped by itself."""
+    """A completion's token ids with logprobs; the last is `<|im_end|>` if the model stopped."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
 
     @property
     def stopped(self) -> bool:
-        """Return whether the model ended the completion, and not the limit of its length."""
+        """Whether the model ended the completion, not the limit of its length."""
         return bool(self.ids) and self.ids[-1] == IM_END
 
     @property
     def text(self) -> str:
-        """Return the text without the token that ends it."""
+        """The text without the token that ends it."""
         return bytes(token for token in self.ids if token < 256).decode("utf-8", errors="replace")
 
 
@@ -86,6 +86,6 @@ def sample(
 
 
 def _cut(ids: list[int], logprobs: list[float], longest: int) -> SampledCompletion:
-    """A row of the batch up to its end."""
+    """Cut a row of the batch at its end."""
     end = min(longest, ids.index(IM_END) + 1 if IM_END in ids else len(ids))
     return SampledCompletion(tuple(ids[:end]), tuple(logprobs[:end]))

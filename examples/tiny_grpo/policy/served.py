@@ -1,8 +1,8 @@
-"""The weights that are served: a copy of the trained model, swapped between batches and never in the middle of one.
+"""The served weights: a copy of the trained model, swapped only between batches.
 
-Trainer and endpoint are threads of one process. So weights are published by copying 0.6 MB of
-memory, no batch is sampled with half of them, and the trainer can ask which version of the weights
-a rollout was sampled with.
+Trainer and endpoint are threads of one process. So publishing weights copies 0.6 MB of memory, no
+batch is sampled with mixed weights, and the trainer can look up which version of the weights
+sampled a rollout.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class ServedPolicy:
 
     Attributes:
         size: its shape.
-        version: how often weights were published; 0 are the first ones.
+        version: how often weights were published; 0 for the first weights.
     """
 
     def __init__(self, size: ModelSize, *, seed: int) -> None:
-        """Serve the weights, and draw the samples, of a seed."""
+        """Begin with the weights of a seed, which also seeds the samples."""
         self.size = size
         self.version = 0
         self._model = TinyTransformer(size, seed=seed)
@@ -37,7 +37,7 @@ class ServedPolicy:
         self._versions: OrderedDict[SampledCompletion, int] = OrderedDict()
 
     def publish(self, trained: TinyTransformer) -> None:
-        """Serve these weights from the next batch on."""
+        """Serve new weights from the next batch on."""
         with self._swapping:
             self._model.load_state_dict(trained.state_dict())
             self.version += 1
@@ -54,10 +54,10 @@ class ServedPolicy:
         return sampled
 
     def find_version(self, completion: SampledCompletion) -> int:
-        """Return the version that has sampled a completion; the last one of those that sampled the same.
+        """Return the last version that has sampled a completion.
 
         Raises:
-            ValueError: none has: ids or logprobs are others.
+            ValueError: no version has: ids or logprobs differ.
         """
         try:
             return self._versions[completion]

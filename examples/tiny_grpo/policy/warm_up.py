@@ -1,8 +1,9 @@
-"""Supervised training before GRPO: the policy learns to think first, as an instruction-tuned model has learned before.
+"""Supervised training before GRPO: the policy learns to think first.
 
-It is shown random letters between the tags and behind them, so it knows the form of an answer and
-nothing of what a judge likes. Nearly all of its completions are well-formed at the end; those that
-are not are what GRPO then sees.
+An instruction-tuned model has learned that before. The policy is trained on random letters between
+the tags and after them, so it learns the form of an answer
+and nothing about the judge. At the end nearly all of its completions are well-formed; GRPO sees the
+malformed rest.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NO_LABEL = -100
 def warm_up(
     model: TinyTransformer, prompts: Sequence[Sequence[int]], *, steps: int, seed: int
 ) -> float:
-    """Train `model` to answer these prompts in the form; returns the last loss."""
+    """Train `model` to answer these prompts in the form; return the last loss."""
     drawn = random.Random(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=_LEARNING_RATE)
     loss = torch.zeros(())
@@ -57,7 +58,7 @@ def _completion(drawn: random.Random) -> list[int]:
 def _batch(
     rows: Sequence[tuple[Sequence[int], Sequence[int]]],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids, and the same ids as labels where they are of a completion."""
+    """Return token ids, and the same ids as labels where they belong to a completion."""
     longest = max(len(prompt) + len(completion) for prompt, completion in rows)
     tokens = torch.zeros(len(rows), longest, dtype=torch.long)
     labels = torch.full_like(tokens, _NO_LABEL)

@@ -1,4 +1,4 @@
-"""What a batch says about the rollouts in it, before the trainer pads it."""
+"""The numbers of a batch's rollouts, before the trainer pads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_ADVANTAGE = "set_advantage_to_zero"
 
 @dataclass(frozen=True)
 class BatchNumbers:
-    """Means over the rollouts of a batch; the names are those of `curve.Step`, where they are explained."""
+    """Means over the rollouts of a batch; `curve.Step` explains the names."""
 
     reward: float
     letter_share: float
@@ -34,7 +34,7 @@ class BatchNumbers:
 
 
 def iter_completions(batch: Batch) -> Iterator[SampledCompletion]:
-    """Return what the policy has sampled, rollout by rollout and turn by turn."""
+    """Yield the policy's completions, rollout by rollout and turn by turn."""
     for group in batch:
         for masks, logprobs in zip(group["masks"], group["inference_logprobs"], strict=True):
             for is_prompt, places in groupby(
@@ -47,13 +47,13 @@ def iter_completions(batch: Batch) -> Iterator[SampledCompletion]:
 def compute_numbers(
     batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks: bool = False
 ) -> BatchNumbers:
-    """Return the numbers of a batch; of a policy that thinks, the letter's share is that in its answers.
+    """Return the numbers of a batch; if a policy thinks, the letter's share is of its answers.
 
-    What has no answer, since it is empty or its thinking is malformed, has no share of the letter.
+    A completion without an answer (empty, or malformed thinking) has a share of 0.
 
     Raises:
-        ValueError: a completion is none that the policy has sampled: its tokens or logprobs were
-            changed on their way.
+        ValueError: the policy has not sampled a completion: its tokens or logprobs were changed
+            on the way.
     """
     completions = list(iter_completions(batch))
     answers = [_answer(completion.text, thinks=thinks) for completion in completions]
@@ -79,7 +79,7 @@ def compute_numbers(
 
 
 def _answer(text: str, *, thinks: bool) -> str:
-    """What a judge is shown of a completion; empty if it is shown nothing."""
+    """Return what a judge is shown of a completion; empty if nothing."""
     if not thinks:
         return text.strip()
     parts = thinking.split(text)

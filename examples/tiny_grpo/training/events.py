@@ -1,4 +1,4 @@
-"""What the process of a seed says on its standard output: a line of JSON for each event."""
+"""The events that a seed's process prints on standard output, a line of JSON each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judgegym.llm import wire
 
 @dataclass(frozen=True)
 class ServedEvent:
-    """The policy is served at this URL, and the trainer has registered: environments may come."""
+    """The policy is served at this URL, and the trainer has registered: environments may start."""
 
     url: str
     kind: Literal["served"] = "served"
@@ -25,7 +25,7 @@ class StepEvent:
 
     Attributes:
         step: the numbers of the step.
-        groups: how many the batch had.
+        groups: the number of groups in the batch.
         recomputed: share of the tokens whose logprob the trainer recomputes within 1e-3, before the
             step.
     """
@@ -38,7 +38,7 @@ class StepEvent:
 
 @dataclass(frozen=True)
 class FinishedEvent:
-    """All steps were made; `groups` is how many groups the environment has sent, those of no batch included."""
+    """All steps were made; `groups` counts all groups that the environment sent, used or not."""
 
     groups: int
     kind: Literal["finished"] = "finished"
@@ -54,5 +54,5 @@ def write_event(event: Event) -> str:
 
 
 def read_event(line: bytes) -> Event:
-    """Read a line."""
+    """Read an event from a line."""
     return _EVENT.validate_json(line)

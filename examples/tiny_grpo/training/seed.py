@@ -1,10 +1,10 @@
-"""One seed: the endpoint of its policy and its trainer, as one process, which ends when all steps are made.
+"""The process of one seed: its policy's endpoint and its trainer, until all steps are made.
 
     python -m examples.tiny_grpo.training.seed SETTINGS
 
-SETTINGS is the JSON of `SeedSettings`; standard output has a line for each event (`events.py`), and
-nothing else: what libraries print goes to standard error. A parent that dies closes standard input,
-which ends this process.
+SETTINGS is the JSON of `SeedSettings`. Standard output has a line for each event (`events.py`), and
+nothing else: output of libraries goes to standard error. The process ends when its parent dies,
+which closes standard input.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> int:
         api.register(batch_size=training.batch_size, max_tokens=size.context, steps=training.steps)
         _say(ServedEvent(url))
         groups = 0
-        with redirect_stdout(sys.stderr):  # the loss of Atropos' trainer prints what it finds odd
+        with redirect_stdout(sys.stderr):  # Atropos' loss prints warnings
             for trained in trainer.train(api):
                 _say(trained)
                 groups += trained.groups
@@ -74,7 +74,7 @@ def _say(event: Event) -> None:
 def _end_with_parent() -> None:
     while os.read(0, 65_536):
         pass
-    os._exit(1)  # threads of the endpoint would go on
+    os._exit(1)  # the endpoint's threads would continue
 
 
 if __name__ == "__main__":

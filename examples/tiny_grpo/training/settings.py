@@ -1,4 +1,4 @@
-"""What the process of a seed is told: one JSON object on its command line."""
+"""The settings of a seed's process: one JSON object on its command line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from judgegym.llm import wire
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How the policy is trained.
+    """The settings of the trainer.
 
     Attributes:
-        steps: of the optimizer; one for each batch.
-        batch_size: in sequences.
-        learning_rate: of Adam.
+        steps: the number of optimizer steps, one for each batch.
+        batch_size: the number of sequences of a batch.
+        learning_rate: the learning rate of Adam.
         clip_eps: how far an importance ratio may be from 1.
-        largest_gradient: to this norm gradients are clipped.
+        largest_gradient: the norm to which gradients are clipped.
     """
 
     steps: int = 80
@@ -31,15 +31,15 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class SeedSettings:
-    """One seed's process.
+    """The settings of one seed's process.
 
     Attributes:
-        seed: of the weights and the samples.
+        seed: the seed of the weights and the samples.
         api: the URL of the rollout API.
-        alphabet: what the policy writes.
-        letter: whose share in the completions is recorded; `None`: of none.
+        alphabet: the characters that the policy writes.
+        letter: the letter whose share in the completions is recorded; `None` for none.
         warm_up: the supervised training before; `None` without one.
-        threads: of torch.
+        threads: the number of torch's threads.
         training: how the policy is trained.
     """
 
@@ -52,10 +52,10 @@ class SeedSettings:
     training: TrainingSettings
 
     def to_json(self) -> str:
-        """Return what `read` reads."""
+        """Return the settings as JSON, for `read`."""
         return wire.dumps(asdict(self)).decode()
 
     @staticmethod
     def read(text: str) -> SeedSettings:
-        """Read the settings; a `ValueError` says what is wrong with them."""
+        """Read the settings; wrong ones raise a `ValueError`."""
         return TypeAdapter(SeedSettings).validate_json(text)

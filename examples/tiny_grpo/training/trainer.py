@@ -1,9 +1,8 @@
-"""GRPO on batches of the rollout API: the loss of Atropos' example trainer, Adam, and weights published at each step.
+"""GRPO on batches of the rollout API, with the loss of Atropos' example trainer and Adam.
 
-Padding, advantages and loss are the example trainer's own (`example_trainer` of atroposlib 0.4.0,
-imported). What is
-ours is the loop: take a batch, make one step of the optimizer, serve the new weights, and record
-    what happened.
+Padding, advantages and loss are imported from the example trainer (`example_trainer` of atroposlib
+0.4.0). The loop is ours: take a batch, make one step of the optimizer, serve the new weights, and
+record the step.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Trainer:
         letter: str | None = None,
         thinks: bool = False,
     ) -> None:
-        """Train `model`, and serve its weights by `policy`; `letter` is whose share in its answers is recorded."""
+        """Train `model`, serve its weights by `policy`, and record the share of `letter`."""
         self._model = model
         self._policy = policy
         self._settings = settings
@@ -50,7 +49,7 @@ class Trainer:
         """Make all steps, each as soon as there is a batch.
 
         Raises:
-            NothingCame: no batch came for too long.
+            NothingCame: no batch came in time.
             ValueError: a batch cannot be trained on.
         """
         for number in range(1, self._settings.steps + 1):
@@ -80,7 +79,7 @@ class Trainer:
         return StepEvent(step, len(batch), recomputed)
 
     def _update(self, batch: Batch) -> tuple[float, float, float]:
-        """Return the mean ratio, the share of tokens that were clipped, and of those whose logprob is recomputed."""
+        """Return the mean ratio, and the shares of clipped tokens and of equal logprobs."""
         settings = self._settings
         tokens, labels, advantages, temperatures, logprobs = pad_data_to_good_offset(
             {"batch": batch}, settings.batch_size

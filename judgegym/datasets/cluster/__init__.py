@@ -1,1 +1,1 @@
-"""A data set judged in several processes: batches for Ray Data and `datasets.map`, and the actors of `--ray`."""
+"""Score a data set in several processes: batches for Ray Data and `datasets.map`, Ray actors."""

@@ -1,4 +1,4 @@
-"""What runs in an actor of `judgegym score --ray`: a judge with its client, and the calls that it made for each task.
+"""Actors of `judgegym score --ray`: a judge with its client, and its calls for each task.
 
 The calls travel back with the results of a task, so that the command records them in its ledger.
 """
@@ -35,18 +35,18 @@ from judgegym.llm.ledger import (
 from judgegym.llm.types import ChatResponse
 
 RecordedCalls: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
-"""What a ledger holds of a row, as `DiskRowLedger.held` gives it."""
+"""The recorded responses of a row, as `DiskRowLedger.held` returns them."""
 
 
 @dataclass(slots=True)
 class ActorRow:
-    """The calls of one task in an actor, until the command records them; implements `judgegym.llm.ledger.RowLedger`.
+    """The calls of one task in an actor, until the command records them (a `RowLedger`).
 
     Attributes:
-        held: what an earlier run has recorded of the row.
-        calls: what was asked, by the keys of the calls, in their order.
-        events: the methods of `RowLedger` that were called, with their arguments; calls are named
-            by their keys, and requests have numbers of this task.
+        held: the responses that an earlier run has recorded for the row.
+        calls: the calls by their keys, in their order.
+        events: the methods of `RowLedger` that were called, with their arguments. Calls are named
+            by their keys; requests are numbered within the task.
     """
 
     held: RecordedCalls
@@ -70,7 +70,7 @@ class ActorRow:
         return bool(self.held and self.held.get(self._keys.peek_key(call_key)))
 
     async def ready(self) -> float:
-        """See `RowLedger`; the disk is elsewhere."""
+        """See `RowLedger`; an actor writes to no disk."""
         return 0.0
 
     def sent(self, number: int | None = None) -> int:
@@ -106,7 +106,7 @@ class ActorRow:
         self.events.append(("failed", {"call": call.key, "number": number, "error": error}))
 
     async def record(self, row: DiskRowLedger) -> None:
-        """Record the calls in the ledger of their row, under the keys that they would have had there.
+        """Record the calls in the ledger of their row, under the ledger's own keys.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -120,7 +120,7 @@ class ActorRow:
         for method, arguments in self.events:
             number = numbers.get(
                 arguments["number"]
-            )  # `None` of a part that the cache or another call has answered
+            )  # `None` for a part that the cache or another call has answered
             if method == "sent":
                 numbers[arguments["number"]] = row.sent(number)
             else:
@@ -129,18 +129,18 @@ class ActorRow:
 
 
 ActorResult: TypeAlias = "tuple[list[ResponseJudgment], ActorRow]"
-"""A result for each response of a task, and the calls that were made."""
+"""A judgment for each response of a task, and the calls that were made."""
 
 
 class JudgeActor:
-    """Judges many tasks at the same time, in a process of its own, with one client that has its share of the limits."""
+    """Judges many tasks at once in its own process, with one client and a share of the limits."""
 
     def __init__(self, settings: DatasetJudgeSettings, identity: str) -> None:
         """Open nothing yet.
 
         Args:
-            settings: with the actor's share of the limits.
-            identity: of the endpoint in the cache's key, in place of its URL.
+            settings: the judge's settings, with the actor's share of the limits.
+            identity: replaces the endpoint's URL in the cache key.
         """
         self._settings, self._identity = settings, identity
         self._stack = AsyncExitStack()
@@ -162,11 +162,11 @@ class JudgeActor:
 
         Args:
             task: the task.
-            held: what an earlier run was answered.
-            component_prefix: what stands before the components of its calls.
+            held: the responses that an earlier run has recorded.
+            component_prefix: the prefix of the components of its calls.
 
         Raises:
-            UserError: what no further call can mend.
+            UserError: retrying cannot help.
         """
         scorer, row = await self._open_scorer(), ActorRow(held)
         with (
@@ -187,12 +187,12 @@ class JudgeActor:
 async def open_scorer(
     stack: AsyncExitStack, settings: DatasetJudgeSettings, identity: str
 ) -> TaskJudge:
-    """Open a judge in this process, which may be one of several; the stack closes it.
+    """Open a judge in this process, which may be one of several.
 
     Args:
         stack: closes its client.
-        settings: with the share of the limits of this process.
-        identity: of the endpoint in the cache's key, in place of its URL.
+        settings: the judge's settings, with this process's share of the limits.
+        identity: replaces the endpoint's URL in the cache key.
 
     Raises:
         SettingsError: it cannot be opened here, such as for want of a key.
@@ -204,9 +204,9 @@ async def open_scorer(
 
 
 def _was_restarted() -> bool:
-    """Whether this process is an actor that Ray has started again, so that this minute's requests may be sent already.
+    """Return whether this process is an actor that Ray has restarted.
 
-    That is what Ray says of actors; any other process is none.
+    Then this minute's requests may have been sent already.
     """
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():

@@ -1,14 +1,14 @@
-"""Score batches of rows: a client for the process, opened by its first batch, and all rows of a batch judged at once.
+"""Score batches of rows: the first batch opens a client, and its rows are judged concurrently.
 
-Guarantees: the added values are those that `judgegym score` writes for the same rows; rows of a
-batch that are equal for the judge are judged once; a failed judge is a null with its status; a row
-that cannot be judged is an error that names the row and the columns found. A copy in another
-process has the settings alone, in a form that is the same for equal settings.
+Guarantees: the added values are those that `judgegym score` writes for the same rows. Identical
+rows of a batch are judged once. A failed judge is a null with its status. A row that cannot be
+judged is an error that names the row and the columns found. A copy in another process has the
+settings alone, in a form that is the same for equal settings.
 
 Kinds of batches: a dictionary of columns (lists; numpy arrays, Ray Data's default), a pyarrow
-Table, a pandas DataFrame, and the lazy batch of `datasets.map`. That is taken as the Arrow table
-that it holds: no column is decoded, and the added columns have their types where a batch has
-nothing but nulls in one of them.
+Table, a pandas DataFrame, and the lazy batch of `datasets.map`. A lazy batch is treated as the
+Arrow table that it holds: no column is decoded, and an added column keeps its type in a batch that
+has only nulls in it.
 
 Sources: ray 2.60 (`data/block.py`), datasets 5.2 (`formatting/formatting.py`).
 """
@@ -66,10 +66,10 @@ class BatchScorer:
         """Check the settings; nothing is opened before the first batch.
 
         Args:
-            settings: by name, as `judgegym score` has them, and `ledger`.
-            parts: the processes that ask the endpoint at once, at most; each has an equal share of
+            settings: settings of `judgegym score` by name, and `ledger`.
+            parts: the most processes that call the endpoint at once; each gets an equal share of
                 its limits.
-            parts_setting: what the caller calls that number.
+            parts_setting: the caller's name for that number, for messages.
 
         Raises:
             SettingsError: a setting is unknown or wrong, or a limit is lower than the number of
@@ -88,7 +88,7 @@ class BatchScorer:
         self._loop = BackgroundLoop()
 
     def __repr__(self) -> str:
-        """Which judge scores, without secrets."""
+        """Return the judge's name, without secrets."""
         return (
             f"<score: {self.settings.judge} judge {self.settings.judge_name()}, 1 of {self.parts}>"
         )
@@ -97,14 +97,14 @@ class BatchScorer:
         """Score a batch.
 
         Args:
-            batch: of any kind that the module names.
+            batch: a batch of one of the kinds that the module lists.
 
         Returns:
             The batch, of the same kind, with the columns of `files/columns.py`.
 
         Raises:
-            DataError: a row cannot be judged, or has a list of responses where earlier ones had
-                one, or has scores.
+            DataError: a row cannot be judged, or has a list of responses where earlier rows had
+                one response, or has scores already.
             SettingsError: the judge cannot be opened.
         """
         rows = list_rows(batch)
@@ -125,7 +125,7 @@ class BatchScorer:
         )
 
     async def _score_rows(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
-        """Return the results of the responses of each row, in their order."""
+        """Return the judgments of each row's responses, in their order."""
         scorer = await self._open()
         tasks = ScoreTasks(DataSet(_BATCH, rows), self.share, scorer.check)
         tasks.require_all()
@@ -140,8 +140,8 @@ class BatchScorer:
             tasks.reader.rows[0], columns_read, self._columns or columns_read, "an earlier batch"
         )
         self._several, self._columns = tasks.several, columns_read
-        # What a batch's rows share, the next one's may not; whether it has such a column is the
-        # same in all.
+        # Questions that all rows of one batch share may differ in the next; whether there is
+        # such a column is the same in all batches.
         self._verdicts = tasks.questions.batch_columns(tasks.reader.columns)
         results: list[list[ResponseJudgment]] = [[] for _ in range(len(tasks))]
         todo = iter([number for number, first in enumerate(tasks.first_equal) if number == first])
@@ -169,9 +169,7 @@ class BatchScorer:
         if self._scorer is not None:
             return self._scorer
         settings, offline = self.share, self.share.offline
-        async with (
-            AsyncExitStack() as stack
-        ):  # closes what is open if something else cannot be opened
+        async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be opened
             if settings.ledger is not None:
                 self._ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
                 stack.callback(self._ledger.close)
@@ -191,17 +189,17 @@ class BatchScorer:
             await stack.aclose()
 
     def close(self) -> None:
-        """Close the endpoint's connections; the next batch opens them again. The end of the process does it, too."""
+        """Close the connections, as the end of the process does; the next batch reopens them."""
         if self._stack is not None:
             self._loop.forget(self._close)
             self._loop.run(self._close())
 
     def __getstate__(self) -> str:
-        """Return the settings alone, as text: equal for equal settings, and without what this process has opened."""
+        """Return the settings as text: equal for equal settings, and without open connections."""
         return orjson.dumps([self.settings.to_values(), self.parts, self._parts_setting]).decode()
 
     def __setstate__(self, state: str) -> None:
-        """Prepare with these settings, in another process."""
+        """Prepare the scorer with these settings, in another process."""
         settings, parts, parts_setting = orjson.loads(state)
         BatchScorer.__init__(self, settings, parts=parts, parts_setting=parts_setting)
 
@@ -215,7 +213,7 @@ def list_rows(batch: Batch) -> list[dict[str, JSON]]:
     """Return the rows of a batch.
 
     Raises:
-        SettingsError: it is no batch of columns.
+        SettingsError: the batch is not one of columns.
         DataError: its columns differ in length.
     """
     table = _arrow_table(batch)
@@ -235,7 +233,7 @@ def list_rows(batch: Batch) -> list[dict[str, JSON]]:
 
 
 def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: AddedColumns) -> Batch:
-    """Return the batch, of the same kind, with the values of the added columns.
+    """Return the batch, of the same kind, with the added columns.
 
     Raises:
         DataError: it has a column of one of the names.
@@ -272,7 +270,7 @@ def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Add
 
 
 def _arrow_table(batch: Batch) -> Any:
-    """Return the Arrow table of a batch that is one, or holds one; `None` of any other."""
+    """Return the Arrow table that a batch is or holds; `None` for other batches."""
     pyarrow = sys.modules.get("pyarrow")  # nobody has a batch of a library that is not imported
     if pyarrow is None:
         return None
@@ -300,7 +298,7 @@ def _transpose_columns(columns: Mapping[str, Any]) -> list[dict[str, JSON]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value without arrays and scalars of numpy; a pandas column or an Arrow array is a list."""
+    """Convert numpy arrays and scalars, pandas columns and Arrow arrays to Python values."""
     if isinstance(value, str | bytes | int | float | None):
         return value
     if isinstance(value, Mapping):
@@ -317,7 +315,7 @@ def _plain_parts(value: Any) -> Any:
 
 
 def _object_array(numpy: Any, values: Sequence[JSON]) -> Any:
-    """Return the values as an array of objects, in which `None` stays what it is."""
+    """Return the values as an array of objects, in which `None` stays `None`."""
     array = numpy.empty(len(values), dtype=object)
     for number, value in enumerate(values):
         array[number] = value

@@ -1,16 +1,16 @@
-"""`judgegym score --ray`: the cluster, its actors, and which task goes to which of them.
+"""Score with Ray (`judgegym score --ray`): start the cluster and its actors, and hand out tasks.
 
-The run stays in the process of the command: it hands out tasks one by one, and writes each result
-and its calls when they arrive, so that an actor that is killed, or the command itself, loses
-nothing but what was in flight. Ray Data judges a whole block of rows again; with blocks of one row
-it hands out 45 rows a second on two cores, and this pool 1,400.
+The run stays in the process of the command. It hands out tasks one by one, and writes each result
+and its calls when they arrive, so that a killed actor or command loses only the tasks in progress.
+Ray Data would judge a whole block of rows again; with blocks of one row it hands out 45 rows a
+second on two cores, this pool 1,400.
 
-Guarantees: an actor has an equal share of the endpoint's limits for as long as the pool lasts,
-whether the others are there or not. Units of an actor that has died go to the others at once; it
-gets new ones when Ray has started it again, which Ray does when its process is dead, and with it
-its requests. A cluster of this machine ends with the run, however that ends, and with the process
-if that is killed; on a cluster at an address, the actors end. No API key leaves the
-process: each actor reads its own environment.
+Guarantees: each actor has an equal share of the endpoint's limits as long as the pool lasts, even
+if other actors are missing. Tasks of a dead actor go to the others at once; it gets new tasks when
+Ray has restarted it, which happens after its process, and so its requests, have ended. A cluster
+that was started on this machine ends with the run, and with the process if that is killed; on a
+cluster at an address, the actors end. No API key leaves the process: each actor reads its own
+environment.
 
 Source: ray 2.60 (`actor.py`, `exceptions.py`, `_private/worker.py`).
 """
@@ -43,21 +43,21 @@ from judgegym.llm.types import ChatSettings
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_S = 10.0
-"""For so long an address may take to accept a connection."""
+"""How long an address may take to accept a connection."""
 _MORE_CALLS = 8
-"""Calls of an actor beside its tasks: `ready`, once or twice."""
+"""Calls of an actor in addition to its tasks: `ready`, once or twice."""
 
 
 @dataclass(slots=True, eq=False)
 class _ActorLife:
-    """An actor from when it is there until it dies; each task that it can take is a place in the pool's queue."""
+    """An actor from start to death; each task that it can take is a slot in the pool's queue."""
 
     actor: Any
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class ActorPool:
-    """Judges items in the actors of a cluster; `ResponseJudge` calls it as it calls a judge."""
+    """Judges tasks in the actors of a cluster; `ResponseJudge` calls it like a judge."""
 
     def __init__(self, settings: DatasetJudgeSettings, actors: int, identity: str) -> None:
         """Prepare; Ray need not be connected yet.
@@ -70,19 +70,19 @@ class ActorPool:
         requests = self._share.judge_max_concurrency
         self._tasks = requests + max(
             2, requests // 4
-        )  # few wait in an actor, because they are lost with it
+        )  # few tasks wait in an actor, because they are lost with it
         self._slots: asyncio.Queue[_ActorLife | UserError] = asyncio.Queue()
-        """Places of actors; or an error, which is for all who wait."""
+        """Free slots of actors; or an error, which every waiting task raises."""
         self._actors: list[Any] = []
         self._keepers: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Ask Ray for the actors; each gets tasks as soon as it is there."""
+        """Start the actors; each gets tasks as soon as it is ready."""
         import ray  # late: the extra `ray`
 
         make = ray.remote(JudgeActor).options(
-            max_restarts=-1,  # whoever is preempted comes back, however often
-            max_task_retries=0,  # its rows go to the others meanwhile
+            max_restarts=-1,  # a preempted actor is restarted, however often
+            max_task_retries=0,  # its rows go to the other actors
             max_concurrency=self._tasks + _MORE_CALLS,
             scheduling_strategy="SPREAD",
         )
@@ -93,10 +93,10 @@ class ActorPool:
         ]
 
     async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """Return the results of a task's responses; the calls are recorded in the ledger of the row, if there is one.
+        """Judge a task's responses, and record the calls in the row's ledger, if there is one.
 
         Raises:
-            UserError: an actor cannot open the judge, or none can be started.
+            UserError: an actor cannot open the judge, or no actor can be started.
         """
         from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
 
@@ -121,7 +121,7 @@ class ActorPool:
 
     @property
     def waiting(self) -> str | None:
-        """How many actors are not there, in one sentence; `None` if all are."""
+        """A sentence that says how many actors are missing; `None` if all are ready."""
         away = self._count - self._present
         return (
             f"{away} of {self._count} Ray actors are not there yet, or not any more"
@@ -148,7 +148,7 @@ class ActorPool:
                 return slot
 
     async def _offer_slots(self, number: int, actor: Any) -> None:
-        """Add the places of an actor whenever it is there."""
+        """Add an actor's slots to the queue whenever it is ready."""
         from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
 
         try:
@@ -173,7 +173,7 @@ class ActorPool:
 
 
 def _cause(error: Any) -> UserError:
-    """What an actor has raised, as an error for the user."""
+    """Return the error that an actor has raised, as an error for the user."""
     cause = getattr(error, "cause", None)
     return (
         cause
@@ -192,14 +192,14 @@ def check_on_ray(
     """Check that a run can be judged on a cluster.
 
     Args:
-        address: of the cluster; `local` for one of this machine that is begun.
-        actors: how many judge.
-        settings: of the judge.
+        address: the cluster's address; `local` starts one on this machine.
+        actors: the number of actors.
+        settings: the judge's settings.
         is_offline: the judge is a stand-in.
         has_budget: the run has a budget.
 
     Raises:
-        SettingsError: it cannot.
+        SettingsError: the settings do not allow it.
         MissingExtraError: Ray is not installed.
     """
     require("ray")
@@ -218,12 +218,12 @@ def check_on_ray(
 async def open_pool(
     address: str, actors: int, settings: DatasetJudgeSettings, chat_settings: ChatSettings
 ) -> AsyncIterator[ActorPool]:
-    """A pool of actors on a cluster, for the duration of the block.
+    """Open a pool of actors on a cluster, for the duration of the block.
 
     Args:
         address: as for `check_on_ray`.
-        actors: how many judge.
-        settings: of the judge; they may have others beside.
+        actors: the number of actors.
+        settings: settings that include the judge's.
         chat_settings: the judge's endpoint, which may be a stand-in.
 
     Raises:
@@ -238,7 +238,7 @@ async def open_pool(
         pool.start()
         yield pool
     finally:
-        await asyncio.wait([startup])  # whoever is cancelled ends what was being started
+        await asyncio.wait([startup])  # even a cancelled run ends the cluster that it was starting
         if startup.exception() is None:
             import ray  # late: the extra `ray`
 
@@ -249,7 +249,7 @@ async def open_pool(
 def select_judge_settings(
     settings: DatasetJudgeSettings, chat_settings: ChatSettings
 ) -> DatasetJudgeSettings:
-    """Return the judge's settings without those beside them, for the endpoint that is asked."""
+    """Return the judge's settings alone, for the endpoint that is called."""
     everything = {name: getattr(settings, name) for name in type(settings).model_fields}
     judge_type = DatasetJudgeSettings.select_class(everything)
     values = {name: everything[name] for name in judge_type.model_fields}
@@ -266,10 +266,10 @@ def select_judge_settings(
 
 
 async def _check_reachable(address: str) -> None:
-    """Check that somebody listens at an address with a port: Ray itself would try for minutes.
+    """Check that an address with a port accepts connections: Ray itself would try for minutes.
 
     Raises:
-        SettingsError: nobody does.
+        SettingsError: it does not.
     """
     parts = urlsplit(address if "://" in address else f"//{address}")
     try:
@@ -290,7 +290,7 @@ async def _check_reachable(address: str) -> None:
 
 
 def _connect(address: str, actors: int) -> None:
-    """Start a cluster, or connect to one. In a thread: Ray then leaves the signals of the command alone.
+    """Start a cluster, or connect to one; in a thread, so that Ray installs no signal handlers.
 
     Raises:
         SettingsError: there is no cluster.
@@ -301,7 +301,7 @@ def _connect(address: str, actors: int) -> None:
     if address == LOCAL:
         os.environ.setdefault(
             "RAY_USAGE_STATS_ENABLED", "0"
-        )  # a cluster of a run reports to nobody
+        )  # a run's own cluster sends no usage statistics
         options = {"num_cpus": max(actors, os.cpu_count() or 1), "include_dashboard": False}
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)

@@ -1,9 +1,9 @@
-"""Results of tasks in a directory that several processes share: each appends to a file of its own.
+"""A ledger of judgments in a directory that several processes share; each appends to its own file.
 
-Guarantees: a result is in the file before its batch is returned, as soon as its task has ended; a
-process reads, when it begins, what all files have; a line that was cut off by the end of a process
-is left out. Only results without a failure are kept, so that what failed is judged again. Memory
-holds the place of each result.
+Guarantees: a result is in the file as soon as its task has ended, before its batch is returned. A
+process reads all files when it starts, and skips a line that was cut off by the end of a process.
+Results with a failure are not kept, so that they are judged again. Memory holds the position of
+each result.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def _read_key(line: RawLine) -> bytes:
 
 
 class ResultLedger:
-    """The results of earlier processes, and a file for those of this one."""
+    """The results of earlier processes, and a file for the results of this one."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what is there.
+        """Read the results of earlier processes.
 
         Args:
-            folder: is made if it is not there.
+            folder: the directory, which is created if it is missing.
 
         Raises:
-            SettingsError: it cannot be used.
+            SettingsError: the directory cannot be used.
             RunDirectoryError: a file cannot be read.
         """
         self._locations: dict[bytes, tuple[Path, int]] = {}
@@ -64,7 +64,7 @@ class ResultLedger:
         self._lines = LineWriter(path, self._raise_unwritable)
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:
-        """Return the results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
+        """Return the results of the task with a key, one for each response; `None` if unknown."""
         if key not in self._locations:
             return None
         path, offset = self._locations[key]
@@ -84,7 +84,7 @@ class ResultLedger:
         """Append the results of a task, unless one of them is a failure.
 
         Raises:
-            SettingsError: the file cannot be written to.
+            SettingsError: the file cannot be written.
         """
         if any(result.is_failed for result in results):
             return

@@ -1,7 +1,7 @@
-"""The settings of a judge that scores batches, and the share of its endpoint's limits that each process has.
+"""Settings of a judge that scores batches, and each process's share of its endpoint's limits.
 
-Guarantee: an API key is not among what is copied to another process: each reads it from the
-environment variable that `judge_api_key_env` names.
+Guarantee: an API key is never copied to another process; each process reads it from the environment
+variable that `judge_api_key_env` names.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
 LIMITS = ("judge_max_concurrency", "judge_requests_per_minute", "judge_tokens_per_minute")
-"""The limits of an endpoint, of which each process has a share."""
+"""The limits of an endpoint that are divided among the processes."""
 LOCAL = "local"
-"""The address of a cluster of Ray that is begun on this machine."""
+"""The address that starts a Ray cluster on this machine."""
 NO_KEY = "none"
-"""What `judge_api_key` says of an endpoint that takes none."""
+"""The value of `judge_api_key` for an endpoint that needs no key."""
 
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 
@@ -40,15 +40,16 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
     offline: bool = setting(False)
     """Use a local stand-in for the judge, one for each process; its scores mean nothing."""
     ledger: Path | None = operational(None)
-    """Append each result to a file in this directory, one for each process, and judge nothing again that a file in it
-    has. Processes on several machines need a directory that all of them see."""
+    """Append each result to a file in this directory, one for each process, and judge nothing
+    again that a file in it has. Processes on several machines need a directory that all of them
+    see."""
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> BatchSettings:
         """Check settings given by name.
 
         Raises:
-            SettingsError: one is unknown, wrong, or is none of a batch.
+            SettingsError: a setting is unknown, wrong, or not allowed for batches.
         """
         settings = settings_from_keywords(cls, values)
         check_no_key(settings, "judge_api_key")
@@ -65,10 +66,10 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
         return settings
 
     def to_values(self) -> dict[str, JSON]:
-        """The settings that were given, in the form that `of` reads, sorted by name: equal settings give equal JSON.
+        """Return the settings that were set, as `from_values` reads them.
 
-        Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs
-        it.
+        Equal settings give equal JSON: the names are sorted. Text files are read in, and
+        credentials in a URL are kept, since the endpoint needs them.
         """
         dumped: dict[str, JSON] = self.model_dump(
             mode="json", exclude={"judge_api_key"}, exclude_unset=True
@@ -82,7 +83,7 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
     """Check that the settings hold no API key, since other processes get a copy of them.
 
     Raises:
-        SettingsError: they do.
+        SettingsError: they hold one.
     """
     key = settings.judge_api_key
     if key is not None and key.get_secret_value() not in ("", NO_KEY):
@@ -94,11 +95,11 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
 
 
 def divide_limits(settings: SettingsT, parts: int, setting_name: str) -> SettingsT:
-    """Return the settings with an equal share of the endpoint's limits, so that all parts together keep them.
+    """Return the settings with an equal share of the endpoint's limits, so that the sum keeps them.
 
     Args:
-        settings: with the limits of the whole.
-        parts: how many processes ask the endpoint at once, at most.
+        settings: the settings with the limits of the whole.
+        parts: the most processes that call the endpoint at once.
         setting_name: the name of the setting that says how many, for the message.
 
     Raises:
@@ -122,7 +123,7 @@ def divide_limits(settings: SettingsT, parts: int, setting_name: str) -> Setting
 
 
 _ADDED_LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers"))
-"""Settings that earlier versions did not have: at their defaults they are left out, so that results keep their keys."""
+"""Settings that earlier versions lacked: at their defaults they are not part of a result's key."""
 
 
 def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:

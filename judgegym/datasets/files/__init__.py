@@ -1,1 +1,1 @@
-"""The file that scoring writes: the input's columns untouched, the judge's added; in shards, merged, and read again."""
+"""Scored files: the input's columns unchanged, the judge's added; shards, merging, reading."""

@@ -1,14 +1,13 @@
 """The columns that scoring adds to a data set: their names, their order, their types.
 
-Guarantee: whoever writes or reads a scored file takes names and types from here. A row with one
-response has single values; a row with several has a list in each column, in the order of the row's
-responses.
+Guarantee: all code that writes or reads a scored file takes names and types from here. A row with
+one response has single values; a row with several has a list in each column, in the order of the
+row's responses.
 
-What is found out about the output before the first call of a judge, since it could not be written
-after the last.
+The output is checked before the first judge call, so that a run does not fail at its end.
 
 Guarantee: an output that passes can be written, unless the disk refuses or the data set changes
-    meanwhile.
+meanwhile.
 """
 
 from __future__ import annotations
@@ -36,41 +35,41 @@ EXPLANATION, DETAIL = "judge/explanation", "judge/detail"
 RESPONSE, THINKING, FINISH_REASON = "policy/response", "policy/thinking", "policy/finish_reason"
 
 BAD_ROW = "bad_row"
-"""The status of a row that could not be judged, and that --on_bad_row=skip has left out."""
+"""The status of a row that could not be judged and was skipped by --on_bad_row=skip."""
 
 JUDGED = (SCORE, STATUS, LABEL, EXPLANATION, DETAIL)
 SAMPLED = (RESPONSE, THINKING, FINISH_REASON)
 
 JSON_LINES, PARQUET = ".jsonl", ".parquet"
 ENDINGS = (JSON_LINES, PARQUET)
-"""The kinds of file that scoring and selecting write, by the ending of their name."""
+"""The file extensions that scoring and selecting write."""
 MOST_COLUMNS = 2_000
-"""Of a Parquet file that is made of JSON rows."""
+"""The most columns of a Parquet file that is made of JSON rows."""
 
 _LONGEST_NAME = 255
-"""Bytes of a file's name, of most file systems."""
+"""The most bytes of a file name on most file systems."""
 _LONGEST_ENDING = ".quarantine.jsonl"
 
 
 def has_known_ending(path: Path) -> bool:
-    """Return whether it is a file of one of these kinds."""
+    """Return whether a file has one of these extensions."""
     return path.suffix.lower() in ENDINGS
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether it is Parquet, and not JSON lines."""
+    """Return whether a file is Parquet, not JSON lines."""
     return path.suffix.lower() == PARQUET
 
 
 @dataclass(frozen=True, slots=True)
 class AddedColumns:
-    """Which columns are added.
+    """The columns that scoring adds.
 
     Attributes:
-        several: a row has a list of responses, so that each column holds lists.
-        sampled: the policy's responses are added, too, before the judge's columns; they are always
+        several: a row has a list of responses, so each column holds lists.
+        sampled: the policy's responses are added before the judge's columns; these are always
             lists.
-        verdicts: the columns by aspect or criterion, after the judge's others.
+        verdicts: the columns by aspect or criterion, after the judge's other columns.
     """
 
     several: bool
@@ -89,7 +88,7 @@ class AddedColumns:
             several: a row has a list of responses.
 
         Returns:
-            The columns; `None` if scoring has not written the file.
+            The columns; `None` if scoring did not write the file.
         """
         end = len(names)
         while end and is_verdict_column(names[end - 1]):
@@ -109,10 +108,10 @@ class AddedColumns:
         return (*SAMPLED, *JUDGED, *self.verdicts) if self.sampled else (*JUDGED, *self.verdicts)
 
     def arrow_types(self) -> Mapping[str, Any]:
-        """Return the Arrow type of each column, in their order; or lists of it.
+        """Return the Arrow type of each column, in order; with several responses, lists of it.
 
-        The score and the verdict on an aspect or criterion are float64, lists of those are objects,
-        all others text.
+        Scores and verdicts on one aspect or criterion are float64, lists of verdicts are structs,
+        all others are text.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -132,7 +131,7 @@ class AddedColumns:
         }
 
     def make_row_values(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
-        """Return the values of a row's added columns, of those of each of its responses, which may have others beside.
+        """Combine the responses' values to a row's added columns; further keys are ignored.
 
         Raises:
             KeyError: a response lacks one of the columns.
@@ -144,15 +143,15 @@ class AddedColumns:
         return {name: response[name] for name in self.names}
 
     def make_bad_row_values(self, reason: str) -> dict[str, JSON]:
-        """Return the values of a row that could not be judged: no score, and the reason."""
+        """Return the added values of a row that could not be judged: no score, and the reason."""
         nulls: dict[str, JSON] = dict.fromkeys((*SAMPLED, *self.verdicts))
         return self.make_row_values([{**nulls, **judged_values(None, BAD_ROW, None, reason, {})}])
 
     def order_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.
+        """Put a row's added values into the order of the columns; lone surrogates become U+FFFD.
 
         Raises:
-            ValueError: they are not exactly the columns of `names`.
+            ValueError: the keys are not exactly the columns of `names`.
         """
         if len(added) != len(self.names) or not all(name in added for name in self.names):
             raise ValueError(
@@ -161,7 +160,7 @@ class AddedColumns:
         return {name: wire.scrub_all(added[name]) for name in self.names}
 
     def table_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the same for a table, whose columns have one type: `judge/detail` is JSON text."""
+        """Do the same for a table, whose columns have one type: `judge/detail` is JSON text."""
         values = self.order_values(added)
         detail = values[DETAIL]
         return {
@@ -191,16 +190,16 @@ def judged_values(
     verdicts: Sequence[NamedVerdict] = (),
     columns: Sequence[str] = (),
 ) -> dict[str, JSON]:
-    """What a judge said of a response, by column.
+    """Return a response's judgment by column.
 
     Args:
         score: from 0 to 1; `None` if judging failed.
-        status: how it ended.
+        status: how judging ended.
         label: the verdict in the judge's own words.
         explanation: the judge's reasons, or the error.
-        components: of the score.
-        verdicts: on aspects or criteria.
-        columns: those for verdicts.
+        components: the components of the score.
+        verdicts: the verdicts on aspects or criteria.
+        columns: the columns for verdicts.
     """
     detail: JSON = (
         None if score is None else {name: components[name] for name in sorted(components)}
@@ -216,16 +215,16 @@ def judged_values(
 
 
 def check_out(out: Path, *, data: str | None = None) -> None:
-    """Check that a file can be written; its folder is created.
+    """Check that a file can be written, and create its folder.
 
     Args:
-        out: the file.
-        data: the data set that is read, a file or a name on the hub.
+        out: the file to write.
+        data: the data set that is read: a file or a name on the hub.
 
     Raises:
-        SettingsError: the file has another ending, is a folder or is the data set itself; its
+        SettingsError: the file has another extension, is a folder or is the data set itself; or its
             folder cannot be created or written to.
-        MissingExtraError: it is to be Parquet, which needs the extra `data`.
+        MissingExtraError: Parquet needs the extra `data`.
     """
     if not has_known_ending(out):
         raise SettingsError(
@@ -261,7 +260,7 @@ def check_out(out: Path, *, data: str | None = None) -> None:
 
 
 def _check_length(out: Path) -> None:
-    """Check that the files beside it can have its name with an ending of theirs."""
+    """Check that the name leaves room for the extensions of the files beside it."""
     size, most = len(os.fsencode(out.stem)), _LONGEST_NAME - len(_LONGEST_ENDING)
     if size > most:
         raise SettingsError(
@@ -290,11 +289,11 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
             if is_parquet(out) and len(names) > MOST_COLUMNS:
                 raise too_many_columns(rows.source if isinstance(rows, DataSet) else row.source)
             if len(names) > MOST_COLUMNS:
-                names.clear()  # of JSON lines the names are of no use, and memory is not for them
+                names.clear()  # JSON lines have no limit of columns: do not fill memory with names
 
 
 def too_many_columns(source: str) -> DataError:
-    """Return the error for rows whose keys are no columns."""
+    """Return the error for rows with more keys than Parquet can have columns."""
     return DataError(
         f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be "
         "columns of Parquet; "

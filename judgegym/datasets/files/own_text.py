@@ -1,12 +1,11 @@
-"""Rows as JSON lines: the own text of JSON rows, which their values would not give back, and the rows of tables.
+"""Write rows as JSON lines: JSON rows keep their original text, table rows are converted.
 
-Guarantees: what is taken from a text is there byte for byte: numbers keep their digits, texts their
-escapes, objects their order and their spaces. Only line breaks between tokens become a space, since
-a row has one line. Every Arrow
-value has one text: timestamps, dates and times in ISO 8601 with all their digits, durations in ISO
-8601, decimals as text with their own digits, binary data in base64, dictionaries by their values,
-maps as lists of pairs, columns of JSON text as their values. NaN and infinite numbers, which JSON
-has not, are null.
+Guarantees: JSON text is copied byte for byte: numbers keep their digits, strings their escapes,
+objects their order and spaces. Only line breaks between tokens become a space, since a row is one
+line. Every Arrow value has one text: timestamps, dates and times in ISO 8601 with all their digits,
+durations in ISO 8601, decimals as strings with their own digits, binary data in base64,
+dictionaries by their values, maps as lists of pairs, columns of JSON text as their values. NaN and
+infinite numbers, which JSON lacks, are null.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _LOOSE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:Infinity|NaN|\d[\d.eE+-]*)'
 
 
 def one_line(text: bytes) -> bytes:
-    """Return the object of a text, without byte order mark and white space around it, on one line.
+    """Return an object's text on one line, without byte order mark and surrounding white space.
 
-    A line break can only stand between two tokens: JSON allows none within a string. Nor does it
-    allow a zero byte, so that a text with one is in UTF-16 or UTF-32.
+    A line break can only stand between two tokens: JSON allows none within a string. It allows no
+    zero byte either, so a text with one is UTF-16 or UTF-32.
     """
     if b"\0" in text:
         text = text.decode(json.detect_encoding(text), "surrogatepass").encode(
@@ -49,34 +48,34 @@ def one_line(text: bytes) -> bytes:
 
 
 def append_keys(text: bytes, added: dict[str, JSON]) -> bytes:
-    """Return an object's text on one line with keys at its end."""
+    """Return an object's text on one line, with keys appended."""
     begin = one_line(text)[:-1]
     return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
 
 
 def remove_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
-    """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
+    """Return an object's text on one line without some keys; the others keep their text."""
     members = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
     return b"{" + b",".join(members) + b"}"
 
 
 def read_exactly(text: bytes) -> Mapping[str, JSON]:
-    """Return the object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
+    """Parse the text of an object; unlike `wire.loads`, with integers of any length."""
     try:
         return cast("Mapping[str, JSON]", _scrub_surrogates(json.loads(text)))
     except (
         RecursionError
-    ):  # its column is nested too deeply for a type; values are taken from the text
+    ):  # nested too deeply for a type: the column's values are taken from the text
         return cast("Mapping[str, JSON]", wire.loads(text))
 
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
-    """Return the keys of an object with the texts of their values: strict JSON, in which NaN is null."""
+    """Return an object's keys with the texts of their values: strict JSON, in which NaN is null."""
     return ((name, _strict_text(value.strip())) for name, _, value in _members(one_line(text)))
 
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    """The keys of an object in their order: the name, its text with that of its value, and that of the value alone."""
+    """Yield an object's members in order: name, text of key and value, text of the value alone."""
     key, begin, value, depth = b"", 1, 0, 0
     for token in _TOKEN.finditer(text):
         mark = token[0][:1]
@@ -94,7 +93,7 @@ def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def _strict_text(text: bytes) -> str:
-    """A value's text; if strict readers refuse it, with null for numbers that are none and without lone surrogates."""
+    """Return a value's text as strict JSON: null for NaN and infinity, and no lone surrogates."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -109,7 +108,7 @@ def _strict_token(token: re.Match[bytes]) -> bytes:
 
 
 def _scrub_surrogates(value: Any) -> Any:
-    """Return a value without lone surrogates."""
+    """Replace lone surrogates in a value's strings."""
     if isinstance(value, str):
         return wire.scrub(value)
     if isinstance(value, dict):
@@ -118,7 +117,7 @@ def _scrub_surrogates(value: Any) -> Any:
 
 
 def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
-    """The rows of a table at places that follow each other, each as a JSON object on one line, without its end."""
+    """Yield a range of table rows, each as a JSON object on one line, without the line end."""
     json_text = json_text_columns(rows.table.schema)
     for batch in rows.batches(row_range):
         columns = [_values(batch, number, json_text) for number in range(batch.num_columns)]
@@ -129,7 +128,7 @@ def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
 
 
 def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) -> Iterator[bytes]:
-    """Yield the values of a column, as JSON."""
+    """Yield the values of a column as JSON."""
     import pyarrow  # late: an extra
 
     array = batch.column(column)
@@ -144,7 +143,7 @@ def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) 
 
 
 def _plain(value: object) -> object:
-    """Return a value that JSON has not."""
+    """Convert a value that JSON lacks."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, date | time):  # also the timestamps of pandas, which have nanoseconds
@@ -157,7 +156,7 @@ def _plain(value: object) -> object:
 
 
 def _duration(value: timedelta) -> str:
-    """Return a duration in seconds, with all its digits; those of pandas have nanoseconds."""
+    """Format a duration in seconds with all its digits; those of pandas have nanoseconds."""
     nanoseconds = value // timedelta(microseconds=1) * 1000 + int(getattr(value, "nanoseconds", 0))
     seconds, fraction = divmod(abs(nanoseconds), 10**9)
     digits = f"{seconds}.{fraction:09d}".rstrip("0").rstrip(".")

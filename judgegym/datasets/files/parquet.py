@@ -1,15 +1,14 @@
-"""Parquet, written a group of rows at a time: the columns of the input, and those that are added.
+"""Write Parquet, one group of rows at a time: the columns of the input, and the added ones.
 
-Guarantees: the bytes are a function of the rows alone: the groups have a fixed number of rows,
-which follows from the size of the whole data set, and nothing is written that tells one run from
-another. Memory holds one group. Of a table
-every column keeps its type. Of JSON rows a column has one type, found over all rows, and no value
-is lost or changed: a column of which no Arrow type says everything (texts beside numbers, objects
-with different keys, integers of more than 64 bits, integers that a float64 would round) keeps each
-value as JSON text, and the file says so (`judgegym/data/arrow.py`), so that `load_rows` makes the
-same values again. (The readers of `datasets` and pyarrow refuse such a column, or give all objects
-the same keys.) What Parquet cannot say: that a row lacks a key (null), and a lone surrogate
-(U+FFFD, as in everything that this project reads).
+Guarantees: the bytes depend on the rows alone. The groups have a fixed number of rows, which
+follows from the size of the data set, and nothing is written that differs between runs. Memory
+holds one group. Every column of a table keeps its type. A column of JSON rows has one type,
+inferred from all rows, and no value is lost or changed: where no Arrow type fits all values (texts
+beside numbers, objects with different keys, integers of more than 64 bits, integers that a float64
+would round), the column holds JSON text and is marked so in the file (`judgegym/data/arrow.py`), so
+that `load_rows` restores the values. (The readers of `datasets` and pyarrow refuse such a column,
+or give all objects the same keys.) Two things Parquet cannot express: a missing key becomes null,
+and a lone surrogate U+FFFD, as everywhere in this project.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ _DEEPEST = 32
 _EXACT_IN_FLOAT = 2**53
 _INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
 _DIGITS_AS_ZEROS, _LONG_NUMBER = bytes.maketrans(b"0123456789\0", b"0" * 11), b"0" * 19
-"""An integer of more than 64 bits has at least 19 digits; in UTF-16 and UTF-32 zero bytes are between them."""
+"""Integers above 64 bits have at least 19 digits; UTF-16 and UTF-32 put zero bytes between them."""
 MOST_ROWS, MOST_BYTES = 1_000, 32 << 20
-"""Of a group; the bytes are those of rows of mean size."""
+"""Limits of a group; the bytes are estimated by the mean size of a row."""
 
 
 class _OutputBuffer(io.BytesIO):
-    """A file for pyarrow, whose bytes are taken as they come."""
+    """A file for pyarrow; `take` returns the bytes written so far."""
 
     def close(self) -> None:
-        """What waits can still be taken."""
+        """Keep the bytes, so that they can still be taken."""
 
     def take(self) -> bytes:
-        """What was written since the last call."""
+        """Return the bytes written since the last call."""
         data = self.getvalue()
         self.seek(0)
         self.truncate()
@@ -56,14 +55,15 @@ class _OutputBuffer(io.BytesIO):
 
 @dataclass(slots=True)
 class Shape:
-    """What the values of a column have in common, or those at one place in it.
+    """The common type of a column's values, or of the values nested at one place in it.
 
     Attributes:
-        kinds: the Python types of the values, without that of null.
-        least: the least integer, or 0, and `most` the greatest.
+        kinds: the Python types of the values, without null.
+        least: the least integer, or 0.
+        most: the greatest integer, or 0.
         items: the shape of the entries of lists.
         fields: the shapes of the fields of objects, all of which have these keys.
-        is_mixed: no Arrow type says everything.
+        is_mixed: no Arrow type fits all values.
     """
 
     kinds: set[type] = field(default_factory=set)
@@ -74,7 +74,7 @@ class Shape:
     is_mixed: bool = False
 
     def observe(self, value: JSON, depth: int = 0) -> bool:
-        """Add a value, which is `depth` deep in its column; return whether there still is a type for everything."""
+        """Add a value at `depth` in its column; return whether one type still fits all values."""
         if value is not None and not self.is_mixed:
             self.kinds.add(type(value))
             self.is_mixed = not self._fits(value, depth)
@@ -103,7 +103,7 @@ class Shape:
         )
 
     def arrow_type(self) -> pyarrow.DataType:
-        """Return the type of a column; of one without any value, the type null."""
+        """Return the Arrow type of a column; null for a column without values."""
         import pyarrow  # late: an extra
 
         if self.is_mixed:
@@ -128,10 +128,10 @@ class Shape:
 
 
 def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:
-    """Return the shapes of all columns, in the order in which the rows name them first.
+    """Infer the shapes of all columns, in the order of their first occurrence.
 
     Raises:
-        DataError: there are more columns than a table can sensibly have.
+        DataError: there are more than `MOST_COLUMNS` columns.
     """
     shapes: dict[str, Shape] = {}
     for text in map(rows.text, range(len(rows))):
@@ -148,7 +148,7 @@ def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:
 
 
 RowGroup: TypeAlias = "tuple[int, Sequence[pyarrow.Array | pyarrow.ChunkedArray]]"
-"""How many rows, and their values, an array for each column; JSON rows may have no column at all."""
+"""A number of rows and an array for each column; JSON rows may have no column at all."""
 
 
 class StoredColumns:
@@ -160,18 +160,18 @@ class StoredColumns:
         """Read from the table of these rows."""
         self._rows = rows
         self.entries_keep_names = rows.entries_keep_names
-        """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
+        """Whether entries of lists keep their names; else they are `element`, as Parquet asks."""
         self.schema = _drop_fingerprint(rows.table.schema)
 
     def groups(self, row_range: range, rows: int) -> Iterator[RowGroup]:
-        """Return the rows at places that follow each other, in groups of so many rows."""
+        """Yield a range of rows in groups of `rows` rows."""
         return row_groups(self._rows.table.schema, self._rows.batches(row_range), rows)
 
 
 def row_groups(
     schema: pyarrow.Schema, batches: Iterable[pyarrow.RecordBatch], rows: int
 ) -> Iterator[RowGroup]:
-    """Yield the rows of batches of any length, in groups of so many rows."""
+    """Regroup the rows of batches of any length into groups of `rows` rows."""
     import pyarrow  # late: an extra
 
     waiting = schema.empty_table()
@@ -197,13 +197,13 @@ class JsonColumns:
             source: the data set's name, for messages.
 
         Raises:
-            DataError: there are more columns than a table can sensibly have.
+            DataError: there are more than `MOST_COLUMNS` columns.
         """
         import pyarrow  # late: an extra
 
         self._rows, shapes = rows, _infer_shapes(rows, source)
         self.json_text = tuple(name for name, shape in shapes.items() if shape.is_mixed)
-        """The columns whose values become JSON text."""
+        """Names of the columns whose values become JSON text."""
         schema = pyarrow.schema([(name, shape.arrow_type()) for name, shape in shapes.items()])
         self.schema = mark_json_columns(schema, self.json_text)
 
@@ -240,18 +240,18 @@ def parquet_parts(
     columns: AddedColumns,
     rows_per_group: int,
 ) -> Iterator[bytes]:
-    """Yield the parts of a Parquet file.
+    """Return the parts of a Parquet file.
 
     Args:
         input_columns: the columns of the input.
-        row_range: the rows that are written, from 0; they follow each other.
-        added: the added columns of each of them.
-        columns: their names and types.
-        rows_per_group: how many rows a group has.
+        row_range: the range of rows to write, from 0.
+        added: the added values of each row.
+        columns: the names and types of the added columns.
+        rows_per_group: the number of rows of a group.
 
     Raises:
         DataError: the input has changed.
-        ValueError: there are more or fewer of `added` than rows.
+        ValueError: `added` has more or fewer entries than there are rows.
     """
     import pyarrow  # late: an extra
 
@@ -280,12 +280,12 @@ def parquet_parts(
 def encode_tables(
     schema: pyarrow.Schema, tables: Iterable[pyarrow.Table], *, entries_keep_names: bool = False
 ) -> Iterator[bytes]:
-    """Yield the parts of a Parquet file of which each table is a group of rows.
+    """Return the parts of a Parquet file in which each table is a group of rows.
 
     Args:
-        schema: of all tables.
-        tables: at least one row each.
-        entries_keep_names: the entries of lists are called as in the schema; else they are
+        schema: the schema of all tables.
+        tables: tables of at least one row.
+        entries_keep_names: the entries of lists keep their names of the schema; else they are
             `element`.
     """
     import pyarrow.parquet  # late: an extra
@@ -301,7 +301,7 @@ def encode_tables(
 
 
 def _drop_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """Return a schema without what `datasets` notes of its own cache beside the features."""
+    """Return a schema without the cache fingerprint that `datasets` stores beside the features."""
     metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:
         info = json.loads(metadata[b"huggingface"])

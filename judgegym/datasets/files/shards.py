@@ -1,13 +1,11 @@
-"""Shards: a data set in parts that follow each other, each scored by a run of its own and merged afterwards.
+"""Shards: consecutive parts of a data set, each scored by its own run and merged afterwards.
 
-Guarantees: every row is in exactly one shard; which one depends on the number of rows and of shards
+Guarantees: every row is in exactly one shard. Which one depends on the numbers of rows and shards
 alone (and on where groups begin, since a group is never divided); without groups, sizes differ by
-at most one. The merged file has the same
-bytes as that of one run over the whole data set with the same verdicts: it is written in the same
-way, of the data set's own rows, and takes nothing but the added columns from the shards. Before
-that, every shard is compared with the
-rows that it should have: a file that scoring has not written, or that was made of other rows, is an
-error that names it. Memory holds some rows.
+at most one. The merged file has the same bytes as the file of one run over the whole data set with
+the same verdicts: it is written from the data set's own rows, with only the added columns from the
+shards. First, every shard is compared with its rows of the data set: a file that scoring did not
+write, or that was made from other rows, is an error that names it. Memory holds some rows.
 """
 
 from __future__ import annotations
@@ -38,9 +36,9 @@ if TYPE_CHECKING:
 
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
 _AT_ONCE = 500
-"""Rows of a shard that are in memory together."""
+"""Rows of a shard that are in memory at once."""
 _NAMED = 5
-"""Missing shards that a message names."""
+"""The most missing shards that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,8 @@ class Shard:
     """One of the parts of a data set.
 
     Attributes:
-        number: which, from 1.
-        count: how many there are.
+        number: the shard's number, from 1.
+        count: the number of shards.
     """
 
     number: int
@@ -60,7 +58,7 @@ class Shard:
         """Read `3/16`.
 
         Raises:
-            ValueError: it is nothing of the kind.
+            ValueError: the text has another form, or the number is out of range.
         """
         match = _SHARD.fullmatch(text.strip())
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
@@ -68,38 +66,38 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
+        """Return the shard as it is written on the command line."""
         return f"{self.number}/{self.count}"
 
     def rows(self, total: int, starts: Sequence[int] | None = None) -> range:
-        """Return the rows of the shard, from 0; none if there are fewer rows than shards.
+        """Return the rows of the shard, from 0; empty shards exist with fewer rows than shards.
 
         Args:
-            total: how many rows the data set has.
-            starts: the first row of each group, in order; a shard begins and ends where a group
-                does.
+            total: the number of rows of the data set.
+            starts: the first row of each group, in order; a shard begins and ends at the border
+                of a group.
         """
         first, end = (before * total // self.count for before in (self.number - 1, self.number))
         return range(_border(first, total, starts), _border(end, total, starts))
 
     def path(self, out: Path) -> Path:
-        """Return the file of the shard: `scored-00003-of-00016.parquet` beside `scored.parquet`."""
+        """Return the shard's file: `scored-00003-of-00016.parquet` beside `scored.parquet`."""
         return out.with_name(f"{out.stem}-{self.number:05d}-of-{self.count:05d}{out.suffix}")
 
 
 def first_rows(limit: int, total: int, starts: Sequence[int] | None = None) -> range:
-    """Return the first rows of a data set, from 0: so many, or with groups to the end of the last one that has begun.
+    """Return the first `limit` rows of a data set; with groups, to the end of the last group begun.
 
     Args:
-        limit: how many, at most `total`.
-        total: how many rows the data set has.
+        limit: the number of rows, at most `total`.
+        total: the number of rows of the data set.
         starts: as for `Shard.rows`.
     """
     return range(_border(limit, total, starts))
 
 
 def _border(row: int, total: int, starts: Sequence[int] | None) -> int:
-    """Return a row, or the first one after it with which a group begins."""
+    """Return a row, or the next row at which a group begins."""
     if starts is None or row in (0, total):
         return row
     index = bisect_left(starts, row)
@@ -120,11 +118,11 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
 
     Args:
         rows: all rows of the data set.
-        column: rows with the same value in it are a group.
+        column: the column whose equal values make a group.
 
     Raises:
-        DataError: the rows of a group do not follow each other, so that shards would divide it; or
-            one has no value.
+        DataError: the rows of a group are not consecutive, so shards would divide it; or a row has
+            no value.
     """
     groups = group_rows(rows, column, range(len(rows)))
     for group in groups:
@@ -147,12 +145,12 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
 def merge_shards(
     rows: Sequence[Row], out: Path, count: int, starts: Sequence[int] | None = None
 ) -> AddedColumns:
-    """Write a scored file from those of its shards, which are beside it.
+    """Merge the files of the shards beside a scored file into it.
 
     Args:
-        rows: the whole data set, as `load_rows` gives it.
-        out: the file to write, whose name those of the shards are made of.
-        count: how many shards there are.
+        rows: the whole data set, as `load_rows` returns it.
+        out: the file to write; the shards' names are derived from it.
+        count: the number of shards.
         starts: the first row of each group, if rows were judged together.
 
     Returns:
@@ -203,7 +201,7 @@ def _common_columns(paths: Sequence[Path], data_columns: Collection[str]) -> Add
     """Return the columns that scoring has added to all shards.
 
     Raises:
-        DataError: shards have different ones, or scoring has not written one.
+        DataError: shards have different columns, or scoring did not write one of them.
     """
     shard_columns = [
         (path, columns)
@@ -241,7 +239,7 @@ def _read_columns(path: Path, data_columns: Collection[str]) -> AddedColumns | N
 
 
 def _count_rows(path: Path) -> int:
-    """How many rows a shard has."""
+    """Return the number of rows of a shard."""
     if is_parquet(path):
         return int(_open_parquet(path).metadata.num_rows)
     with path.open("rb") as file:
@@ -249,7 +247,7 @@ def _count_rows(path: Path) -> int:
 
 
 def _read_added_columns(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
-    """Yield the added columns of each row of a shard, whose first row has them."""
+    """Yield the added values of each row of a shard, whose first row has them."""
     if is_parquet(path):
         for batch in _open_parquet(path).iter_batches(
             _AT_ONCE, columns=list(columns.names), use_threads=False
@@ -263,7 +261,7 @@ def _read_added_columns(path: Path, columns: AddedColumns) -> Iterator[Mapping[s
 def _parse_added_columns(
     path: Path, fields: Mapping[str, JSON], columns: AddedColumns
 ) -> Mapping[str, JSON]:
-    """Return the added columns of a row of JSON."""
+    """Return the added values of a JSON row."""
     if not fields.keys() >= set(columns.names):
         raise _not_scored_error(path)
     return {name: fields[name] for name in columns.names}
@@ -272,7 +270,7 @@ def _parse_added_columns(
 def _find_line_mismatch(
     path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
-    """Return the first row of a shard in JSON lines, from 0, that is another than that of the data set."""
+    """Return the first row (from 0) of a JSON lines shard that differs from the data set."""
     for number, (text, (line, fields)) in enumerate(
         zip(stored_rows.texts(numbers), _read_lines(path), strict=True)
     ):
@@ -288,7 +286,7 @@ def _find_line_mismatch(
 def _find_column_mismatch(
     path: Path, stored_rows: StoredRows, numbers: range, columns: AddedColumns
 ) -> int | None:
-    """Return the first row of a shard in Parquet, from 0, that may be another than that of the data set."""
+    """Return the first row (from 0) of the first block of a Parquet shard that differs."""
     names, first = stored_rows.columns.schema.names, 0
     shard = _open_parquet(path)
     if shard.schema_arrow.names != [*names, *columns.names]:
@@ -308,10 +306,10 @@ def _find_column_mismatch(
 def _is_equal(
     actual: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray
 ) -> bool:
-    """Return whether two columns hold the same.
+    """Return whether two columns hold the same values.
 
-    Values are compared as texts where Arrow finds a difference: it does for NaN, and for
-        dictionaries in another order.
+    Where Arrow finds a difference, values are compared as texts: Arrow finds one for NaN, and for
+    dictionaries in another order.
     """
     return (actual.type == expected.type and actual == expected) or repr(
         actual.to_pylist()
@@ -319,7 +317,7 @@ def _is_equal(
 
 
 def _read_lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
-    """Yield the lines of a file with their ends, each with its object."""
+    """Yield the lines of a file with their line ends, each with its object."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield line, json_object(line, f"{path}, row {number}")

@@ -1,23 +1,16 @@
-"""Write a scored file: the rows of the input untouched, each with its added columns.
+"""Write and read scored files: the rows of the input unchanged, each with its added columns.
 
-Guarantees: the file is there as a whole or not at all; equal rows and equal added columns give
-equal bytes, whenever and in however many shards they were judged. What was written as JSON stays
-byte for byte in JSON lines; what Arrow has stored keeps type and value in Parquet. Memory holds one
-group of rows. Rows that could not be judged are listed in a
-file beside the output: row, column and reason of each.
+Guarantees when writing: the file is written as a whole or not at all. Equal rows and equal added
+columns give equal bytes, in however many shards they were judged. JSON rows stay byte for byte in
+JSON lines; table rows keep type and value in Parquet. Memory holds one group of rows. Rows that
+could not be judged are listed in a file beside the output, with row, column and reason.
 
-A scored file, read again: the rows as `judgegym score` has written them, each with what the judge
-    said.
-
-Guarantee: a row is read when it is asked for. A file that scoring has not written is an error that
-names it before the first row is used; a row whose added columns are not of one kind is an error
+Guarantees when reading: a row is read on access. A file that scoring did not write is an error that
+names the file before the first row is used; a row whose added columns are inconsistent is an error
 that names the row.
 
-The rows of a scored file without what its judge said, so that another judge's words can take their
-place.
-
-Guarantee: all other columns are as they were: of JSON the row's own text byte for byte, of a table
-    types and values.
+`drop_judge_columns` removes the judge's columns, so that another judge can score the file again;
+all other columns keep their text (JSON) or their types and values (tables).
 """
 
 from __future__ import annotations
@@ -62,21 +55,21 @@ from judgegym.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 AddedRows: TypeAlias = Callable[[], Iterable[Mapping[str, JSON]]]
-"""Gives the added columns of each row."""
+"""Returns the added values of each row."""
 
 
 class StoredRows:
-    """The rows of a data set as they are stored, and as an output has them.
+    """The rows of a data set, in the form in which they are stored and written.
 
     Attributes:
         source: the data set's name.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        """Take the rows of a data set, as `load_rows` gives them.
+        """Take the rows of a data set, as `load_rows` returns them.
 
         Raises:
-            TypeError: they are not those of `load_rows`.
+            TypeError: the rows do not come from `load_rows`.
         """
         if not isinstance(rows, DataSet) or not isinstance(rows.values, JsonFile | ArrowRows):
             raise TypeError("expected the rows of load_rows, which know how they are stored")
@@ -84,14 +77,14 @@ class StoredRows:
         self._values: JsonFile | ArrowRows = rows.values
 
     def texts(self, numbers: range) -> Iterator[bytes]:
-        """Rows as JSON, in their own words if they are JSON."""
+        """Return rows as JSON; rows that are JSON keep their text."""
         if isinstance(self._values, JsonFile):
             return map(self._values.text, numbers)
         return json_texts(self._values, numbers)
 
     @cached_property
     def columns(self) -> StoredColumns | JsonColumns:
-        """The columns as a Parquet file has them; those whose values become JSON text are in the log, once."""
+        """The columns as Parquet stores them; columns that become JSON text are logged once."""
         if not isinstance(self._values, JsonFile):
             return StoredColumns(self._values)
         json_columns = JsonColumns(self._values, self.source)
@@ -106,7 +99,7 @@ class StoredRows:
 
     @property
     def rows_per_group(self) -> int:
-        """How many rows a group of a Parquet file has."""
+        """The number of rows of a group of a Parquet file."""
         size = (
             self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
         )
@@ -120,15 +113,15 @@ def write_scored(
 
     Args:
         stored_rows: the rows of the data set.
-        numbers: the rows that are written, from 0; they follow each other.
-        out: the file, with an ending that `check_out` has accepted.
-        added: gives the added columns of each of `numbers`, in their order; it is called again
+        numbers: the range of rows to write, from 0.
+        out: the file, with an extension that `check_out` has accepted.
+        added: returns the added values of each of `numbers`, in their order; it is called again
             after an error.
-        columns: which columns these are.
+        columns: the added columns.
 
     Raises:
         DataError: the data set has changed since it was loaded.
-        UserError: the file cannot be written; what was there before is still there.
+        UserError: the file cannot be written; an earlier file is unchanged.
     """
     try:
         write_atomic(out, scored_content(stored_rows, numbers, out, added, columns))
@@ -139,9 +132,9 @@ def write_scored(
 def scored_content(
     stored_rows: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> Callable[[], Iterator[bytes]]:
-    """Return a function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
+    """Return a function that yields the parts of a scored file.
 
-    Args: those of `write_scored`.
+    `Disk.write` calls it again after an error. The arguments are those of `write_scored`.
     """
     if is_parquet(out):
         return lambda: parquet_parts(
@@ -158,18 +151,18 @@ def _scored_lines(
 
 
 def locate_quarantine(out: Path) -> Path:
-    """Return the file of the rows that could not be judged, beside the output."""
+    """Return the path of the file beside the output that lists rows that could not be judged."""
     return out.with_name(f"{out.stem}.quarantine.jsonl")
 
 
 def quarantine_lines(
     bad: Mapping[int, RowError], bad_lines: Sequence[BadLine] = ()
 ) -> Iterator[bytes]:
-    """Yield a line for each row, in the order of the rows; then those of lines that are no rows.
+    """Yield a line for each row that could not be judged, then for each line that is no row.
 
     Args:
-        bad: the errors of the rows, by their numbers from 0.
-        bad_lines: lines that are no JSON objects.
+        bad: the errors of the rows, by row number from 0.
+        bad_lines: lines that are not JSON objects.
     """
     row_errors = [
         (number + 1, error.place, error.column, error.reason)
@@ -181,7 +174,7 @@ def quarantine_lines(
 
 
 def read_quarantine(out: Path) -> dict[int, RowError]:
-    """Return the rows that could not be judged, by their numbers from 0; none if there is no such file.
+    """Read the rows that could not be judged, by number from 0; none if there is no such file.
 
     Raises:
         DataError: the file cannot be read.
@@ -198,7 +191,7 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
             }:
                 errors[row - 1] = RowError(place, reason, column)
             case {"row": None}:
-                pass  # a line that is no row
+                pass  # a line that is not a row
             case _:
                 raise DataError(f"{path}, line {number}: expected row, column and reason")
     return errors
@@ -206,17 +199,17 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRow:
-    """A row of a scored file. The tuples have one entry for each response of the row, in their order.
+    """A row of a scored file; the tuples have one entry for each response of the row.
 
     Attributes:
-        row: all columns, the added ones, too.
+        row: all columns, including the added ones.
         several: the row has a list of responses; else the tuples have one entry.
         score: from 0 to 1; `None` exactly where the status is not `ok`.
         status: how judging ended.
         label: the judge's verdict in its own words, if it has one.
         explanation: the judge's reasons, or the error.
-        detail: the score's components, an object, or JSON text of one in Parquet and in files of
-            older versions; `None` where judging failed.
+        detail: the score's components: an object, or JSON text in Parquet and in files of older
+            versions; `None` where judging failed.
     """
 
     row: Row
@@ -228,10 +221,13 @@ class ScoredRow:
     detail: tuple[str | Mapping[str, JSON] | None, ...]
 
     def components(self, response: int) -> JSON:
-        """Return the components of a response's score (from 0), parsed; `None` where judging failed.
+        """Return the components of a response's score, parsed; `None` where judging failed.
+
+        Args:
+            response: the response's number in the row, from 0.
 
         Raises:
-            DataError: `judge/detail` is no JSON.
+            DataError: `judge/detail` is not JSON.
         """
         detail = self.detail[response]
         try:
@@ -241,13 +237,13 @@ class ScoredRow:
 
 
 def read_scored(path: Path) -> Sequence[ScoredRow]:
-    """Return the rows of a scored file; each is read, and checked, when it is asked for.
+    """Open a scored file; each row is read and checked on access.
 
     Args:
         path: a file that `judgegym score` has written, JSONL or Parquet.
 
     Raises:
-        DataError: it cannot be loaded, or has not the columns that scoring adds.
+        DataError: it cannot be loaded, or lacks the columns that scoring adds.
     """
     if not has_known_ending(path):
         raise DataError(
@@ -260,10 +256,14 @@ def read_scored(path: Path) -> Sequence[ScoredRow]:
 
 
 def _check_is_scored(rows: DataSet, name: str) -> None:
-    """Check that the first row has the columns that scoring adds; `name` is that of the data set, for the message.
+    """Check that the first row has the columns that scoring adds.
+
+    Args:
+        rows: the rows of the file.
+        name: the data set's name, for the message.
 
     Raises:
-        DataError: it lacks some.
+        DataError: a column is missing.
     """
     missing = [column for column in JUDGED if column not in rows[0].values]
     if missing:
@@ -275,10 +275,10 @@ def _check_is_scored(rows: DataSet, name: str) -> None:
 
 
 def parse_scored_row(row: Row) -> ScoredRow:
-    """What the judge said of a row.
+    """Parse the added columns of a row.
 
     Raises:
-        DataError: one of the added columns is missing, or is not of the kind that scoring writes.
+        DataError: an added column is missing, or is not what scoring writes.
     """
     several = isinstance(row.values.get(STATUS), list)
     status = _read_entries(row, STATUS, several, (str,))
@@ -338,18 +338,16 @@ def drop_judge_columns(rows: DataSet) -> DataSet:
     """Return the rows without the columns that a judge has added.
 
     Args:
-        rows: what `load_rows` has read.
+        rows: rows that `load_rows` has read.
 
     Raises:
-        DataError: the first row has not all of these columns.
+        DataError: the first row lacks one of these columns.
     """
     _check_is_scored(rows, f"{rows.source}: --rescore")
     if isinstance(rows.values, ArrowRows):
         names = [name for name in rows.values.table.schema.names if _is_judge_column(name)]
         return DataSet(rows.source, rows.values.drop_columns(names))
-    assert isinstance(
-        rows.values, JsonFile
-    )  # what `load_rows` has read is stored in one of the two ways
+    assert isinstance(rows.values, JsonFile)  # `load_rows` stores rows in one of these two ways
     return DataSet(
         rows.source, rows.values.with_edit(partial(remove_keys, is_left_out=_is_judge_column))
     )

@@ -1,1 +1,1 @@
-"""The rows of a data set, as what is judged: a prompt with its responses."""
+"""Read the rows of a data set as tasks: a prompt with its responses."""

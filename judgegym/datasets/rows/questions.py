@@ -1,14 +1,12 @@
 """The columns of a scored file by aspect and by criterion.
 
-Where all rows are judged by the same questions, each has a column of its own, `judge/aspect/NAME`
-or `judge/criterion/NAME`, with a number or null. Where rows bring their own, as HealthBench's do, a
-column by name would
-hold a value in a few rows and null in all others, and there would be thousands: then one column
-holds a list of objects for each response, in the order of the row's questions.
+If all rows are judged by the same questions, each question has a column, `judge/aspect/NAME` or
+`judge/criterion/NAME`, with a number or null. If rows bring their own questions, as HealthBench's
+do, there would be thousands of nearly empty columns: then one column holds a list of objects for
+each response, in the order of the row's questions.
 
-Guarantee: NAME is `slug(name)`, as in the names of metrics, so that different names never share a
-column. Scoring
-owns these names: data that has a column of one of them is refused.
+Guarantee: NAME is `slug(name)`, as in the names of metrics, so different names never share a
+column. The names are reserved: data that has such a column is refused.
 """
 
 from __future__ import annotations
@@ -29,19 +27,19 @@ QuestionKind: TypeAlias = Literal["aspect", "criterion"]
 _PREFIXES: Mapping[QuestionKind, str] = {"aspect": "judge/aspect/", "criterion": "judge/criterion/"}
 _LISTS: Mapping[QuestionKind, str] = {"aspect": "judge/aspects", "criterion": "judge/criteria"}
 _NOT_VERDICTS = ("raw", "left_out")
-"""Components of a score that are no verdicts."""
+"""Components of a score that are not verdicts."""
 
 
 class Questions:
     """The aspects or criteria by which rows are judged, and whether all rows have the same ones.
 
     Attributes:
-        kind: which of the two; `None` for a judge that has neither.
-        shared: of each its name and points, where all rows have the same ones; else empty.
+        kind: `aspect` or `criterion`; `None` for a judge that has neither.
+        shared: the points by name, if all rows have the same questions; else empty.
     """
 
     def __init__(self, settings: object) -> None:
-        """Know of no row; the questions are those of the settings until a row has others."""
+        """Begin with the questions of the settings, until a row has others."""
         any_judge = settings if isinstance(settings, AnyJudgeSettings) else None
         aspects = None if any_judge is None else any_judge.match_settings(AspectJudgeSettings)
         checklist = None if any_judge is None else any_judge.match_settings(ChecklistJudgeSettings)
@@ -56,7 +54,7 @@ class Questions:
             self._set_shared(self._default_questions)
 
     def note(self, task: JudgeTask) -> None:
-        """Take note of the questions of a row."""
+        """Record the questions of a row."""
         if self.kind is None:
             return
         task_questions: Sequence[Any] | None = (
@@ -80,7 +78,7 @@ class Questions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a scored file has of them."""
+        """The columns of a scored file for these questions."""
         if self.kind is None:
             return ()
         return tuple(_PREFIXES[self.kind] + slug(name) for name in self.shared) or (
@@ -88,10 +86,10 @@ class Questions:
         )
 
     def batch_columns(self, columns_read: Collection[str]) -> tuple[str, ...]:
-        """Return the columns of a batch, which those of its rows do not decide, but what is read of them.
+        """Return the columns of a batch: they depend on which fields are read, not on the rows.
 
         Args:
-            columns_read: what is read of the rows, such as `criteria`.
+            columns_read: the fields that are read from the rows, such as `criteria`.
         """
         if (
             self.kind is None
@@ -102,19 +100,19 @@ class Questions:
 
 
 def is_verdict_column(name: str) -> bool:
-    """Return whether a column is one of these."""
+    """Return whether a column holds verdicts."""
     return has_one_value(name) or name in _LISTS.values()
 
 
 def has_one_value(name: str) -> bool:
-    """Return whether a column is that of one aspect or criterion."""
+    """Return whether a column belongs to one aspect or criterion."""
     return name.startswith(tuple(_PREFIXES.values()))
 
 
 def named_values(
     verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
 ) -> Mapping[str, float | None]:
-    """The value of each verdict by name; of a line of an older version those among the components of the score."""
+    """Return the verdicts' values by name; lines of older versions have them in the components."""
     if verdicts:
         return {verdict.name: verdict.value for verdict in verdicts}
     return {name: value for name, value in components.items() if name not in _NOT_VERDICTS}
@@ -123,12 +121,12 @@ def named_values(
 def verdict_values(
     columns: Sequence[str], verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
 ) -> dict[str, JSON]:
-    """Return the values of a response's columns.
+    """Return a response's values in the columns for verdicts.
 
     Args:
         columns: the columns.
-        verdicts: on its aspects or criteria.
-        components: of its score; a line of an older version has the verdicts there alone.
+        verdicts: the verdicts on aspects or criteria.
+        components: the components of the score; a line of an older version has only these.
     """
     if not columns:
         return {}

@@ -1,8 +1,8 @@
-"""A row of a data set, read as a task of its own.
+"""Read a row of a data set as a task.
 
-Guarantee: where the column of the prompt or of the response is null in a row, another that happens
-to hold a text (the expected answer, a context) does not take its place. Rows of JSON may have
-another schema altogether.
+Guarantee: if the column of the prompt or the response is null in a row, no other column that
+happens to hold a text (the expected answer, a context) takes its place. JSON rows may have another
+schema altogether.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON
 
 MOST_REPEATS = 1_000
-"""The highest number in the column of repeats."""
+"""The highest number allowed in the column of repeats."""
 ReadEarlier: TypeAlias = Callable[[Row], tuple[JudgedResponse, ...]]
-"""Reads the responses of a row that an earlier run has sampled."""
+"""Reads the responses that an earlier run has sampled for a row."""
 
 
 class RowReader:
-    """Reads a row as a task of its own."""
+    """Reads rows as tasks."""
 
     def __init__(
         self,
@@ -53,20 +53,21 @@ class RowReader:
 
         Args:
             rows: the whole data set.
-            settings: its columns.
-            sampled: so many responses are asked for, and those of the data are not read.
-            earlier: reads the responses, where they are those that an earlier run has sampled.
+            settings: the columns.
+            sampled: the number of responses to sample, in place of those of the data.
+            earlier: reads the responses that an earlier run has sampled, in place of those of the
+                data.
 
         Raises:
-            DataError: a column that was named is in no row, or that of groups is not in the first
-                row.
+                DataError: a named column is in no row, or the column of groups is not in the first
+                    row.
         """
         self.rows = rows
         self.settings = settings
         self.sampled = sampled
         self._earlier = earlier
         self.unused_columns: set[str] = set()
-        """Columns of the rows read so far that look as if they were for the judge, and that it is not shown."""
+        """Columns that look as if they were meant for the judge, but that it is not shown."""
         first = rows[0]
         named_columns = {
             name: getattr(settings, f"{name}_column") for name in (*TASK_FIELDS, "category")
@@ -96,10 +97,10 @@ class RowReader:
             and (name not in ("context", "criteria") or name not in self._hidden_fields)
         ]
         self._taken = {*self.first.columns, *self.first.parts}
-        """Columns of the prompt and the responses, which are no fields."""
+        """Columns of the prompt and the responses; they are not read as other fields."""
 
     def _columns(self, values: Mapping[str, JSON], *, null: bool = False) -> dict[str, str]:
-        """From which column of a row each field of its task is read; with `null` also from one that is null there."""
+        """Return the column of each field of a task; with `null`, also columns that are null."""
         free = {name: value for name, value in values.items() if name not in self._taken}
         column_by_field = find_columns(free, self._unnamed_fields)
         for name in self._unnamed_fields if null else ():
@@ -118,9 +119,9 @@ class RowReader:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """What is read from which column, for a message; of those that no setting names, what the first row has.
+        """The column of each field, for a message; unnamed columns are those of the first row.
 
-        Columns that are empty in all of the first rows are not named.
+        Columns that are empty in all of the first rows are left out.
         """
         first = self.rows[0].values
         shown = (self.rows[number].values for number in range(min(_FIRST_ROWS, len(self.rows))))
@@ -141,10 +142,10 @@ class RowReader:
         }
 
     def _first_readable(self) -> Responses:
-        """Return the first row that can be read, with which the others are compared.
+        """Read the first readable row, with which the others are compared.
 
         Raises:
-            DataError: none can; it is that of the first row.
+            DataError: no row can be read; this is the first row's error.
         """
         for row in self.rows:
             try:
@@ -174,11 +175,11 @@ class RowReader:
         return responses
 
     def task(self, number: int) -> ScoreTask:
-        """Return a row as a task.
+        """Read a row as a task.
 
         Raises:
-            DataError: it lacks something, is of another kind than the first row, or a column holds
-                something else than text.
+            DataError: the row lacks something, has another form than the first row, or a column
+                holds something else than text.
         """
         row = self.rows[number]
         responses = self._read_responses(row)
@@ -201,7 +202,7 @@ class RowReader:
         )
 
     def _judge_task(self, row: Row, responses: Responses) -> JudgeTask:
-        """What the judge is shown of a row; columns that are no field of a `JudgeTask` are noted."""
+        """Return what the judge is shown of a row, and record the columns that it is not shown."""
         filled = row.filled_values()
         columns = self._columns(filled)
         fields = {name: value_at(filled, column) for name, column in columns.items()}
@@ -209,7 +210,7 @@ class RowReader:
         try:
             try:
                 judge_task = make_judge_task(responses.prompt, responses.texts, fields)
-            except FieldTypeError:  # a column of a usual name may hold something else
+            except FieldTypeError:  # a column with a usual name may hold something else
                 fields = {
                     n: value
                     for n, value in fields.items()
@@ -257,7 +258,7 @@ class RowReader:
         return value
 
     def category(self, number: int) -> str | None:
-        """Return the category of a row; its text is not read without `--category_column`."""
+        """Return a row's category; without `--category_column` the row is not read."""
         return None if self.settings.category_column is None else self._category(self.rows[number])
 
     def _category(self, row: Row) -> str | None:
@@ -274,7 +275,7 @@ _FIRST_ROWS = 100
 
 
 def _can_be_read(name: str, value: JSON) -> bool:
-    """Return whether a value is of a type that a field of a `JudgeTask` can have."""
+    """Return whether a field of a `JudgeTask` can have a value of this type."""
     try:
         make_judge_task("", (), {name: value})
     except FieldTypeError:
@@ -287,18 +288,17 @@ def _can_be_read(name: str, value: JSON) -> bool:
 def check_same_columns(
     row: Row, columns: Sequence[str], expected: Sequence[str], expected_source: str
 ) -> None:
-    """Check that a row is read from the same columns as another, or has another schema and none of those columns.
+    """Check that a row is read from the expected columns, or has none of them (another schema).
 
     Args:
         row: the row.
         columns: the columns from which it is read.
-        expected: those of the other row.
-        expected_source: what that is called.
+        expected: the columns of the other row.
+        expected_source: a name of the other row, for the message.
 
     Raises:
-        DataError: it has some of them, as null perhaps, and others in place of the rest. (Of rows
-            with chosen and rejected, some may have their prompt in a column, others in the
-            conversations.)
+        DataError: it has some of the columns, perhaps as null, and is read from others. (Rows with
+            chosen and rejected may have their prompt in a column or in the conversations.)
     """
     differ = set(columns) ^ set(expected)
     if not differ or (differ == {"prompt"} and "chosen" in columns):
@@ -312,7 +312,7 @@ def check_same_columns(
 
 
 def _has_column(rows: Sequence[Row], column: str) -> bool:
-    """Return whether any row has a column, or a path; all rows of a table have the columns of the first one."""
+    """Return whether any row has a column or path; for a table the first row suffices."""
     is_table = (
         isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column
     )

@@ -1,11 +1,10 @@
-"""The columns of a row that hold its prompt and its responses, whichever of the usual schemas it has.
+"""Find the prompt and the responses of a row in any of the usual schemas.
 
-Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback
-binarized, RewardBench …), two responses to a prompt (HelpSteer3, JudgeBench), a response or a list
-of them beside a prompt (texts, messages, or
-objects with the text: UltraFeedback's `completions`, Nectar's `answers`), a conversation that ends
-with the response (messages, ShareGPT). The prompt is one text for a judge, and turns for a policy
-that is asked.
+If no column is named, the schemas are tried in this order: `chosen` and `rejected` (TRL,
+UltraFeedback binarized, RewardBench …); two responses to a prompt (HelpSteer3, JudgeBench); a
+response or a list of them beside a prompt (texts, messages, or objects with the text:
+UltraFeedback's `completions`, Nectar's `answers`); a conversation that ends with the response
+(messages, ShareGPT). The prompt is one text for a judge, and turns for a policy.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from judgegym.llm.wire import JSON
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"
 RESPONSES_OF_ROW = ("one response", "several responses")
-"""What a row has, in words; the second if it has a list of responses."""
+"""Names of the two forms of a row, for messages; the second has a list of responses."""
 _PREFERENCE = ("chosen", "rejected")
 _RESPONSE_PAIRS = (
     ("response1", "response2"),
@@ -53,9 +52,9 @@ _RESPONSE_PAIRS = (
 )
 _TOOLS = "tools"
 _LOGS = ("responses_create_params", "nodes")
-"""The columns by which a rollout of NeMo Gym and a trace of verifiers are known."""
+"""Columns that identify a rollout of NeMo Gym and a trace of verifiers."""
 _TEXT_KEYS = ("response", "answer", "completion", "text", "content", "generation")
-"""What the text of a response is called in an object that is no message."""
+"""Keys of a response's text in an object that is not a message."""
 _NO_PROMPT = (
     "a prompt in prompt, question, instruction or another usual column, or a conversation in "
     "messages; or name its "
@@ -77,7 +76,7 @@ _AS_COLUMNS = " (its values are lists: expected a file of rows, not of columns)"
 
 
 class ColumnSettings(BaseModel, use_attribute_docstrings=True):
-    """The columns of a data set. What is not named is found by its usual names."""
+    """The columns of a data set. A column that is not named is found by its usual names."""
 
     help_group: ClassVar[str] = "data"
 
@@ -87,63 +86,63 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
         None, f"Take the prompt from this column: a text, or messages{_JOINED}.", common=True
     )
     response_column: str | None = setting(None)
-    """Take the response from this column: a text or messages, or a list of them for several responses to one prompt.
-    Several columns, separated by commas, are several responses."""
+    """Take the response from this column: a text or messages, or a list of them for several
+    responses to one prompt. Several columns, separated by commas, are several responses."""
     reference_column: str | None = setting(None)
-    """Take a response that deserves the highest score from this column, where it has one. If unset, from
-    reference or reference_answer."""
+    """Take a response that deserves the highest score from this column, where it has one. If
+    unset, from reference or reference_answer."""
     rubric_column: str | None = setting(None)
-    """Take the rubric of a row from this column, where it has one, instead of --rubric. If unset, from rubric or
-    score_rubric."""
+    """Take the rubric of a row from this column, where it has one, instead of --rubric. If
+    unset, from rubric or score_rubric."""
     baseline_column: str | None = setting(None)
-    """Take the response to compare with from this column, where it has one (judge arena_hard and others). If unset,
-    from baseline."""
+    """Take the response to compare with from this column, where it has one (judge arena_hard and
+    others). If unset, from baseline."""
     aspects_column: str | None = setting(None)
-    """Take the aspects of a row from this column, where it has any, instead of --aspects (judge aspect): names, or
-    objects with name and definition. If unset, from aspects."""
+    """Take the aspects of a row from this column, where it has any, instead of --aspects (judge
+    aspect): names, or objects with name and definition. If unset, from aspects."""
     criteria_column: str | None = setting(None)
-    """Take the criteria of a row from this column, where it has any, instead of --criteria (judge checklist): a list of
-    texts and objects. If unset, from criteria, rubrics, a rubric that is a list, Rubrics,
-    rubric_items, or
-    reward_model.rubrics."""
+    """Take the criteria of a row from this column, where it has any, instead of --criteria
+    (judge checklist): a list of texts and objects. If unset, from criteria, rubrics, a rubric
+    that is a list, Rubrics, rubric_items, or reward_model.rubrics."""
     context_column: str | None = setting(None)
-    """Take the text, or the list of texts, that a response should be based on from this column, where it has one
-    (judges aspect, listwise, tournament). If unset, these judges take it from contexts or context."""
+    """Take the text, or the list of texts, that a response should be based on from this column,
+    where it has one (judges aspect, listwise, tournament). If unset, these judges take it from
+    contexts or context."""
     category_column: str | None = setting(None, common=True)
     """Report the scores by the values of this column, such as the source of a row."""
     repeat_column: str | None = setting(None)
-    """Judge rows that are equal but for the whole number in this column by calls of their own: independent repeats of
-    one judgment, which share no answer and no sampling seed. If unset, equal rows share one judgment."""
+    """Judge rows that are equal but for the whole number in this column by calls of their own:
+    independent repeats of one judgment, which share no answer and no sampling seed. If unset,
+    equal rows share one judgment."""
     group_by: str | None = setting(None)
-    """Judge rows together that have the same value in this column, each with one response, with a judge that compares
-    responses. They may stand anywhere in the data."""
+    """Judge rows together that have the same value in this column, each with one response, with
+    a judge that compares responses. They may stand anywhere in the data."""
 
 
 _PROMPT_COLUMNS = (*PROMPTS, *CONVERSATIONS)
 
 _Response: TypeAlias = "tuple[str, tuple[Turn, ...]]"
-"""A response as text, with its turns if it came as messages."""
+"""A response as text, with its turns if it was given as messages."""
 Values: TypeAlias = Mapping[str, JSON]
 """The columns of a row that are not null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """What a row has to judge; a prompt alone has no responses.
+    """The prompt and the responses of a row; a prompt alone has no responses.
 
     Attributes:
         prompt: the prompt as one text.
-        columns: the columns that were read, for a message.
-        turns: the prompt as a conversation, in which a text is a turn of the user.
-        parts: the columns that belong to the prompt where a row has them.
+        columns: the columns that were read, for messages.
+        turns: the prompt as a conversation; a text is a turn of the user.
+        parts: further columns that belong to the prompt, if a row has them.
         texts: the responses; empty ones are kept.
-        traces: the turns of each response with those that led to it, such as calls of tools; none
-            of a text.
+        traces: the turns of each response, including earlier ones such as tool calls; empty for
+            a text.
         tools: the tools that the policy was offered.
-        several: the row has a list of responses, if only of one.
-        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a
-            preference.
-        earlier: the responses, where they are those of an earlier run.
+        several: the row has a list of responses, even if it has one entry.
+        chosen: the number of preferred responses, which come first; 0 without a preference.
+        earlier: the responses, if they are those of an earlier run.
     """
 
     prompt: str
@@ -159,7 +158,7 @@ class Responses:
 
     @property
     def response_turns(self) -> list[tuple[Turn, ...]]:
-        """The turns that say each response: those of messages that no text can say, or the text as one turn."""
+        """The turns of each response: its messages, or one turn if a text can express them."""
         responses = []
         for text, trace in zip(self.texts, self.traces or [()] * len(self.texts), strict=True):
             last_turns = next(
@@ -171,19 +170,20 @@ class Responses:
 
 
 def _split_names(setting: str) -> tuple[str, ...]:
-    """Return the columns that a setting names, separated by commas."""
+    """Split a setting that names columns, separated by commas."""
     return tuple(name.strip() for name in setting.split(",") if name.strip())
 
 
 def _find_prompt(
     row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]
 ) -> Responses | None:
-    """Return the prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
+    """Find the prompt in the named columns, or in the first usual one that is free.
 
-    Several columns are one turn of the user, joined by blank lines.
+    Return `None` without a prompt. Several columns become one turn of the user, joined by blank
+    lines.
 
     Raises:
-        DataError: a column that is named holds something else.
+        DataError: a named column holds something else.
     """
     if settings.prompt_column is None:
         return _find_usual_prompt(values, taken)
@@ -210,10 +210,10 @@ def _find_prompt(
 
 
 def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
-    """Return the prompt in the first of the usual columns that is not taken; `None` without one.
+    """Find the prompt in the first of the usual columns that is free; or return `None`.
 
-    Of a conversation it is what precedes an answer at its end, which may be the very response, or
-    the expected one.
+    An answer at the end of a conversation is dropped: it may be the response itself, or the
+    expected one.
     """
     for column in _PROMPT_COLUMNS:
         turns = (
@@ -230,7 +230,7 @@ def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None
 
 
 def _missing_prompt_error(row: Row) -> Exception:
-    """Return the error of a row without a prompt."""
+    """Return the error for a row without a prompt."""
     return row.missing_error(
         f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: "
         "--prompt_column"
@@ -238,13 +238,13 @@ def _missing_prompt_error(row: Row) -> Exception:
 
 
 def read_turns(row: Row, settings: ColumnSettings) -> Responses:
-    """The prompt that a policy is asked: what precedes an answer that the row may have, as turns that can be messages.
+    """Read the prompt for a policy: the turns before a final answer, all convertible to messages.
 
-    That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual
-    column.
+    It comes from the named column, or from the common beginning of `chosen` and `rejected`, or
+    from a usual column.
 
     Raises:
-        DataError: it has none.
+        DataError: the row has no prompt.
     """
     with name_row_in_errors(row, shows_images=True):
         values, prompt = row.filled_values(), None
@@ -269,11 +269,10 @@ def _list_pair_columns(values: Values) -> tuple[str, ...]:
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
-    """Read a row.
+    """Read the prompt and the responses of a row.
 
     Raises:
-        DataError: it has no prompt or no response in the columns that are named, or in any of the
-            usual ones.
+        DataError: there is no prompt or no response in the named columns, or in any usual one.
     """
     with name_row_in_errors(row, shows_images=True):
         values = row.filled_values()
@@ -331,7 +330,7 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
 
 
 def _describe_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
-    """What a row should have that has no prompt, or a prompt alone."""
+    """Describe what a row lacks that has no prompt, or no response."""
     prompt = _find_prompt(row, values, settings, ())
     if prompt is None:
         return _NO_PROMPT + (_AS_COLUMNS if _holds_columns(values) else "")
@@ -342,7 +341,7 @@ def _describe_missing(row: Row, values: Values, settings: ColumnSettings) -> str
 
 
 def _holds_columns(values: Values) -> bool:
-    """Return whether a row has lists of texts of one length as prompts and as responses: it is a file of columns."""
+    """Return whether a row is a file of columns: prompts and responses are lists of one length."""
     lists = [
         [value for name in names if isinstance(value := values.get(name), list)]
         for names in (PROMPTS, RESPONSES)
@@ -354,7 +353,7 @@ def _holds_columns(values: Values) -> bool:
 def _read_named(
     row: Row, values: Values, columns: Sequence[str], prompt: Responses | None
 ) -> Responses:
-    """Return the responses in columns of one text each, or in one column with a list."""
+    """Read the responses from columns of one text each, or from one column with a list."""
     column_answers = [_parse_responses(value_at(values, column)) for column in columns]
     for column, answers in zip(columns, column_answers, strict=True):
         if answers is None:
@@ -389,7 +388,7 @@ def _read_named(
 
 
 def _parse_responses(value: JSON) -> tuple[tuple[_Response, ...], bool] | None:
-    """Return the responses of a value, and whether it is a list of them; `None` if it holds none."""
+    """Parse a value as responses, and whether it is a list; `None` if it holds none."""
     single = _parse_response(value)
     if single is not None:
         return (single,), False
@@ -400,7 +399,7 @@ def _parse_responses(value: JSON) -> tuple[tuple[_Response, ...], bool] | None:
 
 
 def _describe(value: JSON) -> str:
-    """What a value is, for the message that it is no response."""
+    """Describe a value that is not a response, for a message."""
     if value is None:
         return "nothing"
     if not isinstance(value, list | tuple):
@@ -413,7 +412,7 @@ def _describe(value: JSON) -> str:
 
 
 def _parse_response(value: JSON) -> _Response | None:
-    """Return a text, messages as one text with their turns, or the text of an object; `None` for anything else."""
+    """Parse a response: a text, messages, or an object with the text; `None` for anything else."""
     if isinstance(value, str):
         return value, ()
     if isinstance(value, Mapping):
@@ -425,7 +424,7 @@ def _parse_response(value: JSON) -> _Response | None:
 
 
 def _read_preference(values: Values) -> Responses | None:
-    """`chosen` and `rejected`, in this order."""
+    """Read `chosen` and `rejected`, in this order."""
     if not all(column in values for column in _PREFERENCE):
         return None
     if any(values.get(name) for name in IMAGES):
@@ -454,7 +453,7 @@ def _read_preference(values: Values) -> Responses | None:
 
 
 def _read_two_responses(values: Values) -> Responses | None:
-    """Two responses in columns of their own."""
+    """Read two responses in columns of their own."""
     for first, second in _RESPONSE_PAIRS:
         if (
             first in values
@@ -472,7 +471,7 @@ def _read_two_responses(values: Values) -> Responses | None:
 
 
 def _read_conversation(values: Values, column: str) -> Responses | None:
-    """A conversation whose last turn is the response; its trace begins with the calls of tools that led to it."""
+    """Read a conversation that ends with the response; the trace begins with its tool calls."""
     trace = split_trace(parse_turns(values.get(column)) or ())
     if trace is None:
         return None
@@ -482,7 +481,7 @@ def _read_conversation(values: Values, column: str) -> Responses | None:
     )
     earlier_turns = tuple(
         replace(turn, images=()) for turn in trace.turns[trace.prompt_length : -1]
-    )  # whose images the prompt shows
+    )  # the prompt shows their images
     texts, traces = (completion_text(trace.turns[-1:]),), ((*earlier_turns, trace.turns[-1]),)
     return Responses(
         render_transcript(prompt_turns), (column,), prompt_turns, parts, texts=texts, traces=traces
@@ -490,7 +489,7 @@ def _read_conversation(values: Values, column: str) -> Responses | None:
 
 
 def _read_log(values: Values) -> Responses | None:
-    """Return a rollout of NeMo Gym, or a trace of verifiers."""
+    """Read a rollout of NeMo Gym, or a trace of verifiers."""
     for column in _LOGS:
         if (trace := parse_trace(values, column)) is not None:
             prompt_turns, answer = (

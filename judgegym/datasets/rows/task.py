@@ -1,8 +1,7 @@
-"""A task of a data set: what is judged together, a row or the rows with the same value in a column.
+"""A task of a data set: a row, or the rows with the same value in a column, judged together.
 
-Units, prompts and values are compared by digests of 16 bytes, one after the other in an array: a
-dictionary of a million digests takes hundreds of MB. Responses are numbered in the order of the
-rows.
+Tasks, prompts and values are compared by digests of 16 bytes in one array: a dictionary of a
+million digests takes hundreds of MB. Responses are numbered in the order of the rows.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def digest_text(text: bytes, size: int = KEY_BYTES) -> bytes:
 
 
 def index_first_duplicates(digests: bytes, size: int) -> array[int]:
-    """For each digest the place of the first one that is equal to it.
+    """Return for each digest the index of the first one that is equal to it.
 
     Args:
-        digests: one after the other.
-        size: bytes of a digest.
+        digests: the digests, concatenated.
+        size: the bytes of one digest.
     """
     import numpy as np  # late: it belongs to the extra `environments`
 
@@ -50,11 +49,11 @@ def index_first_duplicates(digests: bytes, size: int) -> array[int]:
 
 @dataclass(frozen=True, slots=True)
 class ToSample:
-    """What a policy is asked for the responses of a row.
+    """The responses to sample from a policy for a row.
 
     Attributes:
         turns: the prompt as a conversation.
-        count: how many responses are asked for.
+        count: the number of responses.
     """
 
     turns: tuple[Turn, ...]
@@ -63,13 +62,13 @@ class ToSample:
 
 @dataclass(frozen=True, slots=True)
 class JudgedResponse:
-    """A response, and what became of it.
+    """A response with its judgment.
 
     Attributes:
-        completion: the response; `None` if the policy never gave it.
-        result: what the judge said, or why none may be asked; `None` until it is judged.
-        policy_call: what the policy's answer has cost; `None` if no policy was asked, or another
-            response says it.
+        completion: the response; `None` if the policy failed.
+        result: the judgment, or why the response is not judged; `None` until it is judged.
+        policy_call: the call of the policy, with its cost; `None` if no policy was called, or
+            another response of the call has it.
     """
 
     completion: Completion | None
@@ -78,31 +77,30 @@ class JudgedResponse:
 
     @property
     def text(self) -> str:
-        """What the judge is asked about: the response, or nothing."""
+        """The text to judge; empty if the response is not judged."""
         return "" if self.result is not None or self.completion is None else self.completion.answer
 
     @property
     def judgment(self) -> ResponseJudgment:
-        """The result of a response that is judged."""
-        assert self.result is not None  # whoever judges a task gives each response a result
+        """The judgment of a judged response."""
+        assert self.result is not None  # judging a task gives each response a result
         return self.result
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreTask:
-    """What is judged together.
+    """A prompt with responses that are judged together.
 
     Attributes:
         rows: the numbers of its rows, from 0: one, or the rows of a group.
-        judge_task: the prompt with the responses: those of the row, or one of each row of the
-            group.
+        judge_task: the prompt with the responses of the row, or with one response of each row of
+            the group.
         several: its row has a list of responses.
         category: the category of each row.
-        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a
-            preference.
-        to_sample: what a policy is asked first; there are no responses then.
-        earlier: the responses of an earlier run, if it is those that are judged; those that may not
-            be judged are empty in `judge_task`.
+        chosen: the number of preferred responses, which come first; 0 without a preference.
+        to_sample: the responses to sample first; then there are none yet.
+        earlier: the responses of an earlier run, if these are judged; those that may not be
+            judged are empty in `judge_task`.
     """
 
     rows: tuple[int, ...]
@@ -115,12 +113,12 @@ class ScoreTask:
 
     @property
     def count(self) -> int:
-        """How many responses it has, or will have."""
+        """The number of responses that it has, or will have."""
         return len(self.judge_task.responses) if self.to_sample is None else self.to_sample.count
 
     @property
     def uids(self) -> Sequence[str]:
-        """The id of each response in files of the run."""
+        """The id of each response in the run's files."""
         if self.several:
             return [make_response_uid(self.rows[0], number) for number in range(self.count)]
         return [make_row_uid(row) for row in self.rows]
@@ -132,19 +130,19 @@ class ScoreTask:
 
     @property
     def key(self) -> bytes:
-        """A digest, the same for tasks that are equal for their judge, or for policy and judge.
+        """A digest; equal for tasks that are identical for the judge, or for policy and judge.
 
-        Units of earlier responses are equal if these are, with all that is known of them.
+        Tasks with earlier responses are identical only if all fields of these are.
         """
         sampling = repr(self.to_sample or self.earlier) if self.to_sample or self.earlier else ""
         return bytes.fromhex(self.judge_task.key(sampling))[:KEY_BYTES]
 
 
 def digest_group_value(row: Row, column: str) -> bytes:
-    """Return a digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for equal values.
+    """Return a digest (`KEY_BYTES` bytes) of a row's value in the column of --group_by.
 
     Raises:
-        DataError: it has none.
+        DataError: the row has no value.
     """
     value = row.value(column)
     if value is None:
@@ -153,11 +151,11 @@ def digest_group_value(row: Row, column: str) -> bytes:
 
 
 def group_rows(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[Sequence[int]]:
-    """Return the numbers of the rows of each group, in the order of the groups' first rows.
+    """Return the row numbers of each group, in the order of the groups' first rows.
 
     Args:
         rows: the whole data set.
-        column: rows with the same value in it are a group.
+        column: the column whose equal values make a group.
         numbers: the rows to take, from 0.
 
     Raises:
@@ -174,7 +172,7 @@ def group_rows(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list
 
 
 class ResponseIndex:
-    """The places of the responses of some rows; memory holds eight bytes for each row, with groups 16."""
+    """The positions of the responses of some rows; takes 8 bytes a row, with groups 16."""
 
     def __init__(
         self,
@@ -184,12 +182,12 @@ class ResponseIndex:
         *,
         several: bool,
     ) -> None:
-        """Place the responses of rows after each other.
+        """Number the responses of rows consecutively.
 
         Args:
             numbers: the rows, from 0.
-            groups: the rows of each task, if that is not a row each.
-            counts: how many responses each row has.
+            groups: the rows of each task, unless each row is a task.
+            counts: the number of responses of each row.
             several: the rows have lists of responses.
         """
         self._numbers = numbers
@@ -198,7 +196,7 @@ class ResponseIndex:
         self._starts = array("q", accumulate(counts, initial=0))
         self._task_by_row = array("q")
         self.count = self._starts[-1]
-        """How many responses there are."""
+        """The number of responses."""
         if groups is not None:
             self._task_by_row = array("q", [0]) * len(numbers)
             for task, rows in enumerate(groups):
@@ -206,7 +204,7 @@ class ResponseIndex:
                     self._task_by_row[row - numbers.start] = task
 
     def find_task_positions(self, task: int) -> Sequence[int]:
-        """Return the places of a task's responses, in their order."""
+        """Return the positions of a task's responses, in their order."""
         if self._groups is not None:
             return [
                 position for row in self._groups[task] for position in self.find_row_positions(row)
@@ -214,24 +212,29 @@ class ResponseIndex:
         return self.find_row_positions(self._numbers[task])
 
     def find_row_positions(self, row: int) -> range:
-        """Return the places of a row's responses; none for a row that cannot be judged."""
+        """Return the positions of a row's responses; empty for a row that cannot be judged."""
         index = row - self._numbers.start
         return range(self._starts[index], self._starts[index + 1])
 
     def find(self, row: int, number: int | None) -> int | None:
-        """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
+        """Return the position of a response; `None` if there is none.
+
+        Args:
+            row: the row's number.
+            number: the response's number in a list, from 0; `None` for a row with one response.
+        """
         if row not in self._numbers or (number is None) is self._several:
             return None
         positions = self.find_row_positions(row)
         return positions[number or 0] if (number or 0) < len(positions) else None
 
     def task(self, position: int) -> int:
-        """Return the task of the response at a place."""
+        """Return the task of the response at a position."""
         index = bisect_right(self._starts, position) - 1
         return index if self._groups is None else self._task_by_row[index]
 
     def row(self, position: int) -> tuple[int, int]:
-        """Return the row of the response at a place, and its number among the row's responses."""
+        """Return the row of the response at a position, and the response's number in the row."""
         index = bisect_right(self._starts, position) - 1
         return self._numbers[index], position - self._starts[index]
 
@@ -246,5 +249,5 @@ class DatasetJudgeSettings(AnyJudgeSettings):
 
     @property
     def units_in_flight(self) -> int:
-        """So many tasks are in progress at once: two for each request of the judge, so that it never waits for one."""
+        """The tasks in progress at once: two per judge request, so that the judge never waits."""
         return 2 * self.judge_max_concurrency

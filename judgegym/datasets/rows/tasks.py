@@ -1,9 +1,8 @@
-"""The tasks of a data set: what is judged together, a row or the rows of a group.
+"""The tasks of a data set: a row, or the rows of a group, judged together.
 
-Guarantees: every row is read once before the first call, so that it is known which of them cannot
-be judged, and why;
-tasks that are equal for their judge are found then. Memory holds some forty bytes for each row, and
-no text: a task is read again when it is asked for.
+Guarantees: every row is read once before the first call; this finds the rows that cannot be judged,
+with the reason, and identical tasks. Memory holds some forty bytes for each row, and no text: a
+task is read again on access.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _LOG_EVERY_S = 10.0
 _PLACEHOLDER = "a response that will be sampled"
 _NO_KEY = bytes(KEY_BYTES)
 _NAMED = 9
-"""Bad rows that a message names beside the first."""
+"""The most bad rows that a message names after the first."""
 
 
 class ScoreTasks(LazySequence[ScoreTask]):
@@ -51,17 +50,16 @@ class ScoreTasks(LazySequence[ScoreTask]):
     Attributes:
         reader: reads the rows.
         numbers: the rows, from 0.
-        bad: the rows that cannot be judged, by their numbers, each with the reason. Such a row has
-            no response; without groups it has a number among the tasks, and reading it is an error.
+        bad: the errors of the rows that cannot be judged, by number. Such a row has no response;
+            without groups it has a number among the tasks, and reading it is an error.
         several: each row has a list of responses.
         places: where the responses are among all.
-        first_equal: for each task the first one that is equal to it, which is judged for both; each
-            is its own first where responses are sampled, since those of equal prompts are
-            independent.
-        empty: how many responses are empty, and are not judged.
+        first_equal: for each task the first identical one, which is judged for both. Where
+            responses are sampled, each task is its own first, since samples are independent.
+        empty: the number of empty responses, which are not judged.
         questions: the aspects or criteria by which the rows are judged.
-        chosen: of each task how many of its responses, the first ones, are preferred to the others;
-            empty without any.
+        chosen: for each task the number of preferred responses, which come first; empty without
+            preferences.
     """
 
     def __init__(
@@ -75,21 +73,20 @@ class ScoreTasks(LazySequence[ScoreTask]):
         earlier: ReadEarlier | None = None,
         known_bad: Mapping[int, RowError] | None = None,
     ) -> None:
-        """Read all rows. `bad` says afterwards which of them cannot be judged.
+        """Read all rows; afterwards `bad` has those that cannot be judged.
 
         Args:
             rows: the whole data set.
             settings: its columns.
-            check: raises `TaskError` for a task that its judge cannot judge.
+            check: raises `TaskError` for a task that the judge cannot judge.
             numbers: the rows to take, from 0; by default all.
-            sampled: so many responses to each prompt are asked for, and those of the data are not
-                read.
-            earlier: reads the responses of a row, where they are those that an earlier run has
-                sampled.
-            known_bad: rows that cannot be judged, as is known already.
+            sampled: the number of responses to sample for each prompt, in place of those of the
+                data.
+            earlier: reads the responses that an earlier run has sampled.
+            known_bad: the rows that are already known to be bad.
 
         Raises:
-            DataError: no row can be read, or a column that is named is in none.
+            DataError: no row can be read, or a named column is in none.
         """
         self.reader = RowReader(rows, settings, sampled, earlier)
         self.several = self.reader.first.several
@@ -138,13 +135,13 @@ class ScoreTasks(LazySequence[ScoreTask]):
         )
 
     def note_questions(self, numbers: Iterable[int]) -> None:
-        """Take note of the questions of further rows, such as those of other shards, whose columns are the same."""
+        """Record the questions of further rows: other shards must have the same columns."""
         for number in numbers if self.questions.kind is not None else ():
-            with suppress(RowError):  # it is a bad row of another shard
+            with suppress(RowError):  # a bad row of another shard
                 self.questions.note(self.reader.task(number).judge_task)
 
     def _group_judgeable_rows(self, column: str) -> list[Sequence[int]]:
-        """Return the rows of each group, without those that have no value."""
+        """Return the rows of each group, without rows that have no value."""
         values = array("q")
         for number in self.numbers:
             with self._record_errors([number]):
@@ -155,7 +152,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     @contextmanager
     def _record_errors(self, numbers: Sequence[int]) -> Iterator[None]:
-        """Note the error of rows as the reason why they cannot be judged."""
+        """Record an error as the reason why these rows cannot be judged."""
         try:
             yield
         except RowError as error:
@@ -165,7 +162,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
     def _read_checked_task(
         self, number: int, check: Callable[[JudgeTask], None]
     ) -> ScoreTask | None:
-        """Return a task without the rows of its group that cannot be judged; `None` if it cannot be judged at all."""
+        """Read a task without its group's bad rows; return `None` if it cannot be judged."""
         rows = [self.numbers[number]] if self._groups is None else self._groups[number]
         if any(row in self.bad for row in rows):
             return None
@@ -186,7 +183,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         return None
 
     def _check(self, task: ScoreTask, check: Callable[[JudgeTask], None]) -> ScoreTask:
-        """Return the task if it can be judged, or if nothing is asked about it."""
+        """Return the task if it can be judged, or needs no judge call."""
         judge_task = task.judge_task
         if task.to_sample is not None:
             judge_task = judge_task.replace_responses((_PLACEHOLDER,) * task.count)
@@ -199,7 +196,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     @staticmethod
     def _error(row: Row, task: JudgeTask, message: str) -> DataError:
-        """Return the error for a row; for a field that it lacks, with the columns where it could be."""
+        """Return the error for a row; for a missing field, with the columns where it could be."""
         name = message.partition(":")[0]
         if name not in USUAL_COLUMNS or getattr(task, name) is not None:
             return row.error(message)
@@ -211,11 +208,11 @@ class ScoreTasks(LazySequence[ScoreTask]):
         """Check that all rows can be judged.
 
         Args:
-            hint: how the others are judged, for the message.
+            hint: how to judge the other rows, for the message.
 
         Raises:
-            DataError: some cannot; the message has the reason of the first, and names some of the
-                others.
+                DataError: some cannot be judged; the message has the reason of the first, and names
+                    some of the others.
         """
         if not self.bad:
             return
@@ -232,7 +229,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     @property
     def bad_lines(self) -> Sequence[BadLine]:
-        """Lines of the data set that are no rows, and are left out."""
+        """Lines of the data set that are not rows, and are left out."""
         rows = self.reader.rows
         return rows.bad_lines if isinstance(rows, DataSet) else ()
 
@@ -242,7 +239,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         return self._groups is not None
 
     def __len__(self) -> int:
-        """How many tasks there are."""
+        """Return the number of tasks."""
         return len(self.numbers) if self._groups is None else len(self._groups)
 
     def read(self, place: int) -> ScoreTask:
@@ -254,7 +251,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         )
 
     def iter_judgeable(self) -> Iterator[ScoreTask]:
-        """Return all tasks but those of rows that cannot be judged."""
+        """Iterate over the tasks that can be judged."""
         return (
             self[index]
             for index in range(len(self))
@@ -262,16 +259,16 @@ class ScoreTasks(LazySequence[ScoreTask]):
         )
 
     def uid(self, index: int) -> str:
-        """Return the id of a task in the ledger, without reading it."""
+        """Return a task's id in the ledger, without reading the task."""
         return make_row_uid(self.numbers[index] if self._groups is None else self._groups[index][0])
 
     def key(self, index: int) -> bytes:
-        """Return the digest of a task, without reading it."""
+        """Return a task's digest, without reading the task."""
         return self._keys[index * KEY_BYTES : (index + 1) * KEY_BYTES]
 
 
 def _log_progress(numbers: range) -> Iterator[int]:
-    """Yield all numbers, one after the other; the log says now and then how many tasks have been read."""
+    """Iterate over the numbers, and log the progress of reading from time to time."""
     logged_at = time.monotonic()
     for number in numbers:
         if time.monotonic() - logged_at > _LOG_EVERY_S:
@@ -285,10 +282,10 @@ def _log_progress(numbers: range) -> Iterator[int]:
 
 
 def _join_group(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
-    """Return the task of a group: what the judge is shown of its first row, with the response of each row.
+    """Join the tasks of a group's rows to one, with the response of each row.
 
     Raises:
-        DataError: the rows have other prompts, references, rubrics, baselines or contexts.
+        DataError: the rows differ in prompt, reference, rubric, baseline or context.
     """
     first = tasks[0]
     for task in tasks[1:]:

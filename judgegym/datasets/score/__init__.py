@@ -1,1 +1,1 @@
-"""`judgegym score`: a score on each row of a data set."""
+"""`judgegym score`: judge the rows of a data set."""

@@ -1,13 +1,11 @@
-"""The clients of one run: its judge, and the policy that is asked for responses; with `--offline`, of stand-ins.
+"""The clients of a run: the judge, and the policy that samples responses; or stand-ins.
 
-Guarantee: `--offline` asks no endpoint; one that the command line names all the same is an error.
+Guarantee: `--offline` calls no endpoint; naming one on the command line is an error then.
 
-The command that goes on with a run, to be pasted; it holds no secrets.
+`resume_command` returns the command that resumes a run; it holds no secrets.
 
-The budget of a run of `judgegym score`, and what is said when it is spent.
-
-A budget is that of the whole run: what its ledger says that earlier parts have spent counts, so
-that a command which is started again and again, with `--resume`, spends it once.
+The budget is that of the whole run: what earlier commands have spent, by the ledger, counts. A
+command that is repeated with `--resume` spends the budget once.
 """
 
 from __future__ import annotations
@@ -43,17 +41,17 @@ _ENDPOINTS = ("judge_base_url", "openai.base_url", "openai.replicas")
 
 
 class ScoreClients(RunClients):
-    """Who is asked.
+    """The judge and the policy of a run.
 
     Attributes:
-        judge: the judge.
+        judge: the judge's client.
         policy: the policy; `None` if the data's own responses are judged.
     """
 
     def __init__(
         self, judge: ChatClient, policy: Policy | None = None, budget: Budget | None = None
     ) -> None:
-        """Ask these clients, which are open and share the budget."""
+        """Take open clients that share the budget."""
         super().__init__(budget)
         self.judge, self.policy = self.add("judge", judge), policy
         if policy is not None:
@@ -67,13 +65,13 @@ async def open_clients(
     """Open the clients, which share the budget, for the duration of the block.
 
     Args:
-        loaded: the settings, and where each was given.
-        budget: of the run.
-        dry_run: counts what is asked, in place of all endpoints and stand-ins.
+        loaded: the settings, and where each was set.
+        budget: the run's budget.
+        dry_run: counts the calls, in place of all endpoints and stand-ins.
 
     Raises:
-        SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` and an
-            endpoint contradict each other.
+            SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` is
+                combined with an endpoint.
     """
     settings = loaded.settings
     endpoint_flags = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
@@ -119,7 +117,7 @@ async def _open_policy(
     budget: Budget | None,
     make: Callable[..., ChatClient],
 ) -> Policy | None:
-    """Return the policy, if one is asked."""
+    """Open the policy; return `None` if the run needs none."""
     if settings.responses_per_prompt is None:
         return None
     openai, count = settings.openai, settings.responses_per_prompt
@@ -141,12 +139,12 @@ async def _open_policy(
 def resume_command(
     settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None
 ) -> str:
-    """Return the command that was given, with `--resume`.
+    """Return the user's command with `--resume`.
 
     Args:
-        settings: of the run.
-        command: the words of the command, as the user gave them.
-        spent: by the whole run, which its budget does not let go on.
+        settings: the run's settings.
+        command: the words of the command, as the user typed them.
+        spent: what the whole run has spent, if its budget is used up.
     """
     words, hint = redact_command_line(settings, command)
     resumed = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
@@ -154,13 +152,13 @@ def resume_command(
 
 
 def describe_progress(judged: int, total: int, out: Path) -> str:
-    """What a run that has not ended leaves.
+    """Describe what an unfinished run has kept.
 
     Args:
-        judged: responses that have ended with a score or a failure.
+        judged: the responses that have ended with a score or a failure.
         total: all responses.
-        out: the file that it would have written; an earlier run, whose failures were judged again,
-            may have.
+        out: the run's output file; an earlier run, whose failures were judged again, may have
+            written it.
     """
     file = f"{out} is as an earlier run has left it" if out.exists() else f"{out} is not written"
     return f"{judged:,} of {total:,} responses are judged and kept; {file}"

@@ -1,8 +1,8 @@
 """`judgegym score DATA --out FILE`: from the command line to the exit code.
 
-Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to mend, said in one
-message; 3 the budget is spent; 130 and 143 stopped by Ctrl-C or SIGTERM. With 3, 130 and 143 all
-answers are kept.
+Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 wrong input, with one message; 3
+the budget is spent; 130 and 143 stopped by Ctrl-C or SIGTERM. With 3, 130 and 143 all answers are
+kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.llm.errors import SettingsError
 
-if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
+if TYPE_CHECKING:  # imports the metrics, which would delay errors of the settings
     from judgegym.environments.evaluate.evaluation import EvaluationResult
     from judgegym.llm.cost.budget import Budget
 
@@ -79,17 +79,17 @@ MOST_USED = (
     ),
     *("config", "show_config"),
 )
-"""What `--help` lists, the most used first."""
+"""The settings that `--help` lists, the most used first."""
 _PLAN_OUT = "scored.jsonl"
-"""In place of FILE, where a plan names none."""
+"""The name in place of FILE for a plan without `--out`."""
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
     """Run the command.
 
     Args:
-        argv: its words.
-        prog: what the user typed to start it.
+        argv: the command's arguments.
+        prog: the program's name in messages.
 
     Returns:
         The exit code.
@@ -98,7 +98,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return its flags, for completion."""
+    """Return the parser of the command's flags, for shell completion."""
     return make_flags_parser(ScoreSettings, verb=USED_BY)
 
 
@@ -125,7 +125,7 @@ def _run(words: list[str], prog: str) -> int:
 
 
 def add_data_flag(words: Sequence[str]) -> list[str]:
-    """Return the words with the data as a flag, which may stand before the flags without one."""
+    """Turn a leading data set into `--data`, and a bare `--ray` into its default."""
     first, *other_words = words or [""]
     is_data = first == STDIN or (first and not first.startswith("-"))
     words_with_flag = [f"--data={first}", *other_words] if is_data else list(words)
@@ -170,20 +170,22 @@ async def judge_data(
     words: Sequence[str],
     budget: Budget | None,
 ) -> EvaluationResult:
-    """Judge the rows of a data set, or what an earlier run has left of them, into a file with its run beside it.
+    """Judge the rows of a data set that no earlier run has judged, and write the scored file.
+
+    The run directory is beside the file.
 
     Args:
-        name: of the command, for its progress.
-        loaded: the settings, and where each was given.
+        name: the command's name, for the progress display.
+        loaded: the settings, and where each was set.
         data: the data set.
         out: the file to write.
-        words: of the command, as the user gave them.
-        budget: of the run, and of others with which it shares it.
+        words: the words of the command, as the user typed them.
+        budget: the run's budget, which other runs may share.
 
     Raises:
         UserError: the settings are wrong, a row cannot be judged, or the run cannot be resumed.
-        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept,
-            and how to go on.
+        RunStop: the endpoint is unreachable, or the budget is spent; the message says what is
+            kept, and how to resume.
     """
     from judgegym.datasets.cluster.pool import (
         check_on_ray,
@@ -227,7 +229,7 @@ async def judge_data(
 def _show_result(
     result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]
 ) -> int:
-    """Print the result, which merged shards without a run have not; return the exit code."""
+    """Print the result, if there is one (merged shards may have no run); return the exit code."""
     from judgegym.datasets.score.numbers import BEST
     from judgegym.datasets.score.results import select_commands, show_result  # late, as above
 
@@ -247,7 +249,7 @@ def _show_result(
 
 
 def _merge_command(settings: ScoreSettings) -> str:
-    """Return the command that joins the shards, once all of them are there."""
+    """Return the command that merges the shards, once all of them are written."""
     count = Shard.parse(settings.shard or "1/1").count
     words = [
         "judgegym",
@@ -262,11 +264,11 @@ def _merge_command(settings: ScoreSettings) -> str:
 
 
 def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
-    """Return the data and the output.
+    """Return the data set and the output file.
 
     Raises:
-        SettingsError: one is not given, or the output cannot be written, or is another's file.
-        RunDirectoryError: there is a run of this output, which is not to be resumed.
+        SettingsError: one is missing, or the output cannot be written or was not written by a run.
+        RunDirectoryError: the output has a run already, and `--resume` is not set.
     """
     if settings.data is None:
         raise SettingsError("expected a data set: judgegym score DATA --out FILE")

@@ -1,4 +1,4 @@
-"""The gold labels in a column of a data set (`--gold_column`), beside what the judge says of a response."""
+"""Compare the judge with gold labels in a column of the data set (`--gold_column`)."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class GoldColumn:
             rows: the data set.
             numbers: the rows that are judged.
             column: the column.
-            count: how many responses a row has.
+            count: returns the number of responses of a row.
             judges_aspects: the judge gives verdicts on aspects.
-            scale: of the judge; `None` if it has none, or no fixed one.
-            kind: of the judge.
+            scale: the judge's scale; `None` if it has none, or no fixed one.
+            kind: the kind of judge.
 
         Raises:
-            DataError: a label cannot be read, or is not on the judge's scale, a row has not as many
-                as responses, or no row has one.
+                DataError: a label cannot be read or is not on the judge's scale, a row does not
+                    have one label for each response, or no row has a label.
         """
         self._rows, self._column, self._judges_aspects = rows, column, judges_aspects
         has_labels, scores = False, set[float]()
@@ -77,12 +77,12 @@ class GoldColumn:
         self._agrees = agreement_rule(scores, has_levels=scale is not None)
 
     def labels(self, row: int, number: int, result: ResponseJudgment) -> tuple[GoldLabel, ...]:
-        """Return the gold labels of a response of a row, beside its result.
+        """Return a response's gold labels, each compared with its judgment.
 
         Args:
             row: the number of the row.
-            number: which of its responses.
-            result: what the judge says; one without a score has no verdict.
+            number: the response's number in the row.
+            result: the judgment; without a score it has no verdict.
         """
         compare = partial(
             GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._judges_aspects
@@ -92,7 +92,7 @@ class GoldColumn:
         )
 
     def label_values(self, row: int, number: int) -> Mapping[str, str | float]:
-        """Return the gold labels of a response of a row, by name; none where the row has none."""
+        """Return a response's gold labels by name; empty if the row has none."""
         values = self._row_labels(row)
         return values[number] if any(values) else {}
 

@@ -1,7 +1,7 @@
-"""The rows of `judgegym score`: as they are judged, and as the output has them.
+"""The rows of `judgegym score`: as they are judged, and as they are written.
 
-Guarantee: with `--rescore` these differ by the columns of the earlier judge alone, which the output
-    has not.
+Guarantee: the two differ only with `--rescore`, by the columns of the earlier judge, which are not
+written.
 """
 
 from __future__ import annotations
@@ -35,20 +35,19 @@ from judgegym.reports.results.run import SavedRun, find_scoring_run
 SKIP_HINT = (
     "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
 )
-"""How the good rows are judged, for messages about bad ones."""
+"""Tells how to judge the good rows, for messages about bad ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreInput:
-    """What a run reads.
+    """The input of a run.
 
     Attributes:
         rows: the rows with all their columns.
-        output_rows: the same rows as the output has them, before the columns that are added.
-        datasets: what was read.
-        earlier: reads the responses of a row, where an earlier run has sampled them.
-        answers_run: the complete run that judged the rows before, if `--rescore` has found it beside
-            them.
+        output_rows: the same rows as they are written, without the added columns.
+        datasets: the data sets that were read.
+        earlier: reads the responses of a row that an earlier run has sampled.
+        answers_run: with `--rescore`, the complete run beside the file that judged the rows before.
     """
 
     rows: DataSet
@@ -61,7 +60,7 @@ class ScoreInput:
         """Return the first row of each group of `--group_by`; `None` without groups.
 
         Raises:
-            DataError: the rows of a group do not follow each other.
+            DataError: the rows of a group are not consecutive.
         """
         return None if settings.group_by is None else group_starts(self.rows, settings.group_by)
 
@@ -70,8 +69,8 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     """Read the rows of a run.
 
     Raises:
-        DataError: the data cannot be loaded, or are no scored file that could be judged again.
-        SettingsError: a column of responses is named, and the file has those of a policy.
+        DataError: the data cannot be loaded, or `--rescore` is set and it is not a scored file.
+        SettingsError: a column of responses is named, but the file has a policy's responses.
         RunDirectoryError: the run beside a file that is judged again is damaged.
     """
     with collect_datasets_read() as datasets:
@@ -108,12 +107,12 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
 def iter_added_columns(
     tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumns
 ) -> Iterator[Mapping[str, JSON]]:
-    """What is added to each row, in the order of the rows; in lists if the rows have several responses.
+    """Yield the added values of each row, in the order of the rows; lists for several responses.
 
-    The lines of one row are read after those of the other.
+    The lines are read row by row.
 
     Raises:
-        RunDirectoryError: a line is no longer there.
+        RunDirectoryError: a line has disappeared.
     """
     for row in tasks.numbers:
         bad = tasks.bad.get(row)
@@ -132,7 +131,7 @@ def _sample_values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
     sample = orjson.loads(line)
     detail = sample.get("detail") or {
         "explanation": sample.get("error")
-    }  # the policy failed: no judge said anything
+    }  # the policy failed, so there is no judgment
     judged = judged_values(
         sample["score"],
         sample["status"],

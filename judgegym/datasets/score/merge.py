@@ -1,9 +1,9 @@
-"""`judgegym score DATA --out FILE --merge N`: one file and one run of those of N shards, without a call to a judge.
+"""Merge N shards to one file and one run (`judgegym score --merge N`), without a judge call.
 
-Guarantees: FILE has the bytes of one run over the whole data set (`files/shards.py`); the run
-beside it has the lines and the calls of all shards, as one run would have them, but for times;
-shards of different settings are not merged, nor one whose run was stopped after an earlier one had
-written its file.
+Guarantees: FILE has the bytes of one run over the whole data set (`files/shards.py`). The run
+beside it has the lines and calls of all shards, identical to those of one run except for times.
+Shards with different settings are not merged, nor a shard whose last run was stopped after an
+earlier run had written its file.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ logger = logging.getLogger(__name__)
 async def merge(
     settings: ScoreSettings, data: str, out: Path, count: int
 ) -> EvaluationResult | None:
-    """Merge the shards beside a file into it. Returns the numbers of their runs; `None` if they have none.
+    """Merge the shards beside a file into it; return the result, or `None` if they have no runs.
 
     Args:
-        settings: of the command; of the data and the judge those of the shards' runs count.
-        data: the data set of which the shards are.
+        settings: the command's settings; settings of data and judge come from the shards' runs.
+        data: the data set of the shards.
         out: the file to write.
-        count: how many shards there are.
+        count: the number of shards.
 
     Raises:
-        DataError: shards are missing, or were made of other rows.
-        RunDirectoryError: some shards have no run beside them, or one that has not ended, or their
-            settings differ.
+        DataError: shards are missing, or were made from other rows.
+        RunDirectoryError: only some shards have a run, a run has not ended, or the settings
+            differ.
         UserError: the file cannot be written.
     """
     runs = [locate_run_directory(shard.path(out)) for shard in list_shards(count)]
@@ -70,7 +70,7 @@ async def merge(
     for path in existing:
         if not (
             path / METRICS
-        ).exists():  # written last: the shard's file may be older than its lines
+        ).exists():  # metrics are written last: without them, the shard's file may be outdated
             raise RunDirectoryError(
                 f"{path}: this run has not ended; go on with the command of the shard, and --resume"
             )
@@ -92,7 +92,7 @@ async def merge(
         await run.disk.retry_until_written(
             run.path, lambda: join_ledgers(runs, run.path), in_thread=True
         )
-        # They were checked before they were judged.
+        # The rows were checked before they were judged, so `check` accepts all.
         sampled, earlier = shard_settings.responses_per_prompt, score_input.earlier
         bad = {
             row: error
@@ -123,11 +123,11 @@ def _iter_lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
 def _common_settings(
     runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path
 ) -> ScoreSettings:
-    """Return the settings of all runs.
+    """Return the common settings of all runs.
 
     Raises:
-        RunDirectoryError: those that determine the results differ.
-        SettingsError: one is wrong.
+        RunDirectoryError: settings that determine the results differ.
+        SettingsError: a setting is wrong.
     """
     configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
@@ -156,7 +156,7 @@ def _common_settings(
     }
     defaults = (
         ScoreSettings().public()
-    )  # what is not named is found by its usual name, and need not be there
+    )  # a default column need not exist, but a named one must: drop the defaults
     explicit = {name: value for name, value in configs[0].items() if value != defaults.get(name)}
     return settings_from_keywords(
         ScoreSettings, {**explicit, **overrides}, prefix=f"{runs[0] / CONFIG}: "

@@ -1,19 +1,15 @@
-"""The metrics of a run, from its lines on disk.
+"""Compute the metrics of a run from its lines on disk.
 
-Guarantees: tasks come in the order of the data set, so that no number depends on which was judged
-first; of a response
-numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An
-empty response counts as 0. Intervals are over prompts, whichever rows have them.
+Guarantees: tasks are read in the order of the data set, so that no number depends on the order of
+judging. A response takes some fifty bytes of memory, and no text is kept. A failed judgment is in
+no mean, and is counted. An empty response counts as 0. Intervals are over prompts, whichever rows
+have them. Identical tasks are judged once, so they are one observation of a ratio.
 
-A ratio over tasks of which some are equal: these are judged once, so they are one observation.
-
-What several responses to one prompt say beside their mean: the best of them, and whether the chosen
-    ones win.
-
-Guarantees: a task counts only if none of its responses has failed, since the best of the others, or
-their order, would be a number in place of the missing one; tasks that are left out are counted. An
-empty response counts as 0, here as in
-the mean score: it is an answer, and a bad one.
+Metrics of several responses to one prompt (the best of them; whether the chosen ones win) use a
+task only if none of its responses has failed: the best of the others, or their order, would stand
+in for the missing one. Tasks that are left out are counted. An empty response counts as 0, as in
+the mean
+score: it is a bad response.
 """
 
 from __future__ import annotations
@@ -42,13 +38,13 @@ from judgegym.statistics.intervals import UNIT, Ends, find_ends
 
 
 class ClusteredRatio:
-    """Adds up numerators and denominators by the first task that is equal; sixteen bytes for each task."""
+    """A ratio that sums over identical tasks first; it takes sixteen bytes a task."""
 
     def __init__(self, first_equal: Sequence[int]) -> None:
-        """Know of no observation.
+        """Begin without an observation.
 
         Args:
-            first_equal: for each task the first one that is equal to it.
+            first_equal: for each task the first identical one.
         """
         self._first = first_equal
         self._totals = array("d", [0.0]) * len(first_equal)
@@ -65,11 +61,11 @@ class ClusteredRatio:
         """Record the ratio with its interval over prompts.
 
         Args:
-            metrics: takes it.
-            name: of the ratio.
-            prompts: for each task the code of its prompt; those with the same one are one
+            metrics: receives the ratio.
+            name: the ratio's name.
+            prompts: for each task the code of its prompt; tasks with the same prompt are one
                 observation.
-            ends: of the scale, if it is not from 0 to 1.
+            ends: the ends of the scale, unless they are 0 and 1.
         """
         totals, weights = self._totals, self._weights
         if prompts:
@@ -87,18 +83,18 @@ class ClusteredRatio:
 
 BEST, MARGIN, INCOMPLETE = "mean_best_score", "mean_margin", "incomplete_units"
 WORST_OF = {size: f"mean_worst_of_{size}" for size in (2, 4, 8, 16)}
-"""The expected lowest score of so many responses, by their number (HealthBench's worst-at-k)."""
+"""Metric names of the expected lowest score of k responses, by k (HealthBench's worst-at-k)."""
 
 
 class WithinPromptNumbers:
-    """Collects the numbers of the tasks with several responses, one by one."""
+    """Collects the metrics of tasks with several responses."""
 
     def __init__(self, first_equal: Sequence[int], chosen: Sequence[int]) -> None:
         """Begin without a task.
 
         Args:
-            first_equal: for each task the first one that is equal to it.
-            chosen: of each task how many of its responses, the first ones, are preferred; empty
+            first_equal: for each task the first identical one.
+            chosen: for each task the number of preferred responses, which come first; empty
                 without preferences.
         """
         names = (BEST, MARGIN, CHOSEN_HIGHER) if chosen else (BEST,)
@@ -137,7 +133,7 @@ class WithinPromptNumbers:
             sums[1] += 1
 
     def record(self, metrics: MetricAggregator, prompts: array[int], most_categories: int) -> None:
-        """Record the metrics, those by category of the largest ones; none without tasks of several responses."""
+        """Record the metrics, also for the largest categories; none without several responses."""
         if not self._with_several:
             return
         metrics.count(INCOMPLETE, self._incomplete)
@@ -158,7 +154,7 @@ class WithinPromptNumbers:
 
 HEADLINE, HEADLINE_WORDS = "mean_score", "mean score"
 MOST_CATEGORIES = 100
-"""So many have metrics of their own: a column of other values than a few kinds would fill the file."""
+"""The most categories with metrics of their own: a column of many values would fill the file."""
 QUANTILES = {
     "score_min": 0.0,
     "score_p10": 0.1,
@@ -173,13 +169,13 @@ _NO_SCORE = "no response has a score"
 
 @dataclass(frozen=True, slots=True)
 class ScoreNumbers:
-    """What the lines of a run give.
+    """The metrics and tables of a run.
 
     Attributes:
         metrics: the metrics.
         digest: a digest of what the judge saw of all rows.
         categories: the mean score by category.
-        tables: how the scores are distributed, and those of `by_name`; none without scores.
+        tables: the distribution of the scores, and the tables of `by_name`.
         by_name: the verdicts by aspect, criterion and tag.
     """
 
@@ -201,10 +197,10 @@ def compute_numbers(
     """Compute all metrics of a run.
 
     Args:
-        tasks: of the run.
+        tasks: the run's tasks.
         saved: their responses, each with a line.
-        outcomes: how they ended.
-        thinking_mode: a policy was asked to think, so that its thinking is counted.
+        outcomes: how the responses ended.
+        thinking_mode: a policy was asked to think, so its thinking is counted.
         parts: the names of the parts of a reward.
     """
     metrics = MetricAggregator("eval")
@@ -234,7 +230,7 @@ def compute_numbers(
                 if parts and sample.judgment is not None and sample.judgment.detail is not None:
                     metrics.begin_row(sample.prompt_key)
                     record_parts(metrics, parts, sample.judgment.detail.components)
-        # Of those that no judge was asked about, none shares a judgment.
+        # Responses that were not judged share no judgment.
         texts = [sample.completions[0].answer for sample in samples if _is_judged(sample)]
         equal += len(samples) if first != number else len(texts) - len({*texts})
         within.add(number, samples)
@@ -279,9 +275,9 @@ def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> Non
 
 
 def count_tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
-    """How many scores there are in each tenth of the scale, of which the last one holds the highest, too.
+    """Count the scores in each tenth of the scale; the last tenth includes the highest score.
 
-    The scale is from 0 to 1, or, of a reward model's numbers beyond that, from the lowest to the
+    The scale is from 0 to 1; for a reward model's numbers beyond that, from the lowest to the
     highest.
     """
     lowest, highest = min(scores), max(scores)
@@ -299,7 +295,7 @@ def count_tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
 
 
 def make_score_table(scores: Sequence[float]) -> Table:
-    """How many scores there are in each tenth of the scale, and their shares."""
+    """Return a table of the scores in each tenth of the scale, and their shares."""
     names, counts = zip(*count_tenths(scores), strict=True)
     shares = (percent(count / len(scores)) for count in counts)
     return Table(

@@ -1,8 +1,7 @@
-"""`judgegym score --plan`: what a run would ask, and what that would cost. Nobody is asked.
+"""Estimate the calls and the cost of a run (`judgegym score --plan`), without any call.
 
 The run's own judge, and its policy if there is one, go through a sample of the rows
-(`judgegym.engine.plan`). Of a run
-that a plan is to resume, files are only read: neither its lock nor its files are touched.
+(`judgegym.engine.plan`). The files of a run to resume are only read, and its lock is not taken.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from judgegym.offline.answers import load_known_prompts
 
 
 class _ScoredRows(PlanSource):
-    """The rows of `score`, or its groups of rows."""
+    """The rows of `score`, or its groups of rows, to plan."""
 
     def __init__(self, run: ScoreRun, dry: DryRun) -> None:
         """Plan a run that has read its rows."""
@@ -98,15 +97,15 @@ async def make_plan(
     """Plan a run.
 
     Args:
-        loaded: its settings, and where each was given.
-        data: where the rows are.
-        out: the file that it would write.
+        loaded: the settings, and where each was set.
+        data: the data set.
+        out: the file that the run would write.
         run: the directory of the run to resume; `None` for a new one.
-        dry: of several runs that are planned together; by default the run has its own.
+        dry: shared by several runs that are planned together; by default the run has its own.
 
     Raises:
-        UserError: the run would not begin either: the data or the settings are wrong, or the run
-            cannot be read.
+            UserError: the run could not start either: the data or the settings are wrong, or the
+                run to resume cannot be read.
     """
     settings, dry = loaded.settings, dry or DryRun()
     dry.parts, dry.formats = frozenset(settings.part_names), load_known_prompts(settings)
@@ -126,7 +125,7 @@ async def make_plan(
 
 
 async def show_plan(loaded: LoadedSettings[ScoreSettings], data: str, out: Path) -> None:
-    """Print the plan of a run; arguments and errors as of `make_plan`."""
+    """Print the plan of a run; arguments and errors are those of `make_plan`."""
     run = locate_run_directory(out) if loaded.settings.resume else None
     plan = await make_plan(loaded, data, out, run=run)
     terminal.say("\n".join(plan.lines()))

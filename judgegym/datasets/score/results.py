@@ -1,13 +1,11 @@
-"""The end of a run whose responses have all ended: its metrics, `metrics.json`, and what is to be said of it.
+"""Finish a run whose responses have all ended: metrics, `metrics.json`, the printed summary.
 
-Guarantee: what is computed comes from the lines on disk, in a thread, so that a signal is heard
-    meanwhile.
+Guarantee: numbers are computed from the lines on disk, in a thread, so that signals are handled
+meanwhile.
 
-`metrics.json` of a run: in the structure of an evaluation's, so that whatever reads one reads the
-other.
+`metrics.json` has the structure of an evaluation's, so that the same tools read both.
 
-What the command prints of a run: the mean score, what went wrong, the cost, where all is, and what
-    to type next.
+The command prints the mean score, what went wrong, the cost, the paths and the next commands.
 """
 
 from __future__ import annotations
@@ -110,17 +108,17 @@ async def conclude(
     clients: ScoreClients | None = None,
     anchors: AnchorResult | None = None,
 ) -> EvaluationResult:
-    """Compute the metrics, write `metrics.json` and the log.
+    """Compute the metrics, and write `metrics.json` and the log.
 
     Args:
-        settings: of the run.
-        score_input: what was read.
-        tasks: of the run.
-        saved: its responses, each with a line in the run directory.
-        started: when this command began to judge.
-        earlier: how many responses an earlier command has judged.
-        clients: the clients of this command; `None` if it has asked nobody.
-        anchors: what they show of the judge, if there are any.
+        settings: the run's settings.
+        score_input: the input that was read.
+        tasks: the run's tasks.
+        saved: the responses, each with a line in the run directory.
+        started: when this command began to judge, on the monotonic clock.
+        earlier: the number of responses that an earlier command has judged.
+        clients: the clients of this command; `None` if it made no calls.
+        anchors: the result of the anchors, if there are any.
 
     Raises:
         DataError: the labels are not of this run; its metrics are on disk.
@@ -198,7 +196,7 @@ async def conclude(
 def _log_result(
     run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest: float
 ) -> str | None:
-    """Write the result to the log of the run; return why the command must fail, if too many responses failed."""
+    """Log the result; return why the command must fail, if too many responses failed."""
     if _VALUE in metrics.values:
         run.log.write(f"{_VALUE}: {metrics.values[_VALUE]:.4f}")
     failed = outcomes.rows - outcomes.finished
@@ -221,7 +219,7 @@ def _log_result(
 
 
 def _run_facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFacts:
-    """What was measured, how, and by whom; of the judge's settings those that its kind reads."""
+    """Return what was measured, how, and by whom; without settings that the judge ignores."""
     matters = {
         name: value
         for name, value in settings.matters().items()
@@ -244,9 +242,9 @@ def _run_facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFact
 
 
 def _describe_subject(settings: ScoreSettings, answers_run: SavedRun | None) -> str:
-    """What was judged: the name of the data set without folder and ending, after that of its policy.
+    """Return the name of what was judged: the data set's file stem, with a policy `POLICY on NAME`.
 
-    What was judged before is called as then.
+    A file that is judged again keeps the name of its earlier run.
     """
     if answers_run is not None:
         return answers_run.policy
@@ -265,9 +263,9 @@ def _describe_subject(settings: ScoreSettings, answers_run: SavedRun | None) -> 
 
 
 def _describe_answers(run: SavedRun) -> dict[str, JSON]:
-    """What `metrics.json` says of the run that judged the same responses before.
+    """Describe, for `metrics.json`, the run that judged the same responses before.
 
-    Its data, and how many responses it asked for, are this run's, too.
+    Its data and its number of responses also hold for this run.
     """
     general, count_key = run.general, "responses_per_prompt"
     return {
@@ -299,7 +297,7 @@ def _distribution_lines(metrics: Metrics) -> Iterator[SummaryLine]:
 
 
 def _chosen_higher_line(metrics: Metrics) -> SummaryLine | None:
-    """How often the chosen responses have the higher score, which is the headline of chosen and rejected responses."""
+    """Return the rate at which chosen responses score higher: the headline of preference data."""
     name = f"eval/{CHOSEN_HIGHER}"
     if name not in metrics.values:
         return None
@@ -324,7 +322,7 @@ def _summarize_rows(metrics: Metrics) -> Iterator[SummaryLine]:
 
 
 def _fault_lines(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
-    """What went wrong, each only above 0."""
+    """Yield the counts of what went wrong, each only above 0."""
     invalid_kinds = (
         "empty"
         if metrics.values.get("eval/policy_calls") is None
@@ -359,12 +357,11 @@ def _count_metric(metrics: Metrics, name: str) -> int:
 
 
 def select_commands(out: Path, *, is_several: bool) -> list[str]:
-    """Return commands that select from a file, each into a folder of its own, so that no card overwrites another.
+    """Return commands that select from a scored file, each into its own folder (with its own card).
 
     Args:
         out: the file of the scored rows.
-        is_several: there are several responses to a prompt, which were judged together or stand in
-            one row.
+        is_several: prompts have several responses, judged together or in one row.
     """
     rules = _GROUP_RULES if is_several else _SINGLE_RULES
     targets = [(str(out.parent / folder / f"train{out.suffix}"), rule) for folder, *rule in rules]
@@ -377,12 +374,12 @@ def select_commands(out: Path, *, is_several: bool) -> list[str]:
 def show_result(
     result: EvaluationResult | None, out: Path, next_commands: Sequence[str] = ()
 ) -> None:
-    """Print the summary of a run, the paths of the file and the run, the run's files for people, and the next commands.
+    """Print the summary of a run, the paths of its files, and the next commands.
 
     Args:
-        result: of the run; `None` for merged shards without one.
+        result: the run's result; `None` for merged shards without runs.
         out: the file of the scored rows.
-        next_commands: commands that go on from here.
+        next_commands: the next commands.
     """
     if result is not None and result.summary is not None:
         terminal.show_summary(result.summary)
@@ -409,7 +406,7 @@ def show_result(
 
 
 async def write_quarantine(tasks: ScoreTasks, out: Path, disk: Disk) -> None:
-    """Write the rows that could not be judged beside the output; without any, remove an earlier file.
+    """Write the file of rows that could not be judged; without any, remove an earlier file.
 
     Raises:
         DiskFull: the disk refused for too long.

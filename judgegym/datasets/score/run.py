@@ -1,7 +1,7 @@
-"""One run of `judgegym score`: its rows, its judge, the run directory, and the file that it writes at the end.
+"""One run of `judgegym score`: its rows, its judge, the run directory and the output file.
 
-Guarantees: all rows are read and checked before the first call; an answer is in the ledger before
-it is used; FILE is written as a whole, when each response has ended with a score or a failure.
+Guarantees: all rows are read and checked before the first call. A response of the judge is in the
+ledger before it is used. FILE is written as a whole, once each response has a score or a failure.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class ScoreRun:
     """The rows of a data set, and their judge.
 
     Attributes:
-        progress: how many responses have ended, with a score or a failure, those of earlier runs
-            included.
-        anchor_judge: who judges the anchors; `None` without any.
+        progress: counts the responses that have a score or a failure, including those of earlier
+            runs.
+        anchor_judge: judges the anchors; `None` without any.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class ScoreRun:
 
         Args:
             settings: all settings.
-            data: where the rows are.
+            data: the data set.
             out: the file to write.
-            clients: the judge, and the policy if it is asked for responses.
+            clients: the judge, and the policy if responses are sampled.
 
         Raises:
             DataError: the data cannot be loaded, or a row cannot be judged.
@@ -142,14 +142,14 @@ class ScoreRun:
     async def run(
         self, display: ProgressDisplay, actor_pool: ActorPool | None = None
     ) -> EvaluationResult:
-        """Judge what an earlier run has not judged, and write the file.
+        """Judge the responses that an earlier run has not judged, and write the file.
 
         Args:
             display: shows the progress.
-            actor_pool: judges instead of the client, in other processes.
+            actor_pool: judges in other processes, in place of the client.
 
         Raises:
-            RunDirectoryError: the run cannot be resumed, or another process is at it.
+            RunDirectoryError: the run cannot be resumed, or another process is using it.
             NothingSucceeds: the first ten tasks failed.
             DiskFull: the disk refused for too long.
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no
@@ -162,13 +162,13 @@ class ScoreRun:
         with closing(run), run.log.log_end(), closing(open_saved(self.tasks, run)) as saved:
             self._read_earlier(run, saved)
             run.drop_results()
-            remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
+            remove_unfinished(self.out)  # this process holds the lock, so no other writes the file
             earlier = await self._judge_missing(run, saved)
             anchors = await judge_anchors(self.anchor_judge, run, keep_texts=settings.keep_calls)
             await saved.sort()
             packing = asyncio.create_task(
                 self._pack(run, saved)
-            )  # another core compresses the ledger meanwhile
+            )  # the ledger is compressed on another core meanwhile
             try:
                 await self._write_output(run, saved)
                 result = await conclude(
@@ -182,19 +182,18 @@ class ScoreRun:
                     anchors=anchors,
                 )
             finally:
-                await packing  # the directory is this process's until then
+                await packing  # before the run directory is unlocked
             if settings.write_report:
                 await write_report_after(run.path, run.disk)
             return result
 
     def _read_earlier(self, run: RunDirectory, saved: SavedResponses) -> None:
-        """Note which responses an earlier run has judged, unless their rows, or gold labels, have changed since.
+        """Record which responses an earlier run has judged, unless row or gold label has changed.
 
         Failures are judged again.
 
         Raises:
-            RunDirectoryError: a file cannot be read, or a line is of a row that this run leaves out
-                on purpose.
+            RunDirectoryError: a file cannot be read, or `--limit` leaves out a judged row.
         """
         changed, limit, tasks = 0, self.settings.limit, self.tasks
         for line, _ in run.lines(FAILURES, read_response):
@@ -226,7 +225,7 @@ class ScoreRun:
             )
 
     async def _judge_missing(self, run: RunDirectory, saved: SavedResponses) -> int:
-        """Judge what is missing; return how many responses were judged before."""
+        """Judge the missing responses; return the number of those that were judged before."""
         tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
         judge = ResponseJudge(
             self._actor_pool or partial(judge_responses, self.scorer), self.settings, policy
@@ -311,7 +310,7 @@ class ScoreRun:
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if (
             self.settings.keep_calls or saved.are_complete
-        ):  # failed responses still need the answers
+        ):  # failed responses still need the recorded answers
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
     async def _write_output(self, run: RunDirectory, saved: SavedResponses) -> None:
@@ -349,7 +348,7 @@ class ScoreRun:
         )
 
     def _select_rows(self) -> range:
-        """Return the rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""
+        """Return the rows to judge: the shard's, the first, or all; groups are not divided."""
         total, limit, shard = len(self.input.rows), self.settings.limit, self.settings.shard
         if shard is None and (limit is None or limit >= total):
             return range(total)

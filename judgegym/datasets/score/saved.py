@@ -1,7 +1,6 @@
-"""The judged responses of a run on disk, by their places in the data set.
+"""The judged responses of a run on disk, by their positions in the data set.
 
-A judged response as a line of the run: in the form of an evaluation's samples, so that every tool
-    reads it.
+A judged response is a line in the format of an evaluation's samples, so that all tools read it.
 """
 
 from __future__ import annotations
@@ -37,14 +36,15 @@ from judgegym.llm.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class ScoreDetail:
-    """What a judge said of a response, beside its score.
+    """The details of a judgment beside its score.
 
     Attributes:
         explanation: the judge's reasons.
-        components: numbers from which the score is computed: `raw` in the judge's own task, ….
-        verdicts: on each aspect or criterion, also where others have none, so that there is no
+        components: numbers from which the score is computed, such as `raw` on the judge's own
+            scale.
+        verdicts: the verdicts on aspects or criteria, also if some are missing and there is no
             score.
-        tags: of a checklist, the score of each tag.
+        tags: for a checklist, the score of each tag.
     """
 
     explanation: str
@@ -54,14 +54,14 @@ class ScoreDetail:
 
 
 SavedResponses: TypeAlias = "SavedRows[Any, ScoreDetail]"
-"""The lines of a run, by the places of the responses."""
+"""The lines of a run, by the positions of the responses."""
 
 
 def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
-    """Return the run directory of an output.
+    """Open the run directory of an output.
 
     Raises:
-        RunDirectoryError: the run cannot be resumed, or another process is at it.
+        RunDirectoryError: the run cannot be resumed, or another process is using it.
     """
     return RunDirectory(
         locate_run_directory(out),
@@ -89,10 +89,10 @@ def make_samples(
     """Yield the samples of a task's responses, in their order.
 
     Args:
-        task: what was judged.
+        task: the judged task.
         digest: its key, in hexadecimal digits.
-        judged: its responses, with the result of each.
-        seconds: how long it took; the first response has them.
+        judged: its responses with their judgments.
+        seconds: how long the task took, recorded with the first response.
         gold: reads the gold labels of the rows; `None` without any.
     """
     judge_task = task.judge_task
@@ -134,8 +134,7 @@ def make_samples(
             ),
             policy_error=result.explanation if completion is None else None,
             task_digest=digest,
-            # An empty response is a bad answer; one whose judge failed adds nothing to the mean
-            # score.
+            # An empty response counts as 0; a response whose judge failed is left out of the mean.
             headline=None
             if completion is None or result.is_failed
             else HeadlineTerm(result.score or 0.0, 1.0),
@@ -157,10 +156,10 @@ def _make_judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
 
 
 def make_row_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
-    """How a task ended.
+    """Return how a task ended.
 
-    That a policy never gave a response in an earlier run says nothing of this one's endpoints, nor
-    does a rule that cannot say.
+    A policy's failure in an earlier run tells nothing about this run's endpoints, nor does a rule
+    that cannot decide.
     """
     results = [response.judgment for response in judged]
     failed = [result.is_failed for result in results]
@@ -179,7 +178,7 @@ def read_response(line: RawLine) -> Sample[JSON]:
     """Read a line of a scored data set.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the line is something else.
     """
     sample = read_sample(line)
     split_response_uid(sample.uid)
@@ -187,13 +186,13 @@ def read_response(line: RawLine) -> Sample[JSON]:
 
 
 def find_position(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
-    """Return the place of a sample's response; `None` if its row is gone, or it was judged as another."""
+    """Return the position of a sample's response; `None` if its row is gone or has changed."""
     position = tasks.response_index.find(*split_response_uid(sample.uid))
     return position if position is not None and _is_current(tasks, position, sample) else None
 
 
 def _is_current(tasks: ScoreTasks, position: int, sample: Sample[JSON]) -> bool:
-    """Return whether a sample is of the response at a place, as it is now."""
+    """Return whether a sample is of the response at a position, as it is now."""
     if sample.task_digest != tasks.key(tasks.response_index.task(position)).hex():
         return False
     row, _ = tasks.response_index.row(position)
@@ -201,12 +200,12 @@ def _is_current(tasks: ScoreTasks, position: int, sample: Sample[JSON]) -> bool:
         tasks.are_groups
         and sample.completions[0].answer != tasks.reader.task(row).judge_task.response
     ):
-        return False  # of an equal group it was another member
+        return False  # it belongs to another member of an identical group
     return sample.category == tasks.reader.category(row)
 
 
 def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
-    """Return the responses of a run directory in which each has a line.
+    """Read the responses of a run directory in which each has a line.
 
     Raises:
         RunDirectoryError: a file cannot be read, or a line is missing.
@@ -227,7 +226,7 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
 
 
 def split_response_uid(uid: str) -> tuple[int, int | None]:
-    """Return the row of a response, and its number if the row has several.
+    """Return the row of a response, and the response's number if the row has several.
 
     Raises:
         ValueError: it is the id of something else.
@@ -241,11 +240,11 @@ def split_response_uid(uid: str) -> tuple[int, int | None]:
 
 
 def list_missing_tasks(tasks: ScoreTasks, positions: Iterable[int]) -> array[int]:
-    """Return the tasks to judge: the first of those that are equal, if a response of any of them has no line.
+    """Return the tasks to judge: the first of identical ones, if any of them lacks a line.
 
     Args:
         tasks: all tasks.
-        positions: the responses without a line.
+        positions: the positions of the responses without a line.
     """
     missing = bytearray(len(tasks))
     for position in positions:

@@ -26,70 +26,75 @@ OUT = "--out"
 
 
 class RowsRunSettings(BudgetSettings, SourcedSettings):
-    """What a run reads that judges the rows of a data set, and when it ends."""
+    """Settings of a run that judges the rows of a data set: its input, and when it ends."""
 
     help_group: ClassVar[str] = "run"
 
     data: str | None = operational(None, group="data")
-    """Judge the rows of this JSONL, JSON, CSV, TSV or Parquet file (also .gz), of a pattern's files, of JSON on
-    standard input (-), or of a data set of the Hugging Face hub; usually the first word of the command."""
+    """Judge the rows of this JSONL, JSON, CSV, TSV or Parquet file (also .gz), of a pattern's
+    files, of JSON on standard input (-), or of a data set of the Hugging Face hub; usually the
+    first word of the command."""
     limit: int | None = operational(None, group="data", ge=1)
-    """Judge at most this many rows, the first ones, to try; FILE has these alone. --resume with more, or without, goes
-    on with the others."""
+    """Judge at most this many rows, the first ones, to try; FILE has these alone. --resume with
+    more, or without, goes on with the others."""
     on_bad_row: Literal["fail", "skip"] = operational("fail", group="data")
-    """What to do if rows cannot be judged (no response, an image, a line that is no JSON). fail: judge nothing, and
-    name them. skip: judge the others; FILE has these rows without a score, with the status bad_row,
-        and FILE's
-    quarantine.jsonl has row, column and reason of each."""
+    """What to do if rows cannot be judged (no response, an image, a line that is no JSON). fail:
+    judge nothing, and name them. skip: judge the others; FILE has these rows without a score,
+    with the status bad_row, and FILE's quarantine.jsonl has row, column and reason of each."""
     config: Path | None = operational(None)
     """Read settings from this YAML file."""
     resume: CliImplicitFlag[bool] = operational(False)
-    """Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again."""
+    """Continue the run of this FILE: ask only for what was not answered. Rows that failed are
+    judged again."""
     keep_calls: CliImplicitFlag[bool] = operational(True)
-    """Keep what the judge was asked and what it answered, in calls.jsonl.gz of the run. False: record no prompts, and
-    the answers only until the run is complete."""
+    """Keep what the judge was asked and what it answered, in calls.jsonl.gz of the run. False:
+    record no prompts, and the answers only until the run is complete."""
     max_judge_error_rate: float = operational(0.05, ge=0, le=1, common=True)
     """End with exit code 1 if more than this share of the responses has no score."""
     plan: PlanTokens = operational(None, PLAN_HELP)
     offline: CliImplicitFlag[bool] = setting(False)
-    """Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing."""
+    """Use local stand-ins for judge and policy; they need no key or network, and their scores
+    mean nothing."""
 
 
 class ScoreRunSettings(RowsRunSettings):
-    """What a run of `judgegym score` reads and writes besides."""
+    """Further settings of a run of `judgegym score`: its input and output."""
 
     help_group: ClassVar[str] = "run"
 
     out: Path | None = operational(None, group="data")
-    """Write the judged rows to this file, .parquet or .jsonl. Calls, metrics and a page are kept beside it, in a folder
-    with the ending .run."""
+    """Write the judged rows to this file, .parquet or .jsonl. Calls, metrics and a page are kept
+    beside it, in a folder with the ending .run."""
     rescore: CliImplicitFlag[bool] = setting(False, group="data")
-    """Judge a file again that this command has written: the judge/… columns of the earlier judge are replaced; of
-    responses that a policy was asked for, those in policy/response are judged."""
+    """Judge a file again that this command has written: the judge/… columns of the earlier judge
+    are replaced; of responses that a policy was asked for, those in policy/response are judged."""
     gold_column: str | None = setting(None, group="data")
-    """Compare the judge with the gold label of each response in this column: a number on the judge's scale, a text
-    (yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several
-    responses. The judge
-    is not shown it; judgegym report and compare --gold show how far it agrees."""
+    """Compare the judge with the gold label of each response in this column: a number on the
+    judge's scale, a text (yes, no, or the judge's label), or an object of aspects' names and 1
+    or 0; a list for several responses. The judge is not shown it; judgegym report and compare
+    --gold show how far it agrees."""
     labels: Path | None = operational(None, group="data")
-    """Correct the mean score by the labels of people in this file, which are of this run's responses (judgegym label
-    makes it); with --resume also of a run that is complete."""
+    """Correct the mean score by the labels of people in this file, which are of this run's
+    responses (judgegym label makes it); with --resume also of a run that is complete."""
     shard: ShardSetting | None = operational(None)
-    """Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). --merge N
-    joins them."""
+    """Judge one of N parts of the data, such as 3/16; FILE gets its number
+    (scored-00003-of-00016.parquet). --merge N joins them."""
     merge: int | None = operational(None, ge=1)
-    """Join the N shards of FILE into it, and their runs into one, whose settings count. No judge is asked."""
+    """Join the N shards of FILE into it, and their runs into one, whose settings count. No judge
+    is asked."""
     anchors: Path | None = operational(None)
-    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown; label), too, and tell
-    whether the judge has changed since the first run with this file, by FILE.state.jsonl beside it."""
+    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown;
+    label), too, and tell whether the judge has changed since the first run with this file, by
+    FILE.state.jsonl beside it."""
     ray: str | None = operational(None)
-    """Judge in actors of Ray, on this cluster: local (also without a word) begins one on this machine and ends it with
-    the run; auto, or an address, connects to one. If unset, in this process."""
+    """Judge in actors of Ray, on this cluster: local (also without a word) begins one on this
+    machine and ends it with the run; auto, or an address, connects to one. If unset, in this
+    process."""
     ray_actors: int = operational(2, ge=1)
     """With --ray: judge in so many actors, which share the judge's limits in equal parts."""
     write_report: CliImplicitFlag[bool] = operational(False)
-    """Write the page of the run at its end, for a browser: report.html in its folder. `judgegym report FILE` writes it
-    at any time; for 100,000 responses that takes several seconds."""
+    """Write the page of the run at its end, for a browser: report.html in its folder. `judgegym
+    report FILE` writes it at any time; for 100,000 responses that takes several seconds."""
 
 
 class ScoreSettings(
@@ -99,21 +104,21 @@ class ScoreSettings(
 
     @property
     def stand_ins(self) -> tuple[str, ...]:
-        """Which of `judge` and `policy` are stand-ins."""
+        """The roles (`judge`, `policy`) that are stand-ins."""
         roles = (("judge", self.asks_endpoint), ("policy", self.responses_per_prompt is not None))
         return tuple(role for role, is_asked in roles if is_asked and self.offline)
 
     @property
     def judged_by(self) -> str:
-        """The name of the judge in results: its own, or that of a stand-in."""
+        """The judge's name in results: its own, or the stand-in's."""
         return STAND_IN_JUDGE if "judge" in self.stand_ins else self.judge_name()
 
     def public(self) -> dict[str, JSON]:
-        """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.
+        """Return the settings for `config.yaml`: without secrets, as `--config` reads them.
 
-        What may be spent is left out, because it is of one command: who goes on says how much more
-        that may be. The default name of the key's variable is left out, because a key whose
-        variable is named in a file may be sent to any host.
+        Budgets are left out, because they belong to one command: resuming sets a new one. The
+        default name of the key's variable is left out, because a file that names the variable could
+        send the key to any host.
         """
         public_settings = dump_public(self)
         if _KEY_VARIABLE not in self.model_fields_set:
@@ -130,7 +135,7 @@ class ScoreSettings(
             *BUDGETS,
         ):
             del public_settings[name]
-        if not self.asks_endpoint:  # who reads the file has a name for the judge
+        if not self.asks_endpoint:  # readers of the file need a name for the judge
             del public_settings["judge_base_url"]
             public_settings["judge_model_name"] = self.judge_name()
         if self.responses_per_prompt is None:
@@ -142,7 +147,7 @@ class ScoreSettings(
         return {**public_settings, **self.policy_settings}
 
     def defaults(self) -> dict[str, JSON]:
-        """Return the defaults of the settings: what a run did before there was one."""
+        """Return the defaults of the settings: the behaviour of runs before a setting existed."""
         return {
             declared.name: cast(JSON, declared.default)
             for declared in declared_settings(type(self))

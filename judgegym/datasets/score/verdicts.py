@@ -1,9 +1,9 @@
-"""The metrics of a run by aspect, criterion and tag, and how people see them.
+"""Metrics and tables of a run by aspect, criterion and tag.
 
-Guarantees: a verdict counts wherever there is one, also where another question of the response has
-none, so that the response has no score; a missing verdict is no number. Names of metrics are those
-of the environments aspect_critique and rubric_checklist. Where rows have different questions, there
-are no metrics by name, but those by tag.
+Guarantees: every verdict counts, even if another question of the response has none and the response
+so has no score. A missing verdict is not a number. Metric names are those of the environments
+aspect_critique and rubric_checklist. If rows have different questions, there are metrics by tag,
+but none by name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from judgegym.judges.core.naming import MetricNames
 from judgegym.statistics import percent
 
 MOST_WITH_INTERVAL = 20
-"""The most aspects or criteria whose metrics have an interval, which takes sixteen bytes for each row and name."""
+"""The most aspects or criteria with an interval, which takes sixteen bytes a row and name."""
 _MOST_LINES = 20
-"""So many are in the summary of the terminal; the page has all."""
+"""The most lines of a table on the terminal; the page has all."""
 _NO_VERDICT = "no response has a verdict on it"
 
 
 class Ratio(Protocol):
-    """Adds up what tasks contribute to a ratio."""
+    """A ratio to which tasks contribute."""
 
     def add(self, task: int, total: float, weight: float = 1.0) -> None:
         """Add what a task contributes."""
@@ -42,7 +42,7 @@ class PlainRatio:
     """A ratio without an interval."""
 
     def __init__(self) -> None:
-        """Know of no observation."""
+        """Begin without an observation."""
         self.total = self.weight = 0.0
 
     def add(self, task: int, total: float, weight: float = 1.0) -> None:
@@ -67,9 +67,9 @@ class VerdictNumbers:
         """Begin without a response.
 
         Args:
-            questions: of all rows.
-            new_ratio: makes a ratio that has an interval.
-            most_tags: so many tags have a metric, those of the most responses.
+            questions: the questions of all rows.
+            new_ratio: makes a ratio with an interval.
+            most_tags: the most tags with a metric; those with the most responses are kept.
         """
         self._questions, self._most_tags = questions, most_tags
         names, has_intervals = questions.shared, len(questions.shared) <= MOST_WITH_INTERVAL
@@ -81,7 +81,7 @@ class VerdictNumbers:
         self._invalid = 0
 
     def add(self, task: int, sample: Sample[Any]) -> None:
-        """Add a response; one that is empty or malformed passes no aspect."""
+        """Add a response; an empty or malformed one passes no aspect."""
         is_aspect = self._questions.kind == "aspect"
         if sample.status == Status.INVALID_COMPLETION.value and is_aspect:
             self._invalid += 1
@@ -104,7 +104,7 @@ class VerdictNumbers:
         ]
 
     def record(self, metrics: MetricAggregator, prompts: array[int]) -> None:
-        """Record the metrics; their intervals are over `prompts`, of which each task has one."""
+        """Record the metrics; intervals are over `prompts`, one for each task."""
         for name, rate in self._rates.items():
             first, *others = metric_names(self._questions, name)
             rate.record(metrics, first, prompts)
@@ -116,7 +116,7 @@ class VerdictNumbers:
             ratio.record(metrics, f"tag_score_{slugs(tag)}")
 
     def tables(self, metrics: Metrics) -> Iterator[Table]:
-        """Yield the tables of the page, by aspect or criterion and by tag, each of those that have a verdict."""
+        """Yield the page's tables by aspect or criterion and by tag, without empty entries."""
         is_aspect = self._questions.kind == "aspect"
         rows = []
         for name, points in self._questions.shared.items():
@@ -142,14 +142,14 @@ class VerdictNumbers:
 
 
 def metric_names(questions: Questions, name: str) -> tuple[str, ...]:
-    """Return the names of the metrics of an aspect (passes, yes) or a criterion (met)."""
+    """Return the metric names of an aspect (passes, yes) or a criterion (met)."""
     if questions.kind == "aspect":
         return f"pass_rate_{slug(name)}", f"score_{slug(name)}"
     return (f"met_rate_{slug(name)}",)
 
 
 def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
-    """Yield the same tables for the summary of the terminal: of each line the name, the rate or score, its interval."""
+    """Yield the same tables for the terminal: name, rate or score, and interval of each line."""
     for table in tables:
         value = 1 if table.title == "Tags" else 2
         lines = []

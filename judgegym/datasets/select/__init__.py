@@ -1,1 +1,1 @@
-"""`judgegym select`: the best responses of a scored data set, or pairs of them, in the layouts that trainers read."""
+"""`judgegym select`: select the best responses, or pairs, and write them for a trainer."""

@@ -1,20 +1,15 @@
-"""The responses of a scored file, gathered by prompt.
+"""The responses of a scored file, grouped by prompt.
 
-Guarantee: memory holds no text, however long the texts are; those that are selected are read again
-when they are written.
+Guarantee: memory holds no text; selected texts are read again when they are written.
 
-The prompt and the responses of a row as turns, which the judge was shown as texts.
+Prompts and responses are read as turns. Guarantee: as a text, the turns are what the judge saw.
+Messages of the row stay messages, with system turns and tool turns. Anything else (a text, joined
+columns) is one turn with the text that the judge saw.
 
-Guarantee: written as a text, the turns are what the judge saw. Messages of the row stay messages,
-with their system turns and the turns of tools; a text is one turn. What is no message in the row
-(columns that are joined, for example) is one turn with the text that the judge saw.
-
-The prompts and responses of a scored file, whoever wrote them: the input's columns, or the policy
-    that was sampled.
-
-Guarantees: a row is read when it is asked for. Thinking is no part of a response, unless it is
-asked for: then it stands before it between `<think>` and `</think>`, as the chat templates of Qwen3
-and DeepSeek-R1 write it.
+Responses come from the input's columns, or from the policy that was sampled. Guarantees: a row is
+read on access. Thinking is not part of a response, unless `keep_thinking` is set: then it precedes
+the response between `<think>` and `</think>`, as the chat templates of Qwen3 and DeepSeek-R1 write
+it.
 """
 
 from __future__ import annotations
@@ -44,20 +39,20 @@ from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
 
 DECIMALS = 9
-"""Scores are compared to so many decimals, so that 0.7 and 0.5 differ by 0.2."""
+"""Scores are rounded to this many decimals, so that 0.7 and 0.5 differ by 0.2."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseCandidate:
-    """A response, of which no text is held.
+    """A response that could be selected; its text is not kept.
 
     Attributes:
-        row: its row, from 0.
-        number: which of the row's responses, from 0.
+        row: the number of its row, from 0.
+        number: its number in the row, from 0.
         score: from 0 to 1; `None` if it has none.
         status: how judging ended.
-        length: of its text, in characters.
-        text: a digest, the same for equal texts.
+        length: the length of its text, in characters.
+        text: a digest of its text.
     """
 
     row: int
@@ -71,7 +66,7 @@ class ResponseCandidate:
     def from_response(
         cls, row: int, number: int, score: float | None, status: str, text: str
     ) -> ResponseCandidate:
-        """Keep the numbers of a response."""
+        """Make a candidate of a response."""
         digest = digest_text(text.encode("utf-8", "surrogatepass"), 8)
         return cls(
             row,
@@ -88,7 +83,7 @@ class Group:
     """The responses to one prompt.
 
     Attributes:
-        key: a digest of the prompt, or of the column's value by which rows are grouped.
+        key: a digest of the prompt, or of the value by which rows are grouped.
         candidates: the responses, in the order of the file.
     """
 
@@ -99,35 +94,37 @@ class Group:
 Turns: TypeAlias = "tuple[Turn, ...]"
 
 _CACHED_ROWS = 16
-"""So many rows are kept: the pairs of one prompt read them again and again."""
+"""The number of cached rows: the pairs of one prompt read them repeatedly."""
 
 
 class ScoredTexts:
     """The rows of a scored file with their texts.
 
+    `columns`, `statuses`, `has_tools` and `orders` are filled by `groups`.
+
     Attributes:
-        rows: the rows, without them.
-        read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other
-            responses than were judged.
+        rows: the rows, without parsed texts.
+        read: reads a row, by number from 0; it raises `DataError` if the row has no prompt, or
+            other responses than were judged.
         sampled: the responses were sampled by `judgegym score`.
-        columns: the names of the columns of all rows, once `groups` has read them; rows of JSON
-            have their own.
-        statuses: how the responses of all rows ended, likewise.
-        has_tools: a prompt has definitions of tools, likewise.
-        orders: for each response whose judge says so, the share of its pairs on which two orders of
-            the answers agree.
+        columns: the names of the columns of all rows.
+        statuses: the counts of the responses' statuses.
+        has_tools: a prompt has tool definitions.
+        orders: for each response whose judge records it, the share of its pairs on which both
+            orders of the answers agree.
     """
 
     def __init__(self, path: Path, columns: ColumnSettings, *, keep_thinking: bool = False) -> None:
         """Open a file.
 
         Args:
-            path: what `judgegym score` has written.
-            columns: where prompts and responses are; the columns with which it was judged.
+            path: a file that `judgegym score` has written.
+            columns: the columns of prompts and responses with which it was judged.
             keep_thinking: put the thinking of sampled responses before them.
 
         Raises:
-            DataError: it is no scored file, a column is not there, or there is no thinking to keep.
+                DataError: it is not a scored file, a column is missing, or there is no thinking to
+                    keep.
         """
         self.rows = read_scored(path)
         self._columns, self._keep_thinking = columns, keep_thinking
@@ -147,7 +144,7 @@ class ScoredTexts:
         """Read a row, from 0.
 
         Raises:
-            DataError: it has no prompt or no responses, or other ones than were judged.
+            DataError: the row has no prompt or no responses, or other responses than were judged.
         """
         scored = self.rows[number]
         row = scored.row
@@ -177,11 +174,10 @@ class ScoredTexts:
         return replace(read_turns(row, self._columns), texts=tuple(texts_with_thinking))
 
     def groups(self) -> list[Group]:
-        """Return all responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
+        """Group all responses by prompt, or by the value of a column.
 
-        Prompts with other images, tools or contexts are not equal, whatever their words.
-
-        A row with a list of responses is a prompt of its own, unless a column gathers rows.
+        Prompts with different images, tools or contexts are different, even with the same words. A
+        row with a list of responses is a group of its own, unless rows are grouped by a column.
 
         Raises:
             DataError: a row cannot be read, or rows with the same value have other prompts.
@@ -191,7 +187,7 @@ class ScoredTexts:
         firsts: dict[bytes, tuple[int, bytes]] = {}
         for number, scored in enumerate(self.rows):
             self._count_statuses(scored)
-            if BAD_ROW in scored.status:  # it has no response that could be read
+            if BAD_ROW in scored.status:  # it has no readable response
                 groups[number] = Group(b"")
                 continue
             _, row_responses = self.read(number)
@@ -202,8 +198,7 @@ class ScoredTexts:
                     "row has "
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
-            # What the words of a prompt do not say is of it, too: which images, the tools, the text
-            # to go by.
+            # A prompt is more than its words: images, tools and context belong to it.
             prompt_content: list[object] = [
                 [turn.heading, turn.shown, *(image.name for image in turn.images)]
                 for turn in row_responses.turns
@@ -247,7 +242,7 @@ class ScoredTexts:
 
 
 def _read_texts(row: Row, column: str) -> Sequence[str]:
-    """Return the texts of a list; "" for null: the policy failed there."""
+    """Return the texts of a list, "" for null (where the policy failed)."""
     value = row.values.get(column)
     if not isinstance(value, list) or not all(
         text is None or isinstance(text, str) for text in value

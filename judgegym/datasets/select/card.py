@@ -1,19 +1,15 @@
-"""The card of what was selected: a README.md in the form of the Hugging Face hub's data set cards.
+"""Write the data set card of a selection: a README.md in the format of the Hugging Face hub.
 
-Read on 2026-11-22: huggingface_hub 2.4.0 (`huggingface_hub/repocard_data.py`, `DatasetCardData`)
-and the hub's page on
-data set cards (hf.co/docs/hub/datasets-cards): a head of YAML with `task_categories`,
-`size_categories`, `tags` and `configs`, and a body of Markdown.
+Source, read on 2026-11-22: huggingface_hub 2.4.0 (`huggingface_hub/repocard_data.py`,
+`DatasetCardData`) and the hub's page on data set cards (hf.co/docs/hub/datasets-cards): a head of
+YAML with `task_categories`, `size_categories`, `tags` and `configs`, and a body of Markdown.
 
-Guarantees: the card says what is known, and nothing that is not: a licence and languages are left
-out. It holds no key and no text of the data. A README.md of somebody else, or of another file, is
-never overwritten.
+Guarantees: the card states only what is known: licence and languages are left out. It holds no key
+and no text of the data. A README.md of somebody else, or of another file, is never overwritten.
 
-Markdown around texts that are not ours: names of files, settings, models.
-
-Guarantee: such a text is shown as it is, and cannot end the place in which it stands: no heading,
-table, link, HTML or head of YAML comes of it. Control characters and those that turn the direction
-of writing are shown as U+FFFD.
+Guarantee for foreign texts in Markdown (names of files, settings, models): such a text is shown as
+it is, and cannot end its section: it makes no heading, table, link, HTML or head of YAML. Control
+characters and those that change the writing direction are shown as U+FFFD.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ _TICKS = re.compile(r"`+")
 
 
 def format_code(text: str) -> str:
-    """Return a text on one line, as code."""
+    """Format a text as inline code, on one line."""
     shown = printable(" ".join(text.split())) or " "
     fence = "`" * (_longest_backticks(shown) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -50,14 +46,14 @@ def format_code(text: str) -> str:
 
 
 def format_block(lines: Iterable[str]) -> str:
-    """Lines of a shell as a block."""
+    """Format lines of a shell as a code block."""
     text = remove_control_characters("\n".join(lines))
     fence = "`" * max(3, _longest_backticks(text) + 1)
     return f"{fence}sh\n{text}\n{fence}"
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the first column holds names, the others are set to the right."""
+    """Format a table; the first column holds names, the others are right-aligned."""
     line = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join(_table_line(row) for row in (header, line, *rows))
 
@@ -85,15 +81,15 @@ _WIDEST_BAR = 20
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """What a card says.
+    """The contents of a card.
 
     Attributes:
-        options: what was asked for.
+        options: the command's options.
         origin: how the scored file was made.
         texts: the scored file.
-        selection: what was selected, and the reasons of the rest.
-        written: rows of the file that was written.
-        tenths: scores in each tenth of their scale, by its bounds in words.
+        selection: the selected responses, and why others are left out.
+        written: the number of rows that were written.
+        tenths: the counts of scores in each tenth of the scale, by its bounds.
         command_words: the words after `judgegym select`.
     """
 
@@ -107,10 +103,10 @@ class CardFacts:
 
 
 def check_targets(options: SelectOptions) -> None:
-    """Check that file and card may be written: one that is there must be of this command, and of this file.
+    """Check that existing files may be overwritten: they must be this command's, for this file.
 
     Raises:
-        SettingsError: it may be somebody else's.
+        SettingsError: a file may be somebody else's.
     """
     out, path = options.out, options.card_path
     text = None if path is None else _read_text(path)
@@ -142,7 +138,7 @@ def _read_text(path: Path) -> str | None:
 
 
 def explain_foreign_card(text: str, name: str) -> str | None:
-    """What a card is that is not the one of the file with this name; `None` if it is."""
+    """Explain why a card is not that of the file with this name; `None` if it is."""
     if MARK not in text:
         return "was not written by judgegym select"
     match = _HEAD.match(text)
@@ -164,7 +160,7 @@ def make_card(facts: CardFacts) -> str:
 
 
 def _head_lines(facts: CardFacts) -> Iterator[str]:
-    """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
+    """Yield the lines of the YAML head; foreign texts are JSON strings, which are valid YAML."""
     yield from ("task_categories:", "- text-generation", "tags:")
     yield from (f"- {tag}" for tag in _list_tags(facts))
     yield from (
@@ -176,7 +172,7 @@ def _head_lines(facts: CardFacts) -> Iterator[str]:
 
 
 def _encode_name(name: str) -> str:
-    """Return the name of a file, which need not be UTF-8."""
+    """Return a file's name, which need not be UTF-8, as text."""
     return name.encode("utf-8", "replace").decode()
 
 

@@ -1,7 +1,6 @@
 """`judgegym select SCORED --out FILE`: from the command line to the exit code.
 
-Exit codes: 0 done; 2 something to mend, said in one message: nothing that could be selected is one,
-    too; 130 Ctrl-C.
+Exit codes: 0 done; 2 wrong input, or nothing to select, with one message; 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     """Run the command.
 
     Args:
-        argv: its words.
-        prog: what the user typed to start it.
+        argv: the command's arguments.
+        prog: the program's name in messages.
 
     Returns:
         The exit code.

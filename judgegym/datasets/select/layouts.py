@@ -1,6 +1,6 @@
-"""The columns that trainers read.
+"""The columns that each trainer reads.
 
-Read from the packages' own code on 2026-11-22:
+Sources, the packages' own code, read on 2026-11-22:
 
 * TRL 1.16.0 (`trl/data_utils.py`, `trl/trainer/sft_trainer.py`, `dpo_trainer.py`,
   `kto_trainer.py`): SFT takes `prompt` and `completion`, and trains on the completion alone, or
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from judgegym.datasets.select.options import SelectOptions
 
 ALL_COLUMNS = "all"
-"""In place of names: all columns of the scored file."""
+"""Stands for all columns of the scored file."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """What becomes a row of the output.
+    """The content of a row of the output.
 
     Attributes:
-        number: of the row, from 0.
+        number: the row's number, from 0.
         place: the row of the input, for messages.
         prompt: the prompt.
-        response: the response, or the chosen one.
-        rejected: the rejected one of a pair.
-        label: whether the response is a good one, if that is asked.
+        response: the response; of a pair, the chosen one.
+        rejected: the rejected response of a pair.
+        label: whether the response is good, in layouts with labels.
         source: the columns of the response's row in the scored file.
-        score: of the response.
-        rejected_score: of the rejected one.
+        score: the score of the response.
+        rejected_score: the score of the rejected response.
     """
 
     number: int
@@ -76,21 +76,23 @@ Part = Literal[
     "reference",
     "extra",
 ]
-"""What is in a column: the first three are messages, or texts if that is asked; `asked` is the prompt, `conversation`
-prompt and response, always as messages; the last four are verl's."""
+"""The content of a column.
+
+The first three are messages, or texts with `--conversational=false`; `asked` (the prompt) and
+`conversation` (prompt and response) are always messages; the last four are verl's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout.
+    """The columns of a trainer's input file.
 
     Attributes:
-        about: who reads it.
-        takes: what a row of it is: a response, one with a label, a pair, or a prompt with its best
+        about: the trainer that reads it.
+        takes: a row is a response, a response with a label, a pair, or a prompt with its best
             response.
-        columns: the columns and what is in them.
-        read_with: the trainer's own settings to read it; empty if it needs none.
-        endings: the files that its trainer reads.
+        columns: the columns and their contents.
+        read_with: the trainer's settings to read it; empty if it needs none.
+        endings: the file extensions that the trainer reads.
     """
 
     about: str
@@ -101,7 +103,7 @@ class Layout:
 
     @property
     def can_hold_texts(self) -> bool:
-        """Whether it can hold texts in the place of messages."""
+        """Whether it can hold texts in place of messages."""
         return not {"asked", "conversation"} & {*self.columns.values()}
 
     @property
@@ -160,7 +162,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def reader_settings(name: str, *, conversational: bool) -> str:
-    """Return the trainer's own settings to read a layout; empty if it needs none."""
+    """Return the trainer's settings to read a layout; empty if it needs none."""
     words = [
         LAYOUTS[name].read_with,
         _OPENRLHF_CHAT if conversational and name.startswith("openrlhf") else "",
@@ -169,13 +171,13 @@ def reader_settings(name: str, *, conversational: bool) -> str:
 
 
 class RowFormatter:
-    """Makes the rows of a layout."""
+    """Formats selected responses as rows of a layout."""
 
     def __init__(self, options: SelectOptions, columns: Sequence[str]) -> None:
-        """Make rows as the options say, of a scored file with these columns.
+        """Format rows by the options, from a scored file with these columns.
 
         Raises:
-            SettingsError: a column that is kept is not there, or has the name of one that the
+            SettingsError: a column to keep is missing, or has the name of a column that the
                 command writes.
         """
         layout = LAYOUTS[options.layout]
@@ -183,7 +185,7 @@ class RowFormatter:
         self._conversational, self._data_source = options.conversational, options.data_source
         self._is_table = is_parquet(
             options.out
-        )  # whose columns have one type: what is kept and no text is JSON text
+        )  # a table's columns have one type: kept values other than texts become JSON text
         self._scores = layout.score_columns if options.keep_scores else ()
         written = {*self._columns, *self._scores}
         self._kept_columns: Sequence[str] = options.kept_columns
@@ -200,10 +202,10 @@ class RowFormatter:
                 )
 
     def row(self, output_row: OutputRow) -> dict[str, JSON]:
-        """Return a row.
+        """Format a row.
 
         Raises:
-            DataError: a text is asked for, and there are several turns.
+            DataError: a text is required, but there are several turns.
         """
         row = {column: self._value(part, output_row) for column, part in self._columns.items()}
         row.update(
@@ -212,7 +214,7 @@ class RowFormatter:
         return row | {column: _SCORES[column](output_row) for column in self._scores}
 
     def _source(self, value: JSON) -> JSON:
-        """Return a value of the scored file; in a table as a text."""
+        """Return a value of the scored file, for a table as text."""
         if not self._is_table or value is None or isinstance(value, str):
             return value
         return orjson.dumps(value, default=str).decode()
@@ -244,7 +246,7 @@ class RowFormatter:
             return self._messages(output_row, output_row.prompt)
         if part == "conversation":
             return self._messages(output_row, [*output_row.prompt, *output_row.response])
-        if part == "reference":  # of the judge that rewards
+        if part == "reference":  # for the reward's judge
             return {
                 "style": "judge",
                 "ground_truth": _text(output_row, output_row.response, "response", "assistant"),
@@ -263,10 +265,10 @@ class RowFormatter:
         return plain[part]
 
     def _messages(self, output_row: OutputRow, turns: Sequence[Turn]) -> list[JSON]:
-        """Turns as chat messages.
+        """Convert turns to chat messages.
 
         Raises:
-            DataError: a turn holds what a message, or a column of messages in Parquet, cannot hold.
+            DataError: a message, or a Parquet column of messages, cannot hold the turn.
         """
         other_content = next(filter(None, map(_list_other_content, turns)), None)
         if other_content is not None and self._is_table:
@@ -300,5 +302,5 @@ def _text(output_row: OutputRow, turns: Turns, part: str, role: str, hint: str =
 
 
 def _list_other_content(turn: Turn) -> list[str]:
-    """What a turn has that no text can say: the fields of its message, and images."""
+    """List a turn's contents that a text cannot express: fields of its message, and images."""
     return [*turn.more, *(["images"] if turn.images else [])]

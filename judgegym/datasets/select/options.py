@@ -1,4 +1,4 @@
-"""The flags of `judgegym select`, and what they say together."""
+"""The flags of `judgegym select`, checked and completed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ CARD = "README.md"
 
 
 class SelectOptions(argparse.Namespace):
-    """What is asked for.
+    """The options of the command.
 
     Attributes:
         scored: the scored file.
         out: the file to write.
         rule: what is taken of each prompt.
-        seed: decides what is drawn.
+        seed: the seed of random choices.
         layout: a name of `LAYOUTS`.
-        conversational: messages, and no texts.
-        keep_thinking: with the thinking of sampled responses.
-        data_source: of verl's RL rows.
+        conversational: write messages, not texts.
+        keep_thinking: write the thinking of sampled responses, too.
+        data_source: the `data_source` of verl's RL rows.
         kept_columns: columns of the scored file that are written, too; `all` alone for all of them.
         keep_scores: write the scores, too.
-        prompt_column: the column of prompts, if it is named; likewise `response_column` and
+        prompt_column: the column of prompts, if named; likewise `response_column` and
             `group_by`.
         card_path: where the card is written; `None` for none.
         push_to_hub: the repository of the hub to push to.
-        private: make it a private one.
+        private: make a new repository private.
     """
 
     scored: Path
@@ -67,7 +67,7 @@ class SelectOptions(argparse.Namespace):
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command."""
+    """Return the parser of the command's flags."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add(
@@ -211,10 +211,10 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 
 def complete_flags(flags: SelectOptions) -> None:
-    """Set what follows from the flags.
+    """Check the flags, and set the options that follow from them.
 
     Raises:
-        SettingsError: they do not go together.
+        SettingsError: the flags do not fit together.
     """
     for name, path in (("SCORED", flags.scored), ("--out", flags.out)):
         if not has_known_ending(path):

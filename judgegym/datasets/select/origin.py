@@ -1,7 +1,7 @@
-"""How a scored file was made, as the run beside it says; without a run, nothing but what the file holds.
+"""The origin of a scored file, by the run beside it; without a run, little is known.
 
-Guarantee: what is not known is left out, and nothing is guessed. Keys are not in a run's files, and
-user names and passwords of URLs are taken out.
+Guarantee: unknown facts are left out, not guessed. A run's files hold no keys, and user names and
+passwords are removed from URLs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from judgegym.llm.urls import redact_credentials
 from judgegym.llm.wire import JSON
 
 _COLUMNS = ("prompt_column", "response_column", "context_column", "group_by")
-"""The columns that matter when responses are selected."""
+"""The column settings that matter for selecting responses."""
 _LONGEST_VALUE = 200
 _SHOWN_BY_ITSELF = ("data", "out", "judge", "judge_model_name", "offline", "openai.model_name")
 _POLICY = "openai"
@@ -39,7 +39,7 @@ _MODELS = ("judge_model_name", "openai.model_name")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a file was judged.
+    """The origin of a scored file.
 
     Attributes:
         settings: all settings of the run; empty if there is none.
@@ -60,15 +60,15 @@ class Origin:
         settings = read_settings(run)
         try:
             metrics = wire.loads((run / METRICS).read_bytes()) if settings else None
-        except (OSError, ValueError):  # an unfinished run: nothing is known of it
+        except (OSError, ValueError):  # an unfinished run has no metrics
             metrics = None
         return cls(settings, metrics if isinstance(metrics, Mapping) else {})
 
     def columns(self, options: SelectOptions) -> ColumnSettings:
-        """Return the columns with which it was judged, where the options name none.
+        """Return the columns to read the file by: those of the options, else those of the run.
 
         Raises:
-            SettingsError: the run says what is no column.
+            SettingsError: the run's settings name no valid columns.
         """
         columns = {
             name: getattr(options, name, None) or self.settings.get(name) for name in _COLUMNS
@@ -84,12 +84,12 @@ class Origin:
             ) from None
 
     def text(self, name: str) -> str | None:
-        """Return a setting that is a text, by its dotted name."""
+        """Return a setting that is a text, by its dotted name; `None` without one."""
         value = wire.lookup(self.settings, name)
         return value if isinstance(value, str) else None
 
     def scores_warning(self, rule: Rule) -> str | None:
-        """What to say of a rule that compares scores of different prompts, if the judge gave none that can be."""
+        """Return a warning if a rule compares scores across prompts that cannot be compared."""
         judge = self.text("judge")
         kind = JUDGES.get(str(judge))
         if rule.min_score is None or kind is None or not kind.needs_group:
@@ -103,24 +103,24 @@ class Origin:
 
     @property
     def offline(self) -> bool:
-        """Whether a stand-in judged, whose scores mean nothing."""
+        """Whether a stand-in judged; its scores mean nothing."""
         return self.settings.get("offline") is True
 
     @property
     def asks_policy(self) -> bool:
-        """Whether a policy was asked for the responses."""
+        """Whether a policy was sampled for the responses."""
         return self.settings.get("responses_per_prompt") is not None
 
     @property
     def stand_ins(self) -> Sequence[str]:
-        """Who was a stand-in, `judge` and `policy`."""
+        """The roles (`judge`, `policy`) that were stand-ins."""
         kind = JUDGES.get(str(self.settings.get("judge")))
         roles = (("judge", kind is None or kind.asks_endpoint), ("policy", self.asks_policy))
         return tuple(role for role, is_asked in roles if is_asked and self.offline)
 
     @property
     def data_digest(self) -> str | None:
-        """The digest of what was judged."""
+        """The digest of the judged data set."""
         datasets = wire.lookup(self.metrics, "config_general.datasets")
         digest = (
             wire.lookup(datasets[0], "digest")
@@ -136,7 +136,7 @@ class Origin:
         return value if isinstance(value, float | int) else None
 
     def protocol(self) -> Mapping[str, JSON]:
-        """The settings that determine the scores, where they differ from the defaults; a long text is its digest."""
+        """Return the non-default settings that determine the scores; long texts as digests."""
         return {
             name: prompt_digest(value) if _is_long(value) else value
             for name, value in _differing_settings(self.settings).items()
@@ -146,7 +146,7 @@ class Origin:
         }
 
     def prompt_digests(self) -> Mapping[str, str]:
-        """Return the digests of the judge's prompts, by the setting that replaces them; empty if they are not known."""
+        """Return the digests of the judge's prompts, by setting; empty if unknown."""
         digests = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
         if isinstance(digests, Mapping) and digests:
             return {name: digest for name, digest in digests.items() if isinstance(digest, str)}
@@ -162,9 +162,9 @@ class Origin:
             return {}
 
     def command(self, scored: Path) -> Sequence[str]:
-        """Return the words after `judgegym score` that make the file again; none if it is not known how it was made.
+        """Return the words after `judgegym score` that reproduce the file; empty if unknown.
 
-        A long text has the name of a file in its place.
+        A long text is replaced by the name of a file.
         """
         data, judge = self.text("data"), self.text("judge")
         if data is None:
@@ -180,7 +180,7 @@ class Origin:
 
 
 def _differing_settings(settings: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
+    """Return the settings that are not defaults, and the models; policy settings by dotted name."""
     policy = settings.get(_POLICY)
     differing = {
         name: value

@@ -1,4 +1,4 @@
-"""What `judgegym select` does: read, select, write the file and its card, and push them."""
+"""Run `judgegym select`: read, select, write the file and its card, and push them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from judgegym.llm.errors import SettingsError
 
 
 def run(options: SelectOptions, words: Sequence[str]) -> int:
-    """Select as the options say; `words` are those of the command. Returns the exit code.
+    """Select by the options, and return the exit code; `words` are those of the command.
 
     Raises:
-        DataError: a row cannot be read, or not be written in the layout.
-        SettingsError: an extra is missing, nothing can be selected, or a file that is there is not
-            to be overwritten.
+        DataError: a row cannot be read, or cannot be written in the layout.
+        SettingsError: an extra is missing, nothing can be selected, or an existing file must not
+            be overwritten.
         UserError: a file cannot be written, or the hub refuses it.
     """
     require("environments")
@@ -85,7 +85,7 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
 
 
 def _print_selection(facts: CardFacts) -> None:
-    """Say what was written, and what was left out."""
+    """Print what was written, and what was left out."""
     selection, options = facts.selection, facts.options
     responses, prompts = selection.responses, selection.prompts
     say(
@@ -116,7 +116,7 @@ def _print_selection(facts: CardFacts) -> None:
 
 
 def _count_reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
-    """How many are left out, the reason, and what it means; the most frequent first."""
+    """Return the counts of what is left out, each with its reason and its meaning, by frequency."""
     return [
         (count, name, REASONS.get(name, ""))
         for name, count in counts.most_common()

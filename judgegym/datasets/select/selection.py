@@ -1,15 +1,13 @@
-"""What is selected of a file: the best responses, all from a score on, or pairs; and why the others are not.
+"""Select responses: the best, all above a score, or pairs; and record why others are left out.
 
-Guarantees: a response without a score is never taken, and never counts as 0. Equal responses to a
-prompt are one: the first with a score. What is drawn where scores are equal depends on the seed,
-the prompt and the text alone. Each response is either selected or has one reason, and so is each
-prompt; the counts add up to all of them. The order is that of the prompts in the file. The same
-file and seed give the same selection.
+Guarantees: a response without a score is never taken, and never counts as 0. Of equal responses to
+a prompt only the first with a score counts. Ties are broken by the seed, the prompt and the text
+alone. Each response, and each prompt, is either selected or has one reason; the counts add up. The
+order is that of the prompts in the file. The same file and seed give the same selection.
 
-Pairs in which the chosen response is longer as often as it is shorter: judges prefer long answers,
-and a policy that is trained on pairs learns that preference first. So of the pairs whose chosen
-response is longer, and of those whose it is shorter, as many are kept as there are of the rarer
-kind; which ones, is drawn by the seed. Pairs of equal length are kept.
+Length balance: judges prefer long answers, and a policy trained on pairs learns that preference
+first. So equally many pairs are kept whose chosen response is longer and whose chosen response is
+shorter, as many as there are of the rarer kind, drawn by the seed. Pairs of equal length are kept.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ REASONS: Mapping[str, str] = {
     "length_balance": "left out to balance the lengths",
     "max_pairs": "more pairs than --max_pairs",
 }
-"""Why responses and prompts are left out, in words."""
+"""The reasons why responses and prompts are left out, in words."""
 _STRONGEST = ("tie", "margin", "too_few", "below")
-"""Reasons of a prompt, if its responses have them; before those of single responses."""
+"""Reasons of responses that become the reason of their prompt, the strongest first."""
 
 Pair: TypeAlias = "tuple[ResponseCandidate, ResponseCandidate]"
 """A chosen and a rejected response."""
@@ -50,18 +48,18 @@ Pair: TypeAlias = "tuple[ResponseCandidate, ResponseCandidate]"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is taken of each prompt.
+    """The rule by which responses to a prompt are taken.
 
     Attributes:
-        take: the best responses; all from `min_score` on; all with a score, labelled by whether it
-            is `min_score` at least; or pairs.
-        count: of the best, at most so many.
-        min_score: no response below this score; of pairs no chosen one, and of labels no good one.
-        margin: of pairs, the least difference of the scores; equal scores are no pair.
+        take: the best responses; all with at least `min_score`; all with a score, labelled good
+            from `min_score` on; or pairs.
+        count: the most responses per prompt, for `best`.
+        min_score: the least score of a response; of a pair's chosen response; of a good label.
+        margin: the least difference of the scores of a pair; equal scores are no pair.
         per_prompt: the best response against the worst, or all pairs.
         length_balanced: chosen responses are longer than rejected ones as often as they are
             shorter.
-        max_pairs: at most so many of the whole file, drawn.
+        max_pairs: the most pairs of the whole file, drawn at random.
     """
 
     take: Literal["best", "threshold", "labels", "pairs"] = "best"
@@ -73,7 +71,7 @@ class Rule:
     max_pairs: int | None = None
 
     def is_good(self, candidate: ResponseCandidate) -> bool:
-        """Return whether a response's score is `min_score` at least, to nine decimals."""
+        """Return whether a response's score is at least `min_score`, to nine decimals."""
         return self.min_score is None or require_score(candidate) >= round(self.min_score, DECIMALS)
 
 
@@ -85,18 +83,18 @@ def require_score(candidate: ResponseCandidate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """By how many characters the chosen responses of pairs are longer than the rejected ones."""
+    """Differences in length between chosen and rejected responses, in characters."""
 
     differences: Sequence[int] = ()
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[Pair]) -> Lengths:
-        """Return the differences of these pairs."""
+        """Compute the differences of pairs."""
         return cls([chosen.length - rejected.length for chosen, rejected in pairs])
 
     @property
     def longer_share(self) -> float | None:
-        """In which share of the pairs of different length the chosen one is longer; `None` without such pairs."""
+        """The share of pairs with a longer chosen response, among those of different length."""
         longer, shorter = (
             sum(sign * difference > 0 for difference in self.differences) for sign in (1, -1)
         )
@@ -112,14 +110,14 @@ class Lengths:
 
 @dataclass(slots=True)
 class Selection:
-    """What is selected.
+    """The selected responses, and counts of the others.
 
     Attributes:
-        singles: the responses; empty for pairs.
+        singles: the selected responses; empty for pairs.
         pairs: chosen and rejected responses.
-        responses: how many responses are selected, and all others by reason.
-        prompts: the same of prompts.
-        lengths: of the pairs: before they were balanced, and after.
+        responses: the number of selected responses, and of all others by reason.
+        prompts: the same for prompts.
+        lengths: the lengths of the pairs before balancing and after.
     """
 
     singles: list[ResponseCandidate] = field(default_factory=list)
@@ -129,13 +127,13 @@ class Selection:
     lengths: tuple[Lengths, Lengths] = (Lengths(), Lengths())
 
     def __len__(self) -> int:
-        """How many responses, or pairs, are selected."""
+        """Return the number of selected responses or pairs."""
         return len(self.singles) + len(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class _DrawnPair:
-    """A pair of a prompt, before the whole file is looked at; the least lots are kept."""
+    """A pair of a prompt before the limits of the whole file apply; the least lots are kept."""
 
     pair: Pair
     group: int
@@ -188,7 +186,7 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
 
 
 def _draw_lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
-    """What a response of a prompt, or a pair, draws: the least wins."""
+    """Return the lot of a response or a pair; the least wins."""
     drawn = digest_text(
         b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8
     )
@@ -196,7 +194,7 @@ def _draw_lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
 
 
 def _find_usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCandidate, str]]:
-    """Return the different responses with a score, and the reasons of the others."""
+    """Return the distinct responses with a score, and the reasons of the others."""
     usable: dict[bytes, ResponseCandidate] = {}
     left: dict[ResponseCandidate, str] = {}
     for candidate in group.candidates:
@@ -208,7 +206,7 @@ def _find_usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCa
 
 
 def _prompt_reason(group: Group, left: Mapping[ResponseCandidate, str]) -> str:
-    """Why nothing of a prompt is taken."""
+    """Return the reason why nothing of a prompt is taken."""
     reasons = {left[candidate] for candidate in group.candidates if candidate.score is not None}
     if not reasons:
         return "no_score"
@@ -221,7 +219,7 @@ def _select_singles(
     left: dict[ResponseCandidate, str],
     rule: Rule,
 ) -> list[ResponseCandidate]:
-    """The responses that are taken, the best first; or in their order, where all good ones are. `left` gets reasons."""
+    """Return the responses to take; add the reasons of the others to `left`."""
     if rule.take == "labels":
         return usable
     good = [
@@ -247,7 +245,7 @@ def _select_prompt_pairs(
     rule: Rule,
     seed: int,
 ) -> tuple[list[Pair], list[Pair]]:
-    """Return the pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
+    """Return the pairs to take, and those by scores alone; add the others' reasons to `left`."""
     margin = round(rule.margin, DECIMALS)
     pair_differences = (
         (pair, round(require_score(pair[0]) - require_score(pair[1]), DECIMALS))
@@ -280,7 +278,7 @@ def _select_prompt_pairs(
 
 
 def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool) -> Pair:
-    """The best response against the worst; with `by_length` against the one of the most similar length that is good."""
+    """Return the best response against the worst, or with `by_length` the nearest in length."""
 
     def order(pair: Pair) -> tuple[float, int, float, bytes]:
         apart = abs(pair[0].length - pair[1].length) if by_length else 0
@@ -290,7 +288,7 @@ def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool
 
 
 def _select_pairs(all_pairs: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], str]:
-    """Return the pairs that the whole file keeps, in their order, and the reason of the others."""
+    """Return the pairs that are kept of the whole file, in order, and the reason of the others."""
     limit, drawn = rule.max_pairs, sorted(all_pairs, key=lambda pair: pair.lot)
     reason = "length_balance" if rule.length_balanced else "max_pairs"
     if rule.length_balanced:

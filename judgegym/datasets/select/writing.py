@@ -1,13 +1,11 @@
-"""What is selected, written as a layout: JSONL or Parquet, by the ending of the file.
+"""Write a selection as JSONL or Parquet, and push it to the Hugging Face hub.
 
-Guarantees: the file is written as a whole or not at all; the same selection gives the same bytes.
-Rows are read and written piece by piece, so that memory does not grow with them.
+Guarantees: the file is written as a whole or not at all. The same selection gives the same bytes.
+Rows are read and written in parts, so that memory does not grow with them.
 
-A data set of the Hugging Face hub, to which a file and its card are pushed.
-
-Guarantees: the token is that of HF_TOKEN or of a login, is never a flag, and is in no message. What
-is wrong (no token, no network, no such organisation, a card of somebody else) is one line. File and
-card are one commit.
+Guarantees for the hub: the token comes from HF_TOKEN or a login, is never a flag, and is in no
+message. Errors (no token, no network, no such organisation, a card of somebody else) are one line.
+File and card are one commit.
 """
 
 from __future__ import annotations
@@ -34,13 +32,13 @@ from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError, UserError
 
 _AT_ONCE = 500
-"""Rows of Parquet that are in memory together: a row group."""
+"""Rows of Parquet that are in memory at once: a row group."""
 
 
 def iter_output_rows(
     texts: ScoredTexts, selection: Selection, options: SelectOptions
 ) -> Iterator[OutputRow]:
-    """What is selected, with its texts, in the order of the prompts; of labelled pairs both responses, one by one."""
+    """Yield the output rows in the order of the prompts; labelled pairs give two rows."""
     for number, (better, worse) in enumerate(selection.pairs):
         chosen, rejected = (
             _make_output_row(texts, better, number),
@@ -66,10 +64,10 @@ def _make_output_row(texts: ScoredTexts, candidate: ResponseCandidate, number: i
 
 
 def replace_file(path: Path, content: Content) -> None:
-    """Write a file as a whole; the folder is made if it is not there.
+    """Write a file as a whole, and create its folder if it is missing.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +80,7 @@ def write_rows(path: Path, rows: RowFormatter, content: Iterator[OutputRow]) -> 
     """Write the rows of a file.
 
     Raises:
-        DataError: a text is asked for, and there are several turns.
+        DataError: a text is required, but there are several turns.
         UserError: the file cannot be written.
     """
     encode = _encode_parquet if is_parquet(path) else _encode_lines
@@ -109,16 +107,16 @@ _LONGEST = 300
 
 
 def open_repository(name: str, file: str, *, private: bool) -> Any:
-    """Look whether a data set of the hub can be written to, before anything is made; return the hub's client.
+    """Check that a data set of the hub can be written, before any work; return the hub's client.
 
     Args:
         name: `organisation/name`, or a name alone for the user's own.
         file: the name of the file that will be pushed.
-        private: it must not be a public one.
+        private: the data set must not be public.
 
     Raises:
-        SettingsError: the name is wrong, there is no token, its card is somebody else's, or it is
-            public.
+        SettingsError: the name is wrong, there is no token, the card is somebody else's, or the
+            data set is public.
         UserError: the hub cannot be reached, or refuses.
     """
     with report_missing_extra("data"):
@@ -150,7 +148,7 @@ def open_repository(name: str, file: str, *, private: bool) -> Any:
 
 
 def push(api: Any, name: str, file: Path, card: Path, *, private: bool) -> str:
-    """Push a file and its card by the hub's client; the repository is made if it is not there. Returns its address.
+    """Push a file and its card; create the repository if it is missing; return its address.
 
     Raises:
         UserError: the hub cannot be reached, or refuses.
@@ -172,14 +170,14 @@ def push(api: Any, name: str, file: Path, card: Path, *, private: bool) -> str:
 
 @contextmanager
 def _one_line_errors(name: str) -> Iterator[None]:
-    """Say in one line what the hub's client says in many, and without the token."""
+    """Turn errors of the hub's client into one line without the token."""
     try:
         yield
     except UserError:
         raise
     except (
         Exception
-    ) as error:  # the client has errors of its own, of its HTTP library and of the system
+    ) as error:  # the client raises its own errors, its HTTP library's and the system's
         message = " ".join(str(error).split()) or type(error).__name__
         token = os.environ.get("HF_TOKEN")
         message = _TOKEN.sub("***", message.replace(token, "***") if token else message)

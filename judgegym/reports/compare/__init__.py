@@ -1,1 +1,1 @@
-"""Runs compared on the rows that they share."""
+"""Compare runs on the rows that they share."""

@@ -1,4 +1,4 @@
-"""`python -m judgegym.reports.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
+"""`judgegym compare RUN RUN…`, or `python -m judgegym.reports.compare`: table, page, JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEED = "seed of these (default: %(default)s)"
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command."""
+    """Return the parser of the command's flags."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     runs = (

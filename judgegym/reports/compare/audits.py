@@ -1,8 +1,8 @@
-"""Compare audits: files that `judgegym audit --json` has written, on the rows that they share.
+"""Compare audits (files of `judgegym audit --json`) on the rows that they share.
 
-Judge A or judge B: the paired differences of accuracy and Cohen's κ with gold, by the comparison of
-runs with gold. A verdict that could not be read is wrong, and a tie counts half, as in an audit;
-where the judge gives scores, one that could not be read is left out and counted.
+The comparison has the paired differences of accuracy and Cohen's κ with gold, computed as for runs.
+A verdict that could not be parsed is wrong, and a tie counts half, as in an audit; a score that
+could not be parsed is left out and counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from judgegym.reports.compare.rendering import render_gold, show_gold
 
 AUDIT_FILE = "audit.json"
 _UNREAD, _TIE = "unread", "-1"
-"""The labels of a verdict that could not be read, and of a tie, which an audit's file has as −1."""
+"""Labels of an unparsable verdict and of a tie (−1 in an audit's file)."""
 
 
 class _Judgment(BaseModel):
@@ -35,7 +35,7 @@ class _Judgment(BaseModel):
 
 
 class AuditFile(BaseModel):
-    """What a comparison reads of an audit."""
+    """The fields of an audit that a comparison reads."""
 
     audit: int
     judge: str
@@ -43,7 +43,7 @@ class AuditFile(BaseModel):
     judgments: list[_Judgment]
 
     def labels(self, uids: Container[str]) -> GoldLabels:
-        """Return the labels of the rows with these ids: one for each order of the responses that was asked."""
+        """Return the labels of the rows with these ids, one for each order of the responses."""
         return {
             (row.uid, str(order)): self._label(row, str(order), verdict, right)
             for row in self.judgments
@@ -60,7 +60,7 @@ class AuditFile(BaseModel):
 
 
 def is_audit(word: str) -> bool:
-    """Return whether a word names an audit's JSON, or a folder with one called `audit.json`."""
+    """Return whether a word names an audit's JSON file, or a folder with an `audit.json`."""
     path = _audit_path(word)
     try:
         return path.suffix == ".json" and path.is_file() and b'"audit":' in path.open("rb").read(64)
@@ -77,8 +77,8 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
     """Compare each further audit with the first one.
 
     Raises:
-        UserError: fewer than two, one is no audit, they are of different kinds, or share no row, or
-            a row has another gold label in one of them.
+        UserError: there are fewer than two, one is not an audit, they are of different kinds, share
+            no row, or disagree on a gold label.
     """
     if len(words) < 2:
         raise UserError(

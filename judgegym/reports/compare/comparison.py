@@ -1,8 +1,8 @@
-"""Compare runs on the rows that they share, the first of them being the reference.
+"""Compare runs on the rows that they share; the first run is the reference.
 
-Guarantees: a row counts only if every run has a value for it, and what is left out is counted; runs
-whose judge, protocol or data differ are refused unless that is allowed; of rows, numbers are kept
-in memory and no text.
+Guarantees: a row counts only if every run has a value for it, and rows that are left out are
+counted. Runs whose judge, protocol or data differ are refused unless that is allowed. Memory holds
+numbers, and no text of rows.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from judgegym.statistics.intervals import Ends, find_ends
 from judgegym.statistics.paired import holm
 
 Comparison = dict[str, Any]
-"""What `--json` writes, and all that the terminal and the page show (`compare_runs`)."""
+"""The content of `--json`, from which terminal and page are rendered (`compare_runs`)."""
 LEVEL = 0.95
 
 
 class NotComparableError(UserError):
-    """Runs cannot be compared: they measured other things, or under conditions that differ.
+    """Runs cannot be compared: they measured different things, or under different conditions.
 
     Attributes:
-        conditions: those that differ and may be allowed to; empty if nothing makes the runs
+        conditions: the differing conditions that could be allowed; empty if nothing makes the runs
             comparable.
     """
 
     def __init__(self, message: str, conditions: Sequence[Condition] = ()) -> None:
-        """Say why."""
+        """Set the message and the conditions."""
         super().__init__(message)
         self.conditions = tuple(conditions)
 
@@ -65,30 +65,30 @@ def compare_runs(
 
     Args:
         runs: two or more complete runs of one environment.
-        across: conditions that may differ. With `judge`, it is said how far the judges agree. Of
-            scored data sets the judges may always differ.
-        rounds: number of bootstrap resamples, of which the intervals of kappa are made.
-        seed: their seed.
-        most: how many of the rows that changed most are named.
-        with_gold: compare each run with the gold labels of the rows, too.
-        labels: of people, for each run or once for all, which correct the results and their
+        across: conditions that may differ. With `judge`, the agreement of the judges is reported.
+            The judges of scored data sets may always differ.
+        rounds: number of bootstrap resamples for the intervals of kappa.
+        seed: the seed of the resamples.
+        most: how many of the most changed rows are named.
+        with_gold: also compare each run with the gold labels of the rows.
+        labels: human labels, for each run or once for all, which correct the results and their
             differences.
 
     Returns:
-        The number of compared `rows`; of each of `runs` the headline over them, and how many rows
-        are left out and why; a difference for each further run (`Pair.difference`), its p-values
-        corrected over all runs; what is `differing` and was allowed to, and `notes`. `unit` is what
-        intervals are over: a row, or a prompt whose responses depend on each other.
+            The number of compared `rows`; for each of `runs` the headline over them, and how many
+            rows are left out and why; a difference for each further run (`Pair.difference`), its
+            p-values corrected over all runs; `differing` conditions that were allowed, and `notes`.
+            `unit` is the unit of intervals: a row, or a prompt with dependent responses.
 
     Raises:
-        NotComparableError: they are of different environments or metrics, share no row, or differ
-            in a condition that is not allowed to differ.
-        RunDirectoryError: a run cannot be read.
-        DataError: labels are not of their run.
+            NotComparableError: the runs are of different environments or metrics, share no row, or
+                differ in a condition that is not allowed to differ.
+            RunDirectoryError: a run cannot be read.
+            DataError: labels belong to another run.
     """
     headline, words = _headline(runs)
     reference = runs[0]
-    if reference.is_scored:  # of the same responses, judges are what is compared
+    if reference.is_scored:  # scored data sets compare judges on the same responses
         across = {*across, "judge"}
     rows = [RunRows(run) for run in runs]
     common = select_common_rows(rows)
@@ -176,8 +176,8 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     """Return the metric of all runs and its label.
 
     Raises:
-        NotComparableError: fewer than two runs, one given twice, one unfinished, or runs that
-            measured other things.
+        NotComparableError: there are fewer than two runs, a run is given twice or unfinished, or
+            the runs measured different things.
     """
     if len(runs) < 2:
         raise NotComparableError(
@@ -209,7 +209,7 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
 def _list_differences(
     runs: Sequence[SavedRun], index: int, letter: str, common: CommonRows
 ) -> Iterator[ConditionDifference]:
-    """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
+    """Yield where a run's conditions, and the texts of shared rows, differ from the reference."""
     yield from find_condition_differences(runs[0], runs[index], letter)
     others = common.texts_differ[index]
     if others:
@@ -232,10 +232,10 @@ def _check_allowed(
     differs: Sequence[ConditionDifference],
     across: Collection[Condition],
 ) -> None:
-    """Refuse to compare under conditions that differ and were not allowed to.
+    """Refuse a comparison under conditions that differ without being allowed to.
 
     Raises:
-        NotComparableError: names each difference with both values, and the flags.
+        NotComparableError: conditions differ; names each with both values, and the flags.
     """
     refused = [difference for difference in differs if difference.condition not in across]
     if not refused:
@@ -261,7 +261,7 @@ def _check_allowed(
 
 
 def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -> None:
-    """Add the beginning of its question to each row that changed; the rows are read together."""
+    """Add the beginning of its question to each changed row; all rows are read in one pass."""
     changed = [row for difference in differences for row in difference["changed"]]
     uids = frozenset(row["uid"] for row in changed)
     starts = {sample.uid: shorten_text(sample.question) for sample in reference.samples(uids)}
@@ -270,7 +270,7 @@ def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -
 
 
 def _find_scale_ends(runs: Sequence[SavedRun], common: CommonRows) -> Ends | None:
-    """Return the ends of the scale of all values, of which each run may know some; `None` if they are not known."""
+    """Return the ends of the scale of all values, as far as runs know them; `None` if unknown."""
     import numpy as np
 
     known_ends = [ends for run in runs if (ends := run.headline_ends) is not None]
@@ -279,7 +279,7 @@ def _find_scale_ends(runs: Sequence[SavedRun], common: CommonRows) -> Ends | Non
 
 
 def _correct_p_values(differences: Sequence[dict[str, Any]]) -> None:
-    """Correct the p-values over all runs, and what they settle; with one beside the reference all stays as it is."""
+    """Correct the p-values over all runs, and what they settle; with two runs nothing changes."""
     testable = [difference for difference in differences if difference["p"] is not None]
     for entry, p in zip(
         testable,
@@ -306,13 +306,13 @@ def _notes(
     common: CommonRows,
     across: Collection[Condition],
 ) -> list[str]:
-    """What a reader of the numbers must know."""
+    """Return notes for readers of the numbers."""
     further = list(zip(letters, runs, common.same_answers, strict=True))[1:]
     notes = [note for letter, run, _ in further for note in list_notes(runs[0], run, letter)]
     rows = len(common.uids)
     for letter, run, same in further:
         if policy_is_judge(run):
-            continue  # its answers are the verdicts
+            continue  # its answers are verdicts
         if same == rows:
             notes.append(
                 f"{letter} judges the same answers as A: what differs is the judge's doing."

@@ -1,8 +1,8 @@
-"""Under which conditions runs were made: judge, protocol and data. Where they differ, no difference is a policy's.
+"""Compare the conditions of runs: judge, protocol and data.
 
-What may differ is the policy: its name, its answers, how it is prompted and sampled. Seeds may
-differ, too: they draw from the same distribution. How many rows were selected does not matter,
-since shared rows are compared.
+If they differ, a difference of results is not the policy's alone. The policy may differ: its name,
+its answers, its prompts and its sampling. Seeds may differ, too: they draw from the same
+distribution. The number of selected rows does not matter, since shared rows are compared.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _JUDGE_SETTINGS = frozenset(
 )
 _POLICY_SETTINGS = frozenset((*CompletionSettings.model_fields, "model_answers", "candidates"))
 _SCORER_SETTINGS = frozenset((*expand_choices(AnyJudgeSettings).model_fields, "offline"))
-"""The judge of a scored data set; a stand-in is another judge."""
+"""The judge's settings of a scored data set; a stand-in is another judge."""
 _KIND = "judge"
-"""The setting that says in which way a data set is judged."""
+"""The setting with the kind of judge of a data set."""
 _SAMPLED = "responses_per_prompt"
-"""The setting that says how many responses a policy was asked for; who judges them again says it of the first run."""
+"""The number of sampled responses; a run that judges them again has the first run's."""
 _LAYOUT = "judge_prompt_layout"
-_JUDGES, _POLICIES = "env.judges.", ("env.candidates.", "openai.")  # of peer evaluation, and of all
+_JUDGES, _POLICIES = "env.judges.", ("env.candidates.", "openai.")  # peer evaluation; all
 _DERIVED = frozenset(("style_control",))
-"""Settings that add numbers, and change neither a row nor the result that is compared."""
+"""Settings that add numbers, but change neither a row nor the compared result."""
 _LONGEST_SHOWN = 60
 _DIGEST_SHOWN = len("sha256:") + 12
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionDifference:
-    """Where the condition of a run differs from that of the reference.
+    """A difference between the conditions of a run and the reference.
 
     Attributes:
-        condition: what differs.
-        letter: how tables call the run.
-        name: such as a setting.
-        reference: its value there.
-        run: its value in the run.
+        condition: the condition that differs.
+        letter: the run's name in tables.
+        name: what differs, such as a setting.
+        reference: the value in the reference.
+        run: the value in the run.
     """
 
     condition: Condition
@@ -70,13 +70,13 @@ class ConditionDifference:
 def find_condition_differences(
     reference: SavedRun, run: SavedRun, letter: str
 ) -> Iterator[ConditionDifference]:
-    """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
+    """Yield where the conditions of two runs differ, by `metrics.json`, without texts of rows."""
     settings = [_settings_by_owner(saved_run) for saved_run in (reference, run)]
     for condition in CONDITIONS[:2]:
         first, second = (owner_settings[condition] for owner_settings in settings)
         are_of_one_kind = first.get(_KIND) == second.get(
             _KIND
-        )  # or else each has settings that the other never reads
+        )  # judges of different kinds have settings that the other never reads
         for name in (
             {**first, **second} if are_of_one_kind else [name for name in first if name in second]
         ):
@@ -106,14 +106,14 @@ def find_condition_differences(
 
 
 def _are_equal(first: Mapping[str, JSON], second: Mapping[str, JSON], name: str) -> bool:
-    """Return whether a setting is the same; a run has none that its judge does not read, or has its default."""
+    """Return whether a setting is equal; a setting that a run lacks has its default."""
     default = _judge_defaults().get(name.removeprefix("env."))
     return first.get(name, default) == second.get(name, default)
 
 
 @cache
 def _judge_defaults() -> Mapping[str, JSON]:
-    """Return the defaults of the settings that only some kinds of judges have, as files hold them."""
+    """Return the defaults, as in files, of settings that only some kinds of judges have."""
     settings_type = expand_choices(AnyJudgeSettings)
     return json_defaults(
         settings_type, settings_type.model_fields.keys() - KindSettings.model_fields.keys()
@@ -121,26 +121,26 @@ def _judge_defaults() -> Mapping[str, JSON]:
 
 
 def policy_is_judge(run: SavedRun) -> bool:
-    """Return whether the policy judged: then the judge's settings asked nobody."""
+    """Return whether the policy was the judge: then the judge's settings were not used."""
     sampling = run.general.get("generation_parameters")
     return isinstance(sampling, Mapping) and "judge_temperature" not in sampling
 
 
 Owner = Literal["judge", "protocol", "policy", "derived", "nobody"]
-"""What a setting belongs to: the number of rows, and the place of a dataset, to no condition that is compared."""
+"""The owner of a setting; `nobody` has those that are not compared: row limits, dataset paths."""
 
 
 def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
     """Return the settings that determine the results, by what they belong to.
 
     The judge's are its model, the digests of its prompts and its settings without the seed. A
-    setting that names a dataset that was read is the data's, also where its environment does not
-    say so.
+    setting with the name of a dataset that was read belongs to the data, even if the environment
+    does not declare it so.
     """
     prompts, judges = _prompt_digests(run), _SCORER_SETTINGS if run.is_scored else _JUDGE_SETTINGS
     asks_nobody = not run.is_scored and policy_is_judge(
         run
-    )  # the policy is the judge, and has no settings of one
+    )  # the policy is the judge, so the judge's settings are unused
     names = [
         name
         for dataset in _list_datasets(run)
@@ -183,13 +183,14 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
 
 
 def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mapping[str, str]:
-    """The datasets that were read, by digest, without files of existing answers: what to call each in a message."""
+    """Return descriptions of the datasets by digest, for messages, without files of answers."""
     answers = {value for value in policy_settings.values() if isinstance(value, str)}
     descriptions: dict[str, str] = {}
     for dataset in _list_datasets(run):
         name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
         if isinstance(name, str):
-            # A file of answers may lie in a run whose answers were judged; long names are digests.
+            # A file of answers may be in a run whose answers were judged; settings hold digests of
+            # long names.
             places = {
                 place
                 for path in (name, *map(str, Path(name).parents))
@@ -203,7 +204,7 @@ def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mappin
 
 
 def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
-    """What differs that does not stand in the way of a comparison."""
+    """Yield notes about differences that do not prevent a comparison."""
     owned = [_settings_by_owner(saved_run) for saved_run in (reference, run)]
     first, second = (
         {**owner_settings["policy"], **owner_settings["derived"]} for owner_settings in owned
@@ -242,7 +243,7 @@ def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]
 
 
 def _refused_fields(run: SavedRun, role: str) -> str:
-    """What became of the fields that endpoints refused, in words; `unknown` in runs of before this was recorded."""
+    """Describe the request fields that endpoints refused; `unknown` in runs of older versions."""
     if "refused_fields" not in run.general:
         return "unknown"
     models = mapping_or_empty(wire.lookup(run.general, f"refused_fields.{role}"))
@@ -260,7 +261,7 @@ def _refused_fields(run: SavedRun, role: str) -> str:
 
 
 def _describe_seeds(run: SavedRun) -> str:
-    """Return the seed of the run, and that of the judge where its requests have one."""
+    """Describe the seed of the run, and that of the judge if its requests have one."""
     bodies = (value for name, value in _protocol_settings(run).items() if _is_judge_request(name))
     judges = [
         format_value(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None
@@ -291,18 +292,18 @@ def _prompt_digests(run: SavedRun) -> dict[str, JSON]:
 def _list_datasets(run: SavedRun) -> Sequence[JSON]:
     datasets = (
         wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None
-    )  # of a file that is judged again
+    )  # set in runs that judge a file again
     datasets = run.general.get("datasets") if datasets is None else datasets
     return datasets if isinstance(datasets, Sequence) else ()
 
 
 def _to_text(value: JSON) -> str:
-    """Return a value in a line: text as it is, anything else as JSON."""
+    """Format a value on a line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else wire.dumps(value).decode()
 
 
 def format_value(value: JSON) -> str:
-    """Return a value in a line, cut if it is long; of a digest its beginning."""
+    """Format a value on a line, shortened if it is long or a digest."""
     if value is None:
         return "unset"
     text = printable(_to_text(value))

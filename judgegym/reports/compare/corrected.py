@@ -1,4 +1,4 @@
-"""The results of compared runs, and their differences, corrected by labels of people."""
+"""Correct the results of compared runs, and their differences, by human labels."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def corrected_numbers(
     common: CommonRows,
     kind: Kind,
 ) -> dict[str, Any]:
-    """Correct the results over the shared rows, and the differences over the rows that have labels in both runs.
+    """Correct the results over shared rows, and the differences over rows labelled in both runs.
 
     Args:
         runs: the runs, the reference first.
-        letters: how tables call them.
-        labels: those of each run; or those of all, which judge the same responses.
+        letters: the runs' names in tables.
+        labels: the labels of each run; or once for all runs, if they judge the same responses.
         common: the shared rows.
-        kind: what their values are.
+        kind: the kind of the rows' values.
 
     Raises:
-        SettingsError: the number of files is another than that of the runs.
+        SettingsError: the number of files is neither 1 nor that of the runs.
         DataError: labels do not fit their run, or one file is given for runs of different
             responses.
     """

@@ -1,4 +1,4 @@
-"""One run against the reference: the difference, its tests, the flips, the categories, the rows that changed most."""
+"""Compare one run with the reference: difference, tests, flips, categories, most changed rows."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ OUTCOMES: Mapping[Kind, Sequence[str]] = {
     "pass_rate": ("0", "1"),
     "score": (),
 }
-"""The names of the outcomes from the worst to the best; scores have too many to name."""
+"""Names of the outcomes, from the worst to the best; scores have too many to name."""
 _MOST_LABELS = 12
 _DECIMALS = 12
-"""Decimal places to which two values are the same."""
+"""Two values that agree to this many decimal places are equal."""
 
 
 Estimate = tuple[dict[str, Any], PairedIntervals | None]
-"""A difference with its interval, or the reason for none, as JSON has it; then the intervals."""
+"""A difference with its interval or the reason for none, for JSON; and the intervals."""
 
 
 def estimate_difference(
     reference: RatioTerms, run: RatioTerms, level: float, ends: Ends | None = None
 ) -> Estimate:
-    """Estimate the difference run − reference over the same rows; `ends`: of the scale of their values, if known."""
+    """Estimate the difference run − reference over the same rows; `ends` are those of the scale."""
     value = run.ratio - reference.ratio
     intervals = paired_intervals(reference, run, ends=ends, level=level)
     if isinstance(intervals, str):
@@ -49,17 +49,24 @@ def estimate_difference(
 
 
 class Pair:
-    """The reference and another run, over the rows that are compared.
+    """The reference and another run, over the compared rows.
 
     Attributes:
-        intervals: those of the results of the reference and of the run, and of their difference;
-            `None` with one row.
+        intervals: the intervals of both results and of their difference; `None` with one row.
     """
 
     def __init__(
         self, rows: CommonRows, index: int, kind: Kind, level: float, ends: Ends | None
     ) -> None:
-        """Pair the reference with the run at a place among the runs; `ends`: of the scale of values, if known."""
+        """Pair the reference with another run.
+
+        Args:
+            rows: the compared rows.
+            index: the index of the other run.
+            kind: the kind of the rows' values.
+            level: the level of intervals.
+            ends: the ends of the scale of values; `None` if unknown.
+        """
         self._rows, self._index, self._kind, self._level, self._ends = (
             rows,
             index,
@@ -74,7 +81,7 @@ class Pair:
     def _clustered_terms(
         self, places: NDArray[np.int64] | slice = slice(None)
     ) -> tuple[RatioTerms, RatioTerms]:
-        """Both sides of some rows, or of all: sums over those that depend on each other."""
+        """Return both sides of some rows, or of all; dependent rows are summed."""
         first, second = (side.select(places) for side in self._sides)
         if self._rows.units is None:
             return first, second
@@ -87,9 +94,9 @@ class Pair:
         """Compare the run with the reference.
 
         Args:
-            letter: how tables call the run.
-            most: the number of rows that changed most to name; their questions are filled in later.
-            with_agreement: whether to say how far both judges agree.
+            letter: the run's name in tables.
+            most: the number of most changed rows to name; their questions are filled in later.
+            with_agreement: whether to report the agreement of both judges.
         """
         import numpy as np
 
@@ -99,7 +106,7 @@ class Pair:
         tests = [sign_test(*values)]
         if (
             tests[0].name != "mcnemar"
-        ):  # of 0 and 1 all changes have one rank: signed ranks say what signs say
+        ):  # changes of 0 and 1 all have one rank, so signed ranks would repeat the sign test
             tests.append(wilcoxon_test(*values))
         needed = rows_needed(*units, level=self._level)
         return {
@@ -121,7 +128,7 @@ class Pair:
         }
 
     def _outcomes(self) -> list[NDArray[np.float64]]:
-        """Return the outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above one half is won.
+        """Return each row's outcome on both sides, as an index in `OUTCOMES`; above ½ is a win.
 
         Scores are their own outcomes.
         """
@@ -135,7 +142,7 @@ class Pair:
         return [np.round(values, _DECIMALS) for values in (self._before, self._after)]
 
     def _transitions(self) -> list[dict[str, Any]]:
-        """Return all pairs of outcomes, also those that no row has; none for scores."""
+        """Count the rows of all pairs of outcomes, including empty ones; none for scores."""
         names = OUTCOMES[self._kind]
         first, second = self._outcomes()
         return [
@@ -190,9 +197,9 @@ class Pair:
         ]
 
     def _agreement(self) -> dict[str, Any]:
-        """How far the two judges agree; what is not defined is `None`, with the reason."""
+        """Return how far the two judges agree; undefined numbers are `None`, with the reason."""
         first, second = self._outcomes()
-        kappa = quadratic_kappa(first, second)  # of 0 and 1 it is kappa without weights
+        kappa = quadratic_kappa(first, second)  # for 0 and 1 it equals unweighted kappa
         ranks = correlation("spearman", self._before, self._after)
         prompts, run_labels = self._rows.prompts, self._rows.labels
         return {
@@ -212,15 +219,15 @@ class Pair:
 def best_agreement(
     prompts: NDArray[np.int64], before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> dict[str, Any] | None:
-    """For how many prompts both judges give the highest score to the same responses, and to one at least.
+    """Compare the best responses of each prompt: all the same, or at least one in common.
 
     Args:
         prompts: for each response the number of its prompt.
         before: the scores of one judge.
-        after: those of the other.
+        after: the scores of the other judge.
 
     Returns:
-        `None` if no prompt has several responses that were compared.
+        The shares of prompts; `None` if no prompt has several compared responses.
     """
     import numpy as np
 
@@ -243,7 +250,7 @@ def best_agreement(
 def label_agreement(
     before: Sequence[str | None], after: Sequence[str | None]
 ) -> dict[str, Any] | None:
-    """How far the labels agree; `None` if there are many, or if the judges have none in common."""
+    """Return how far the labels agree; `None` if there are too many, or none in common."""
     pairs = [
         (left, right)
         for left, right in zip(before, after, strict=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 GoldLabels: TypeAlias = Mapping[tuple[str, str], GoldLabel]
-"""Gold labels beside a judge's, by the id of the row and the name of the label."""
+"""Gold labels with the judge's labels, by row id and label name."""
 
 
 def read_gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
@@ -32,13 +32,13 @@ def read_gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
 
 
 def check_same_gold(runs: Sequence[SavedRun], labels_by_run: Sequence[GoldLabels]) -> None:
-    """Check that runs are compared with one gold label of each row.
+    """Check that all runs have the same gold label for each row.
 
-    The letter of the best of several answers is another one where a seed has shuffled them, and is
-    not compared.
+    The letter of the best of several answers depends on the seed that shuffled them, and is not
+    compared.
 
     Raises:
-        RunDirectoryError: a label of a response, or a score, is another one than in the first run.
+        RunDirectoryError: a label of a response, or a score, differs from the first run.
     """
     for run, labels in zip(runs[1:], labels_by_run[1:], strict=True):
         for key in sorted(labels_by_run[0].keys() & labels.keys()):
@@ -60,24 +60,24 @@ def compare_with_gold(
     tie: str | None = None,
     prompts: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Compare runs with gold, given their labels, and the agreement of each further run with that of the first.
+    """Compare each run's labels with gold, and each further run's agreement with the first run's.
 
     A label counts if the judge of every run gave a verdict on it. Intervals are over rows, or
-    prompts of several rows: the labels of one (both orders of a pair, several aspects) depend on
-    each other.
+    over prompts of several rows: the labels of one row (both orders of a pair, several aspects)
+    depend on each other.
 
     Args:
         labels_by_run: the labels of each run.
-        letters: how tables call the runs.
-        settings: of the bootstrap.
-        tie: the judge's label of a tie, which counts half where it is not gold; `None` if there are
-            no ties.
-        prompts: for each row the number of its prompt; `None` if each row has one of its own.
+        letters: the runs' names in tables.
+        settings: the settings of the bootstrap.
+        tie: the judge's label of a tie, which counts half where it is not gold; `None` without
+            ties.
+        prompts: for each row the number of its prompt; `None` if each row has its own.
 
     Returns:
-        `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for
-        each run the accuracy and Cohen's kappa with their intervals (`runs`); `differences` of both
-        from those of the first.
+        The counts of `labels` and `rows` with a verdict in every run, and of labels left out
+        (`without`); for each of `runs` accuracy and Cohen's kappa with intervals; `differences` of
+        both from the first run.
 
     Raises:
         RunDirectoryError: no shared row has a gold label with a verdict in every run.
@@ -148,7 +148,7 @@ def compare_with_gold(
                 "kappa": _kappa_difference(
                     kappa_interval([embedded[0], vectors], rows, **settings)
                 ),
-                # with one run beside the first it stays as it is
+                # a single test is not corrected
                 "test": {
                     "test": test,
                     "corrected": next(corrected) if test.p is not None and len(tests) > 1 else None,
@@ -162,11 +162,11 @@ def compare_with_gold(
 
 
 _Labels: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
-"""Gold labels and a judge's, as vectors."""
+"""Gold labels and a judge's labels, as vectors."""
 
 
 def _kappa_difference(kappa: tuple[float, Interval | None] | str) -> dict[str, Any]:
-    """Return the kappa of a run less that of the reference, as JSON has it."""
+    """Return the difference of a run's kappa from the reference's, for JSON."""
     if isinstance(kappa, str):
         return {"value": None, "interval": None, "reason": kappa}
     return {
@@ -177,7 +177,7 @@ def _kappa_difference(kappa: tuple[float, Interval | None] | str) -> dict[str, A
 
 
 def _embed_labels(golds: Sequence[str | float], judges: Sequence[str | float | None]) -> _Labels:
-    """Labels as vectors whose squared distances are the weights of kappa: scores as numbers, others one-hot."""
+    """Embed labels: squared distances are kappa's weights. Scores are numbers, others one-hot."""
     import numpy as np
 
     if all(isinstance(label, float | int) for label in (*golds, *judges)):

@@ -1,4 +1,4 @@
-"""A comparison as a self-contained HTML page: no script, no network, every text escaped."""
+"""Render a comparison as a self-contained HTML page: no script, no network, every text escaped."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from judgegym.reports.compare.rendering import format_value, render_comparison
 from judgegym.reports.document import TEMPLATES, document, render
 
 Link = Callable[[str, "str | None"], "str | None"]
-"""The address of the report of the run with this path, or of a row in it; `None` if there is none."""
+"""Returns the address of a run's report (by path), or of a row in it; `None` without a report."""
 
 WIDTH = 240
-"""Of the scale on which differences are drawn, in pixels."""
+"""Width of the scale on which differences are drawn, in pixels."""
 _MARGIN = 8
 _STYLE = Path(__file__).parent / "static" / "compare.css"
 
@@ -27,8 +27,8 @@ def write_page(comparison: Comparison, link: Link = lambda path, uid: None) -> I
     """Write the page, part by part.
 
     Args:
-        comparison: what it shows.
-        link: where the reports of the runs are.
+        comparison: the comparison to show.
+        link: returns the addresses of the runs' reports.
     """
     words = render_comparison(comparison)
     body = render(
@@ -45,7 +45,7 @@ def write_page(comparison: Comparison, link: Link = lambda path, uid: None) -> I
 
 
 def report_link(path: str, uid: str | None, *, seen_from: Path) -> str | None:
-    """Return the address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
+    """Return the address of a run's report, or of a row in it, relative to a folder; or `None`."""
     report = Path(path).expanduser().resolve() / REPORT
     if not report.is_file():
         return None
@@ -56,11 +56,11 @@ def report_link(path: str, uid: str | None, *, seen_from: Path) -> str | None:
 def forest(
     estimates: Sequence[Mapping[str, Any]],
 ) -> tuple[float, list[tuple[float, float, float]]]:
-    """Place differences on a scale that holds all of them and 0.
+    """Place differences on a scale that includes all of them and 0.
 
     Returns:
-        In pixels from the left 0, then the lower end of each interval, the difference, and the
-        upper end.
+        In pixels from the left: the position of 0; and for each difference the lower end of its
+        interval, the difference, and the upper end.
     """
     lines: list[tuple[float, float, float]] = []
     for estimate in estimates:

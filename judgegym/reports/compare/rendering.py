@@ -1,4 +1,4 @@
-"""A comparison as lines and cells: terminal and page show the same text."""
+"""Render a comparison as lines and cells, which terminal and page share."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
     """Render a comparison as text.
 
     Returns:
-        `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated
-        and judged, what is left out, and its cells; of each difference (`differences`) its lines
-        and cells; of `gold` and `corrected` the same.
+        Lines for `title`, `method` and `differing`; for each of `runs` the policy and the judge,
+        what is left out, and its cells; for each of `differences` its lines and cells; the same
+        for `gold` and `corrected`.
     """
     item, gold, differences = comparison["item"], comparison["gold"], comparison["differences"]
     count = len(comparison["runs"])
@@ -62,7 +62,7 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def format_value(value: float | None, reason: str = "") -> str:
-    """Return a value of the metric, or why there is none."""
+    """Format a value of the metric, or why there is none."""
     return f"undefined ({reason})" if value is None else f"{value:.4f}"
 
 
@@ -71,7 +71,7 @@ def _format_signed(value: float) -> str:
 
 
 def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return a difference, and its interval or why there is none; empty for the reference."""
+    """Format a difference and its interval, or why there is none; empty for the reference."""
     if estimate is None:
         return "", ""
     interval: Interval | None = estimate["interval"]
@@ -90,7 +90,7 @@ def _format_share(share: float) -> str:
 def _render_run(
     run: Mapping[str, Any], item: str, difference: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Who was evaluated and judged, and when: a policy that is the judge is named once; which rows are left out."""
+    """Render a run: policy, judge (unless it is the policy) and date; rows left out; cells."""
     judged = "" if run["judge"] == run["policy"] else f", judged by {run['judge']}"
     counts = {
         "that another run lacks": run["not_shared"],
@@ -113,7 +113,7 @@ def _render_run(
 
 
 def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) -> dict[str, Any]:
-    """The difference in a line, what is said below it, and a line of cells for all rows and for each category."""
+    """Render a difference: headline, details, and cells for all rows and each category."""
     item, letter, estimate = comparison["item"], difference["letter"], difference["difference"]
     value, between = _difference_cells(estimate)
     run = next(run for run in comparison["runs"] if run["letter"] == letter)
@@ -150,7 +150,7 @@ def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) ->
 
 
 def _flips(transitions: list[dict[str, Any]]) -> str:
-    """How many rows went from one outcome to another, the widest changes first; empty for scores."""
+    """Describe how many rows changed their outcome, the widest changes first; empty for scores."""
     places = {
         name: rank
         for rank, name in enumerate(
@@ -175,7 +175,7 @@ def _flips(transitions: list[dict[str, Any]]) -> str:
 
 
 def _describe_test(comparison: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return a test with its p-value and the rows that it rests on."""
+    """Describe a test, with its p-value and the number of differing rows."""
     test, corrected = result["test"], result["corrected"]
     if test.p is None:
         return f"{_TESTS[test.name]}: no p-value, since {test.reason}"
@@ -189,7 +189,7 @@ def _format_p(p: float) -> str:
 
 
 def _describe_needed(unit: str, difference: Mapping[str, Any]) -> str:
-    """How many more rows would settle the difference."""
+    """Describe how many more rows would settle the difference."""
     needed = difference["needed"]
     if needed.rows is None:
         return f"{unit.capitalize()}s that would settle it: unknown, since {needed.reason}."
@@ -209,13 +209,13 @@ def _describe_needed(unit: str, difference: Mapping[str, Any]) -> str:
 
 
 def _corrected_words(difference: Mapping[str, Any]) -> str:
-    """Return the p-value of no difference over all runs; empty with one beside the reference."""
+    """Describe the corrected p-value; empty with two runs."""
     p = difference["p_corrected"]
     return "" if p is None else f" (corrected p {_format_p(p)})"
 
 
 def _describe_agreement(comparison: Comparison, agreement: Mapping[str, Any]) -> list[str]:
-    """How far the judges agree: on scores or outcomes, on labels, on the best responses of a prompt."""
+    """Describe how far the judges agree: on scores or outcomes, labels, and best responses."""
     unit = "score" if comparison["kind"] == "score" else "outcome"
     weights = " (quadratic weights)" if agreement["weighted"] else ""
     sentences = [
@@ -239,7 +239,7 @@ def _describe_agreement(comparison: Comparison, agreement: Mapping[str, Any]) ->
 
 
 def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[str, Any]:
-    """What the runs are compared with gold on; a line of cells for each; the tests of their differences."""
+    """Render the agreement with gold: a title, cells for each run, and tests of the differences."""
     left_out = (
         f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
     )
@@ -274,7 +274,7 @@ def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[
 
 
 def _render_corrected(comparison: Comparison) -> dict[str, Any]:
-    """The corrected numbers: a line of cells for each run and each difference, and what is to be said of them."""
+    """Render the corrected numbers: cells for each run and each difference, and remarks."""
     numbers: list[CorrectedNumber] = comparison["corrected"]["numbers"]
     return {
         "title": f"Corrected by {', '.join(comparison['corrected']['files'])}",
@@ -297,7 +297,7 @@ def _render_corrected(comparison: Comparison) -> dict[str, Any]:
 
 
 def _kappa_line(difference: Mapping[str, Any]) -> str:
-    """Return the difference of the kappas with its interval, or why there is none."""
+    """Describe the difference of the kappas with its interval, or why there is none."""
     kappa = difference["kappa"]
     value, between = ("", kappa["reason"]) if kappa["value"] is None else _difference_cells(kappa)
     return f"{difference['letter']}: κ {value} (95\u00a0%: {between})"
@@ -358,7 +358,7 @@ def _show_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def _say_lines(indent: str, *texts: str) -> None:
-    """Print each text that is not empty, wrapped at the width of the terminal."""
+    """Print each non-empty text, wrapped at the width of the terminal."""
     for text in filter(None, texts):
         say(
             textwrap.fill(
@@ -368,6 +368,6 @@ def _say_lines(indent: str, *texts: str) -> None:
 
 
 def _truncate(line: str) -> str:
-    """Return the line as long as the terminal is wide; whole where there is none."""
+    """Cut a line to the width of the terminal; without a terminal keep it whole."""
     out = console()
     return line if not out.is_terminal or len(line) <= out.width else f"{line[: out.width - 1]}…"

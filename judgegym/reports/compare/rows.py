@@ -1,7 +1,6 @@
-"""The rows that runs share, as numbers: what each adds to the headline in each run, and no text.
+"""The rows that runs share, as numbers: what each adds to the headline in each run.
 
-A row is compared if it has a value in every run. What was shown of it beside the answer is compared
-by a digest.
+A row is compared if it has a value in every run. Its texts are compared by digests, and not kept.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _LONGEST_START = 100
 
 
 class RunRows:
-    """The rows of one run: those with a value as columns of numbers, the others as counts.
+    """The rows of one run: rows with a value as columns of numbers, the others as counts.
 
     Attributes:
-        places: the place of each row with a value in the columns, by id, in the order of the run.
-        failed: rows without a judgment that add nothing to the headline.
-        uncounted: rows with a judgment that add nothing to it.
+        places: the index in the columns of each row with a value, by id, in the order of the run.
+        failed: the number of rows without a judgment that add nothing to the headline.
+        uncounted: the number of rows with a judgment that add nothing to it.
         keeps_answers: whether a row with a value has a completion.
     """
 
@@ -42,8 +41,7 @@ class RunRows:
         """Read the samples of a run.
 
         Raises:
-            RunDirectoryError: lines are missing, and not because they are damaged, or no row has a
-                value.
+            RunDirectoryError: lines are missing without being damaged, or no row has a value.
         """
         self.positions: dict[str, int] = {}
         self.failed = self.uncounted = 0
@@ -68,7 +66,7 @@ class RunRows:
                 self.failed += not sample.finished
                 self.uncounted += sample.finished
                 continue
-            # Of a policy that judges, rows that it did not answer count as wrong.
+            # If the policy is the judge, rows that it did not answer count as wrong.
             self.positions[sample.uid] = len(self.totals)
             self.totals.append(sample.headline.total)
             self.weights.append(sample.headline.weight)
@@ -112,16 +110,15 @@ class CommonRows:
     Attributes:
         uids: their ids, in the order of the reference.
         categories: their categories in the reference.
-        sides: what each adds to the headline, for each run.
-        labels: their labels, for each run.
-        texts_differ: for each run, the ids of rows that were shown with other texts than in the
-            reference.
-        same_answers: for each run, how many rows have the answers of the reference; `None` where
+        sides: for each run, what each row adds to the headline.
+        labels: for each run, the labels of the rows.
+        texts_differ: for each run, the ids of rows with other texts than in the reference.
+        same_answers: for each run, the number of rows with the answers of the reference; `None` if
             runs keep no answers.
-        units: for each row the number of its prompt, whichever rows have it: these depend on each
-            other; `None` if each row of an evaluation has a prompt of its own.
-        is_scored: they are of a scored data set.
-        prompts: of a scored data set with several responses to a prompt, for each the number of its
+        units: for each row the number of its prompt: rows of one prompt depend on each other;
+            `None` if each row of an evaluation has its own prompt.
+        is_scored: the rows are of a scored data set.
+        prompts: for a scored data set with several responses to a prompt, the number of each row's
             prompt; otherwise `None`.
     """
 
@@ -137,7 +134,7 @@ class CommonRows:
 
 
 def select_common_rows(rows: Sequence[RunRows]) -> CommonRows:
-    """Return the rows with a value in every run; the first run is the reference."""
+    """Select the rows with a value in every run; the first run is the reference."""
     import numpy as np
 
     reference, *others = rows
@@ -194,6 +191,6 @@ def _digest(texts: Sequence[str]) -> bytes:
 
 
 def shorten_text(text: str) -> str:
-    """Return the beginning of a text, in one line."""
+    """Return the beginning of a text, on one line."""
     line = printable(" ".join(text[: 4 * _LONGEST_START].split()))
     return line if len(line) <= _LONGEST_START else f"{line[: _LONGEST_START - 1]}…"

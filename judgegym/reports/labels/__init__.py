@@ -1,1 +1,1 @@
-"""Labels by people: the file that holds them, and what they correct."""
+"""Human labels: the file that holds them, and the results that they correct."""

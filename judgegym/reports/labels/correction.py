@@ -1,12 +1,12 @@
-"""The result of a run, corrected by labels of people for some of its rows.
+"""Correct the result of a run by human labels of some of its rows.
 
-A corrected number needs rows with a value each: a mean of scores, a win rate, a pass rate. It has
-an interval if the labelled rows are known to be a random sample, of all rows or of strata of the
-judge's values. Several responses to one prompt depend on each other, in one row of a data set or in
+A corrected number needs a value for each row: a mean of scores, a win rate, a pass rate. It has an
+interval if the labelled rows are known to be a random sample of all rows, or of strata by the
+judge's values. Responses to one prompt depend on each other, in one row of a data set or in
 several; they are clusters.
 
 Guarantees: a label of a row that the run lacks, of another completion or outside of the scale is an
-error; what has no corrected number says why.
+error. A missing corrected number has a reason.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 CORRECTED = "corrected"
-"""The field of `config_general` in `metrics.json`."""
+"""The correction's field of `config_general` in `metrics.json`."""
 FEWEST_OF_A_CATEGORY = 30
-"""Labels of a category without which it has no corrected number: how often intervals hold is not tested with fewer."""
+"""The fewest labels for a category's corrected number: intervals are not tested with fewer."""
 NOT_RANDOM = "labels were not drawn at random: no interval"
 OTHER_SCORES = "labels were drawn by the scores of another judge: no interval"
 UNEQUAL_WEIGHTS = (
@@ -51,19 +51,19 @@ UNEQUAL_WEIGHTS = (
 
 @dataclass(frozen=True, slots=True)
 class CorrectedNumber:
-    """A number of a run beside the corrected one.
+    """A number of a run, raw and corrected.
 
     Attributes:
         name: the category; empty for all rows.
-        rows: with a value of the judge.
-        labels: how many of them are labelled.
+        rows: the number of rows with a value of the judge.
+        labels: the number of labelled rows among them.
         raw: the judge's number.
-        value: the corrected one; `None` without one.
-        interval: its 95 % interval.
-        labels_only: the number of the labels by themselves.
-        labels_only_interval: its 95 % interval.
-        weight: λ, how far the judge is used, from 0 to 1.
-        effective_labels: how many labels would tell as much without the judge.
+        value: the corrected number; `None` without one.
+        interval: the 95 % interval of `value`.
+        labels_only: the number from the labels alone.
+        labels_only_interval: the 95 % interval of `labels_only`.
+        weight: λ, the weight of the judge, from 0 to 1.
+        effective_labels: how many labels without the judge would be as precise.
         reason: why there is no number, or no interval.
     """
 
@@ -85,18 +85,17 @@ class Correction:
     """The corrected result of a run.
 
     Attributes:
-        file: the labels.
-        words: what a person calls the result, such as `win rate`.
+        file: the file of labels.
+        words: the result's name for people, such as `win rate`.
         how: how the labelled rows were drawn; `None` if the file does not say.
-        labellers: how many people gave labels.
+        labellers: the number of people who gave labels.
         agreement: how far they agree.
-        left_out: labelled rows without a value of the judge.
-        whole: all rows.
-        categories: those with enough labels.
-        raw_interval: the 95 % interval of the raw result, which takes the judge's values for the
-            truth.
-        undecided: rows of which every labeller said "cannot tell"; they count as rows without a
-            label.
+        left_out: the number of labelled rows without a value of the judge.
+        whole: the number of all rows together.
+        categories: the numbers of categories with enough labels.
+        raw_interval: the 95 % interval of the raw result, which treats the judge's values as true.
+        undecided: the number of rows that all labellers marked "cannot tell"; they count as rows
+            without a label.
     """
 
     file: str
@@ -113,18 +112,19 @@ class Correction:
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """The rows of a run that have a value of the judge, and what people say of them; all columns are of these rows.
+    """The rows of a run that have a value of the judge, with their labels, as columns.
 
     Attributes:
-        uids: their ids.
-        terms: what each adds to the result.
+        uids: the ids of the rows.
+        terms: what each row adds to the result.
         labels: the mean label of each row; NaN without one.
-        strata: of a draw by score, the number of the stratum of each row.
-        clusters: the number of what each row depends on others by; `None` if rows are independent.
-        categories: their categories.
-        left_out: how many labelled rows have no value.
+        strata: for a draw by score, the number of each row's stratum.
+        clusters: the number of each row's cluster of dependent rows; `None` if rows are
+            independent.
+        categories: the categories of the rows.
+        left_out: the number of labelled rows without a value.
         no_interval: why the labels give no interval; empty if they do.
-        ends: of the scale of values and labels; `None` if they are not known.
+        ends: the ends of the scale of values and labels; `None` if unknown.
     """
 
     uids: Sequence[str]
@@ -213,7 +213,7 @@ class LabelledRows:
         )
 
     def kind(self, run: SavedRun) -> MeanKind:
-        """Return what the result is a mean of."""
+        """Return whether the result is a mean of scores or a rate."""
         words = "" if run.headline is None else run.headline.words
         return (
             "mean"
@@ -222,7 +222,7 @@ class LabelledRows:
         )
 
     def select(self, indices: Codes) -> LabelledRows:
-        """Return the rows at these places."""
+        """Return the rows at these indices."""
         strata, clusters = (
             None if codes is None else codes[indices] for codes in (self.strata, self.clusters)
         )
@@ -233,7 +233,7 @@ class LabelledRows:
         return LabelledRows(uids, *columns, categories, self.left_out, self.no_interval, self.ends)
 
     def mean(self, kind: MeanKind) -> CorrectedMean | str:
-        """Correct the number of these rows, or say why there is none."""
+        """Correct the number of these rows, or return why that is impossible."""
         if len({*self.terms.weights}) > 1:
             return UNEQUAL_WEIGHTS
         return corrected_mean(
@@ -246,7 +246,7 @@ class LabelledRows:
         )
 
     def to_corrected_number(self, kind: MeanKind, name: str = "") -> CorrectedNumber:
-        """Return the corrected number of these rows, as files have it."""
+        """Return the corrected number of these rows, in the form of files."""
         columns = self.terms.values, self.labels
         return make_corrected_number(
             name, self.terms.ratio, columns, self.mean(kind), self.no_interval
@@ -287,7 +287,7 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
 
 
 def read_correction(run: SavedRun) -> Correction | None:
-    """Return the correction that `metrics.json` holds; `None` without one, or if it has another form."""
+    """Return the correction in `metrics.json`; `None` without one, or if it has another form."""
     try:
         return _CORRECTION.validate_python(run.general.get(CORRECTED))
     except ValidationError:
@@ -304,7 +304,7 @@ def make_corrected_number(
     estimate: CorrectedMean | str,
     no_interval: str,
 ) -> CorrectedNumber:
-    """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
+    """Return a number in the form of files; if all values are from 0 to 1, so are the intervals.
 
     Args:
         name: the category.
@@ -340,7 +340,7 @@ def make_corrected_number(
 
 
 def _describe_missing_rows(run: SavedRun) -> str:
-    """Why labels are of rows that a run lacks."""
+    """Explain why labels name rows that a run lacks."""
     if run.is_scored:
         return (
             "rows of a scored data set are named by their number, row-1 the first, and not by a "
@@ -350,7 +350,7 @@ def _describe_missing_rows(run: SavedRun) -> str:
 
 
 def _assign_strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, str]:
-    """Return the number of each row's stratum, of a draw by score, and why there is no interval."""
+    """Return the number of each row's stratum for a draw by score, and why there is no interval."""
     import numpy as np
 
     if labels.draw is None:

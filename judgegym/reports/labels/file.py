@@ -1,10 +1,10 @@
-"""The file of labels that people gave to the rows of a run, one JSON object a line.
+"""Read and write the file of human labels of a run's rows, one JSON object a line.
 
 A label is on the scale of the row's headline value: a win is 1 and a tie 0.5, a pass is 1. The
 first line may say how the rows were drawn; without it they are not known to be a random sample. The
-last line of a row and labeller counts, so that a label is changed, or undone, by one more line.
+last line of a row and labeller counts, so a further line changes or undoes a label.
 
-Guarantee: an object that is no label is an error that names the file and the line.
+Guarantee: an object that is not a label is an error that names the file and the line.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Name = Annotated[str, Field(pattern=r"\S")]
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """A part of a run's rows whose size is known.
+    """A part of a run's rows of known size.
 
     Attributes:
-        name: stands in the labels of its rows.
-        rows: how many rows of the run are in it.
+        name: the name in the labels of its rows.
+        rows: the number of the run's rows in it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -54,15 +54,15 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How the rows to label are drawn from a run.
+    """The draw of the rows to label from a run.
 
     Attributes:
-        how: `random`: every row is equally likely to be next; `by_score`: so it is within each
+        how: `random`: every row is equally likely to be next; `by_score`: the same within each
             stratum.
-        seed: with a row's id it decides the row's place in the order.
-        rows: how many rows of the run can be drawn: those with a headline value.
+        seed: decides the order, together with the rows' ids.
+        rows: the number of rows that can be drawn: those with a headline value.
         run: a digest of these rows and their completions (`run_digest`).
-        strata: of a draw by score; their sizes sum to `rows`.
+        strata: the strata of a draw by score; their sizes sum to `rows`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -80,18 +80,18 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one person says of one row.
+    """One person's label of one row.
 
     Attributes:
         uid: the row's id.
-        labeller: who says it.
-        label: on the scale of the row's headline value; `None` for "cannot tell".
-        stratum: of the row, if the rows were drawn by score.
-        note: the labeller's, free text.
-        at: when, in ISO 8601; empty if that is not known.
-        row: a digest of what was labelled (`row_digest`); empty if that is not known.
-        parts: the label of each part, where the label is computed from several.
-        undone: the label is taken back.
+        labeller: the person's name.
+        label: the label, on the scale of the row's headline value; `None` for "cannot tell".
+        stratum: the row's stratum, if the rows were drawn by score.
+        note: the labeller's note, free text.
+        at: the time of the label, in ISO 8601; empty if unknown.
+        row: a digest of what was labelled (`row_digest`); empty if unknown.
+        parts: the label of each part, if the label is computed from several.
+        undone: the label is withdrawn.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -108,11 +108,11 @@ class Label:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the row and the labeller, who has one label of it."""
+        """The row and the labeller, who has one label of it."""
         return self.uid, self.labeller
 
     def to_line(self) -> bytes:
-        """Return the label as a line; fields that are empty are left out."""
+        """Return the label as a line; empty fields are left out."""
         fields: dict[str, JSON] = {"uid": self.uid, "labeller": self.labeller, "label": self.label}
         fields |= {
             name: value for name, value in asdict(self).items() if value and name not in fields
@@ -122,14 +122,13 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabellerAgreement:
-    """How far labellers agree on the rows that two of them or more have labelled.
+    """The agreement of labellers on rows that two or more have labelled.
 
     Attributes:
-        rows: how many rows these are.
+        rows: the number of these rows.
         same: the share of these rows on which all labels are equal; `None` without such rows.
         alpha: Krippendorff's alpha (interval), or why it is undefined.
-        kappa: Cohen's kappa with quadratic weights where there are two labellers, or why it is
-            undefined.
+        kappa: Cohen's kappa with quadratic weights for two labellers, or why it is undefined.
     """
 
     rows: int
@@ -144,8 +143,8 @@ class Labels:
 
     Attributes:
         path: the file.
-        draw: how their rows were drawn; `None` if the file does not say.
-        by_row_and_labeller: the label of each row and labeller that counts, the last one given last.
+        draw: how the rows were drawn; `None` if the file does not say.
+        by_row_and_labeller: the current label of each row and labeller, the latest last.
     """
 
     path: Path
@@ -153,18 +152,18 @@ class Labels:
     by_row_and_labeller: dict[tuple[str, str], Label] = field(default_factory=dict)
 
     def add(self, label: Label) -> None:
-        """Take a label in place of the labeller's earlier one of this row; one that is undone leaves none."""
+        """Replace the labeller's earlier label of this row; an undone label removes it."""
         self.by_row_and_labeller.pop(label.key, None)
         if not label.undone:
             self.by_row_and_labeller[label.key] = label
 
     @property
     def labellers(self) -> list[str]:
-        """Return who has given labels, in the order of their labels."""
+        """The labellers, in the order of their labels."""
         return list(dict.fromkeys(labeller for _, labeller in self.by_row_and_labeller))
 
     def group_by_row(self) -> Mapping[str, list[Label]]:
-        """Return the labels of each row that have a value, without those that cannot tell."""
+        """Return the labels of each row, without those that cannot tell."""
         rows: defaultdict[str, list[Label]] = defaultdict(list)
         for label in self.by_row_and_labeller.values():
             if label.label is not None:
@@ -205,7 +204,7 @@ class Labels:
 
 
 def row_digest(sample: Sample[JSON]) -> str:
-    """Return a digest of what a labeller sees of a row; runs that judge the same completions have the same."""
+    """Return a digest of what a labeller sees of a row; equal for equal completions."""
     return digest(
         sample.question, sample.texts, [completion.answer for completion in sample.completions]
     )
@@ -225,13 +224,13 @@ def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
 
     Args:
         path: the file.
-        may_be_empty: more are to be added, so it need not have a label yet, and is mended if it is
+        may_be_empty: labels will be added, so it need not have one yet, and is repaired if it is
             damaged.
 
     Raises:
-        UserError: there is no such file, or it cannot be read.
-        DataError: it has no label, or an object in it is none; the message names the file and the
-            line.
+            UserError: there is no such file, or it cannot be read.
+            DataError: it has no label, or an object in it is not a label; the message names the
+                file and the line.
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file of labels")
@@ -266,15 +265,15 @@ def _parse_line(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT
 
 
 FEWEST_ROWS = 10
-"""Rows of a stratum: with fewer, those that are left out ("cannot tell") leave none to compute a variance of."""
+"""The fewest rows of a stratum: with fewer, rows left out ("cannot tell") leave no variance."""
 _MOST_STRATA = 5
 
 
 def assign_strata(values: Mapping[str, float]) -> Mapping[str, str]:
-    """Return the stratum of each row, by id, in the order of the values; `values` are the rows' headline values.
+    """Return the stratum of each row, by id, in the order of the rows' headline `values`.
 
-    There is one for each value of the judge, or of many values one for each fifth of the rows. A
-    stratum of fewer than `FEWEST_ROWS` rows is joined to the next one (Cochran, Sampling
+    There is one stratum for each value of the judge, or with many values one for each fifth of the
+    rows. A stratum of fewer than `FEWEST_ROWS` rows is joined to the next one (Cochran, Sampling
     Techniques, 1977, chapter 5).
     """
     ordered = sorted(values.values())
@@ -294,7 +293,7 @@ def assign_strata(values: Mapping[str, float]) -> Mapping[str, str]:
         if room >= FEWEST_ROWS:
             merged_tops.append(top)
             room = 0
-    if room:  # the last ones are too few, and join those before
+    if room:  # too few rows remain: they join the stratum before
         merged_tops[-1:] = [tops[-1]]
     names = [f"to {top:g}" for top in merged_tops]
     return {

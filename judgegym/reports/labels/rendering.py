@@ -1,4 +1,4 @@
-"""Corrected numbers as lines, sections and tables: terminal and pages show the same text."""
+"""Render corrected numbers as lines, sections and tables, which terminal and pages share."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NO_USE = "the judge adds nothing here (λ = 0)"
 
 
 def format_bounds(interval: Interval | None, reason: str = "") -> str:
-    """Return the ends of an interval, or why there is none."""
+    """Format the ends of an interval, or why there is none."""
     return reason if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
 
 
 def format_with_interval(interval: Interval | None, reason: str = "no interval") -> str:
-    """Return an interval as text beside its number."""
+    """Format an interval beside its number."""
     return reason if interval is None else f"95 %: {format_bounds(interval)}"
 
 
 def describe_label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
-    """Return how many labels the judge replaces, and a sentence about it; empty without a number."""
+    """Return how many labels the judge is worth, with a sentence; empty without a number."""
     if number.weight is None or number.effective_labels is None:
         return "", ""
     more = round(number.effective_labels) - number.labels
@@ -42,7 +42,7 @@ def describe_label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
 
 
 def format_numbers(correction: Correction, name: str) -> Iterator[SummaryLine]:
-    """Return the corrected number by this name, that of the labels only, and those of categories."""
+    """Yield the corrected number under this name, the number of labels only, and the categories."""
     whole = correction.whole
     if whole.value is None or whole.labels_only is None:
         yield SummaryLine("none", "–", whole.reason)
@@ -61,7 +61,7 @@ def format_numbers(correction: Correction, name: str) -> Iterator[SummaryLine]:
 
 
 def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
-    """Return how many labels the judge replaces, the agreement of labellers, and what does not count."""
+    """Yield how many labels the judge is worth, the labellers' agreement, and what is left out."""
     value, remark = describe_label_equivalent(correction.whole)
     if value:
         yield SummaryLine("the judge is worth", value, remark)

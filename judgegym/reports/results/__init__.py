@@ -1,1 +1,1 @@
-"""Runs as they lie on disk: settings, metrics, samples and calls of a run directory, whichever environment wrote it."""
+"""Read runs from disk: settings, metrics, samples and calls of any run directory."""

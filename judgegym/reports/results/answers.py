@@ -1,12 +1,12 @@
-"""The completions of a run, for a run that judges them again. Nothing asks a policy, and the run is never written to.
+"""The completions of a run, for a new run that judges them again without calling a policy.
 
-Guarantees: a completion is what the run has recorded: thinking split off as it was, with its
-faults, its finish reason and its flags. A row whose policy never answered is such a row again. Rows
-are read from `samples.jsonl` and `failures.jsonl` when they are asked for; those that have no line
-yet, because the run was interrupted, from its ledger of calls, by the run's own settings, and are
-kept compressed. A file that has changed is an error. A row with another question than in the new
-run, or with more or fewer completions than it has conversations there, is an error that names the
-row, before the first call.
+Guarantees: the earlier run is never written to. A completion is as the run has recorded it, with
+its thinking, faults, finish reason and flags. A row whose policy failed is such a row again. Rows
+are read on access from `samples.jsonl` and `failures.jsonl`. Rows that have no line, because the
+run was interrupted, are read from its ledger of calls by the run's own settings, and kept
+compressed. A file that has changed is an error. A row with another question than in the new run, or
+another number of completions than it has conversations there, is an error that names the row,
+before the first call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import SavedRun
 
 _SAMPLE_FILES = (FAILURES, SAMPLES)
-"""A row with lines in both files is finished: it failed at first."""
+"""A row with lines in both files is finished: it failed first, and succeeded later."""
 _RUN_FILES = (*_SAMPLE_FILES, CALLS, PACKED_CALLS)
 _POLICY_CALL = re.compile(r"conversation_(\d+)(?:/turn_(\d+))?/policy")
 _QUICK = 1
@@ -48,9 +48,9 @@ _BEFORE_DIFFERENCE = 20
 
 
 def find_run(path: Path) -> Path | None:
-    """Return the run directory that a path names, itself or by one of its files; `None` for any other file.
+    """Return the run directory of a path, which may be one of its files; `None` for any other file.
 
-    Samples that were copied without the settings of their run are known by their fields.
+    Samples that were copied without the settings of their run are recognized by their fields.
     """
     if path.is_dir():
         return path
@@ -64,15 +64,15 @@ def _holds_samples(path: Path) -> bool:
         return False
     try:
         return any("task_digest" in fields for _, fields in islice(read_objects(path), 1))
-    except RunDirectoryError:  # what is wrong with a file of answers is said when they are read
+    except RunDirectoryError:  # a damaged file of answers is reported when it is read
         return False
 
 
 def name_subject(path: Path) -> str:
-    """Return whose answers a path holds: the policy of a run, or what a file is called.
+    """Return whose answers a path holds: the policy of a run, or the stem of a file.
 
     Raises:
-        RunDirectoryError: it is a directory that holds no run, or a file of the run is damaged.
+        RunDirectoryError: a directory holds no run, or a file of the run is damaged.
     """
     run_path = find_run(path)
     if run_path is None:
@@ -82,21 +82,19 @@ def name_subject(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowAnswers:
-    """The answers to a row: those that exist before it is evaluated, or that were asked for.
+    """The completions of a row, existing before its evaluation or sampled for it.
 
     Attributes:
-        completions: one for each conversation, of a run as they were recorded; empty if the policy
-            never answered.
-        policy_error: why the policy never answered.
-        runs: the calls of the policy that were made for them.
-        user_error: why a simulated user, who was asked, gave no message.
-        question: the row's question in the run; `None` if that was interrupted before the row had a
-            line.
-        last_messages: the last message of each conversation, where the ledger says it; empty for a row with
-            a line.
+        completions: one for each conversation, as recorded; empty if the policy failed.
+        policy_error: why the policy failed.
+        runs: the policy's calls for them.
+        user_error: why the simulated user gave no message.
+        question: the row's question in the run; `None` if the run was interrupted before the row
+            had a line.
+        last_messages: the last message of each conversation, from the ledger; empty for a row
+            with a line.
         task_digest: a digest of everything that the judge saw; empty without a line.
-        is_judged: whether a judge beside the policy was asked about it; `None` where that is not
-            known.
+        is_judged: whether a judge other than the policy judged it; `None` if unknown.
     """
 
     completions: tuple[Completion, ...]
@@ -110,13 +108,13 @@ class RowAnswers:
 
 
 class AnswersReader:
-    """How the answers of the one policy of a run are found in its samples, and in its ledger."""
+    """Reads the answers of a run's policy from its samples and its ledger."""
 
     def read_sample_answer(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
-        """Return the completions of a row, and why there are none.
+        """Return the completions of a row, or why there are none.
 
         Raises:
-            ValueError: the row has neither.
+            ValueError: the row has neither completions nor a reason.
         """
         if sample.completions:
             return sample.completions, None
@@ -129,7 +127,7 @@ class AnswersReader:
         return (), sample.error or "the policy never answered"
 
     def parse_conversation_number(self, component: str) -> int | None:
-        """Return which conversation of its row a call of the policy was, or which turn of the only one; else `None`."""
+        """Return the conversation of a policy's call, or the turn of the only one; else `None`."""
         match = _POLICY_CALL.fullmatch(component)
         return None if match is None else int(match[2] or match[1])
 
@@ -139,9 +137,8 @@ class EarlierAnswers:
 
     Attributes:
         run: the run.
-        digest: a digest of all these completions; runs that judge the same completions have the
-            same.
-        files: the files that were read, with their SHA-256 as `sha256sum` gives it.
+        digest: a digest of all these completions; equal for runs that judge the same completions.
+        files: the files that were read, with their SHA-256 as in `sha256sum`.
     """
 
     def __init__(
@@ -152,11 +149,11 @@ class EarlierAnswers:
         Args:
             path: the run directory.
             uids: the rows of the new run.
-            reader: how the answers are found in a row of the run.
+            reader: reads the answers from a row of the run.
 
         Raises:
-            RunDirectoryError: it is no run directory, or a line is damaged.
-            DataError: the run lacks an answer; leaving the row out would change the result.
+                RunDirectoryError: it is not a run directory, or a line is damaged.
+                DataError: the run lacks an answer; leaving the row out would change the result.
         """
         self.run = SavedRun.open(path)
         self._uids = uids
@@ -187,16 +184,16 @@ class EarlierAnswers:
         conversations: Callable[[TaskT], Sequence[Conversation]],
         refusal: Callable[[SavedRun, TaskT, RowAnswers], str | None] = lambda run, task, row: None,
     ) -> None:
-        """Check that they are answers to these tasks, and compute their digest.
+        """Check that the answers belong to these tasks, and compute their digest.
 
         Args:
             tasks: the rows of the new run.
-            conversations: what the policy would be asked about a row.
-            refusal: why the answers to a row are of no use to the new run, if they are not.
+            conversations: returns the conversations of a row in the new run.
+            refusal: returns why the new run cannot use the answers to a row, or `None`.
 
         Raises:
             RunDirectoryError: a line is damaged.
-            DataError: the answers to a row are to something else.
+            DataError: the answers to a row belong to something else.
         """
         hashed = hashlib.sha256()
         for task in tasks:
@@ -226,7 +223,7 @@ class EarlierAnswers:
 
     @property
     def thinking_mode(self) -> bool:
-        """Whether the policy was asked to think; a run of given answers says it of the run that asked."""
+        """Whether the policy was asked to think, in the run that sampled the answers."""
         recorded = wire.lookup(self.run.general, "answers_of.thinking_mode")
         return (
             wire.lookup(self.run.config, "env.thinking_mode") if recorded is None else recorded
@@ -243,7 +240,7 @@ class EarlierAnswers:
             parts = self._calls[uid]
             calls = [
                 pickle.loads(zlib.decompress(parts[number])) for number in range(len(parts))
-            ]  # of this process
+            ]  # only bytes of this process are unpickled
             return RowAnswers(
                 tuple(completion for completion, _ in calls),
                 last_messages=tuple(message for _, message in calls),
@@ -263,7 +260,7 @@ class EarlierAnswers:
         )
 
     def _read_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
-        """Return the completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
+        """Read the completions of answered rows among `uids`, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
         for call in read_calls(self.run.path, uids):
             number = self._reader.parse_conversation_number(call.component)
@@ -280,7 +277,7 @@ class EarlierAnswers:
 
     @cached_property
     def _settings(self) -> CompletionSettings:
-        """The settings of the run by which its completions were read."""
+        """The run's settings for reading completions."""
         env_settings = mapping_or_empty(self.run.config.get("env"))
         shaping = {
             name: env_settings[name]
@@ -293,7 +290,7 @@ class EarlierAnswers:
             raise RunDirectoryError(f"{self.run.path / CONFIG}: {explain_errors(error)}") from error
 
     def to_json(self) -> dict[str, JSON]:
-        """Return what `metrics.json` says of the run."""
+        """Return the description of the run for `metrics.json`."""
         run = self.run
         return {
             "path": str(run.path),
@@ -310,11 +307,11 @@ class EarlierAnswers:
 
     @property
     def description(self) -> str:
-        """Return which run it is, in a sentence."""
+        """A sentence that says which run it is."""
         run = self.run
         environment = (
             f"{run.environment}: " if run.environment else ""
-        )  # that of an unfinished run is not known
+        )  # unknown for an unfinished run
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
         stand_in = (
             " It is an offline stand-in: these numbers are no benchmark result."
@@ -328,7 +325,7 @@ class EarlierAnswers:
 
     @property
     def policy_is_stand_in(self) -> bool:
-        """Whether an offline stand-in answered; its URL ends with its run, so `config.yaml` has none."""
+        """Whether an offline stand-in answered; `config.yaml` does not store a stand-in's URL."""
         run = self.run
         is_stand_in = (
             run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
@@ -337,7 +334,7 @@ class EarlierAnswers:
 
 
 def _is_stand_in(answers_run: JSON) -> bool:
-    """Return whether a run says that its completions, or those of one of its candidates, are a stand-in's."""
+    """Return whether a run records that its completions, or a candidate's, are a stand-in's."""
     if not isinstance(answers_run, Mapping):
         return False
     return answers_run.get("policy_is_stand_in") is True or any(
@@ -346,9 +343,9 @@ def _is_stand_in(answers_run: JSON) -> bool:
 
 
 def are_verdicts(run: SavedRun, row: RowAnswers, environment: str) -> bool:
-    """Return whether the completions of a row are verdicts of a policy that is the judge, and no answers.
+    """Return whether the completions of a row are verdicts of a policy that is the judge.
 
-    So it is with `role=judge`, and where another environment asked no judge about a row that has a
+    They are with `role=judge`, and where another environment called no judge for a row that has a
     score.
     """
     others = run.general.get("environment", environment) != environment
@@ -381,7 +378,7 @@ def _conversation_mismatch(row: RowAnswers, conversations: Sequence[Conversation
 
 
 def _show_difference(then: str, now: str) -> str:
-    """Two texts where they begin to differ."""
+    """Show two texts where they begin to differ."""
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(then, now, strict=False))
     start = max(0, sum(1 for _ in equal) - _BEFORE_DIFFERENCE)
     end = start + _SHOWN

@@ -1,13 +1,11 @@
-"""What policy and judge were asked for the rows of a run, and what they said.
+"""Read the calls of policy and judge for the rows of a run.
 
-Guarantee: a call is kept compressed until it is asked for, so that the calls of the rows of a page
-    fit into memory.
+Guarantee: a call is kept compressed until it is used, so that the calls of a page's rows fit into
+memory.
 
-The calls of the responses that `judgegym score` has judged.
-
-Guarantee: a response has the calls that judged it, also where these were made for an equal row, or
-for all responses to its prompt. The ledger has them under the first row of those that were judged
-together or once for all, which have one digest in common.
+Guarantee for `judgegym score`: a response has the calls that judged it, even if they were made for
+an identical row, or for all responses to its prompt. The ledger has them under the first of these
+rows, which share one digest.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ class CallsOfRows:
 
     @classmethod
     def read(cls, path: Path, rows: Collection[str] | None = None) -> CallsOfRows:
-        """Read the ledger of a run, finished or not; without one there are no calls.
+        """Read the ledger of a run, finished or not; without a ledger there are no calls.
 
         Args:
             path: the run directory.
-            rows: uids of the rows whose calls are kept; `None` for those of all rows.
+            rows: uids of the rows whose calls are kept; `None` for all rows.
 
         Raises:
             RunDirectoryError: the ledger is damaged.
@@ -51,7 +49,7 @@ class CallsOfRows:
         return calls
 
     def select(self, uid: str, group: int | None = None) -> Sequence[RecordedCall]:
-        """Return the calls of a row, or of one of its groups in `process`, in the order of their answers."""
+        """Return the calls of a row, or of one of its groups in `process`, in answer order."""
         # Only bytes of this process are unpickled.
         return [pickle.loads(zlib.decompress(data)) for data in self._calls.get((uid, group), ())]
 
@@ -61,14 +59,14 @@ _NO_ROW = 2**64 - 1
 
 
 class LedgerRows:
-    """Under which row the ledger has the calls of each response; sixteen bytes for each."""
+    """Maps each response to the row that has its calls in the ledger; takes sixteen bytes each."""
 
     def __init__(self) -> None:
-        """Know of no response."""
+        """Begin without a response."""
         self._digests, self._rows = array("Q"), array("Q")
 
     def add(self, sample: Sample[JSON]) -> None:
-        """Note a response."""
+        """Add a response."""
         uid_parts = parse_response_uid(sample.uid)
         try:
             self._digests.append(int(sample.task_digest[:_DIGITS] or "0", 16))
@@ -77,10 +75,10 @@ class LedgerRows:
         self._rows.append(_NO_ROW if uid_parts is None else uid_parts[0])
 
     def map_rows(self, positions: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
-        """Return the row of each of some responses, by uid.
+        """Return the ledger's row of each response, by uid.
 
         Args:
-            positions: in which order they were added, from 0.
+            positions: the positions of the responses in the order of adding, from 0.
             uids: their uids.
         """
         digests = {self._digests[position] for position in positions}
@@ -97,11 +95,10 @@ class LedgerRows:
 
 
 def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence[RecordedCall]:
-    """Of the calls of a response's row those of the policy, and those that were asked about the response's texts.
+    """Return a row's calls of the policy, and its calls with one of a response's texts.
 
-    A text stands on lines of its own: another one may begin with it. One that a prompt holds in
-    another form is found
-    nowhere: then all calls are returned.
+    A text must match whole lines, since another text may begin with it. If prompts hold the text in
+    another form, no call matches, and all calls are returned.
     """
 
     def shows(call: RecordedCall) -> bool:
@@ -113,7 +110,7 @@ def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequenc
 
 
 def has_images(path: Path) -> bool:
-    """Whether a call of a run showed an image; also true where nobody knows, since no call was kept with its texts."""
+    """Return whether a call of a run showed an image; true if no call was kept with its texts."""
     is_known = False
     for call in read_calls(path):
         for message in call.messages or ():

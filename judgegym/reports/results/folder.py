@@ -1,7 +1,7 @@
-"""The runs in a folder, at any depth: those of `evaluate`, training runs, their evaluations, and files of groups.
+"""Find the runs in a folder: evaluations, training runs, their evaluations, files of groups.
 
-Guarantees: what lies outside of the folder is not found, because no symbolic link is followed; what
-is damaged or may not be read is listed with the reason, and hides nothing else.
+Guarantees: nothing outside of the folder is found, because symbolic links are not followed. What is
+damaged or unreadable is listed with the reason, and hides nothing else.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FoundRun: TypeAlias = "SavedRun | SavedGroups | SavedTraining | UnreadableRun"
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRun:
-    """A run or a folder of which a file is damaged or may not be read, and what is wrong with it."""
+    """A run or folder with a damaged or unreadable file, and the reason."""
 
     path: Path
     reason: str
@@ -65,7 +65,7 @@ class UnreadableRun:
 
 
 def list_runs(folder: Path) -> list[FoundRun]:
-    """Read the runs in a folder, the newest first; a folder that is a run directory itself has that one.
+    """Read the runs in a folder, the newest first; the folder may be a run directory itself.
 
     Raises:
         RunDirectoryError: there is no such folder, or it cannot be read.
@@ -75,7 +75,7 @@ def list_runs(folder: Path) -> list[FoundRun]:
 
 
 def find_run_paths(folder: Path) -> list[Path]:
-    """Find the run directories, files of groups and folders that may not be read in a folder, and read none of them.
+    """Find the run directories, files of groups and unreadable folders in a folder; read none.
 
     Raises:
         RunDirectoryError: there is no such folder, or it cannot be read.
@@ -99,7 +99,7 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
         is_run = _is_run(folder)
         groups = (
             None if is_run else _find_groups_file(folder)
-        )  # beside a scored file is a run, and no file of groups
+        )  # a run beside a scored file has no file of groups
         entries = [] if is_run or not depth else sorted(folder.iterdir())
         folders = [
             entry
@@ -129,12 +129,12 @@ def _has_begun(folder: Path) -> bool:
 
 
 def is_training_run(path: Path) -> bool:
-    """Return whether a directory is the run directory of a training, which has no samples of its own."""
+    """Return whether a directory is the run directory of a training, which has no samples."""
     return any((path / name).is_file() for name in (MONITOR, LIVE)) and not _is_run(path)
 
 
 def _find_groups_file(folder: Path) -> Path | None:
-    """Return the file of groups of which a folder is the run directory."""
+    """Return the file of groups whose run directory is a folder."""
     if folder.suffix != _RUN_OF_GROUPS or not (folder / CONFIG).is_file():
         return None
     groups = folder.with_suffix(_GROUPS)
@@ -142,7 +142,7 @@ def _find_groups_file(folder: Path) -> Path | None:
 
 
 def _open_run(path: Path) -> FoundRun | None:
-    """What lies at a path; `None` if it was removed meanwhile."""
+    """Read the run at a path; return `None` if it was removed meanwhile."""
     try:
         date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
     except OSError:

@@ -21,7 +21,7 @@ class _SavedGroupLine(BaseModel):
 
 
 class SavedJudgment(_SavedGroupLine):
-    """A rollout's judgment; `own` and `looks` are those of a judge of groups."""
+    """A rollout's judgment; only a judge of groups sets `own` and `looks`."""
 
     status: str = ""
     label: str | None = None
@@ -39,13 +39,13 @@ class SavedTurn(_SavedGroupLine):
 
 
 class SavedOverride(_SavedGroupLine):
-    """What a trainer must know of a rollout."""
+    """Instructions to the trainer about a rollout."""
 
     set_advantage_to_zero: bool = False
 
 
 class SavedComparison(_SavedGroupLine):
-    """How a group was judged together."""
+    """The record of a group that was judged together."""
 
     judge: str
     anchored: bool
@@ -56,15 +56,15 @@ class SavedComparison(_SavedGroupLine):
 
     @property
     def orders(self) -> OrderAgreement:
-        """How far the orders agree in which the answers were shown."""
+        """How far the orders of the answers agree."""
         return OrderAgreement(self.orders_agreed, self.orders_pairs)
 
 
 class SavedRow(_SavedGroupLine):
-    """The row of a group; `together` says how its rollouts were judged if they were compared with each other.
+    """The row of a group; `together` is set if its rollouts were compared with each other.
 
-    Of a group of one turn, `turn` is its number, and `ended` are the rollouts that had ended before
-    it, from 0.
+    For a group of one turn, `turn` is the turn's number, and `ended` lists the rollouts, from 0,
+    that had ended before it.
     """
 
     uid: str
@@ -78,7 +78,7 @@ class SavedRow(_SavedGroupLine):
 
 
 class SavedGroup(_SavedGroupLine):
-    """A line of a file of groups, but for its tokens."""
+    """A line of a file of groups, without its tokens."""
 
     scores: list[float]
     messages: list[list[SavedTurn]] | None = None
@@ -87,19 +87,19 @@ class SavedGroup(_SavedGroupLine):
 
     @property
     def substituted(self) -> list[bool]:
-        """For each rollout, whether it has no advantage: its judge failed, or it had ended before this turn."""
+        """For each rollout, whether it has no advantage: judge failed, or ended before the turn."""
         marked = [override.set_advantage_to_zero for override in self.overrides or ()]
         return marked or [False] * len(self.scores)
 
     @property
     def failed(self) -> list[bool]:
-        """For each rollout, whether its score stands in for that of a judge that failed."""
+        """For each rollout, whether its score replaces that of a failed judge."""
         ended = self.row.ended if self.row is not None else ()
         return [marked and number not in ended for number, marked in enumerate(self.substituted)]
 
     @property
     def prompt(self) -> list[SavedTurn]:
-        """The messages that the policy was asked in all rollouts; none where the file has no messages."""
+        """The messages that all rollouts begin with; none if the file has no messages."""
         columns = zip(*(turns[:-1] for turns in self.messages or ()), strict=False)
         return [
             first
@@ -110,7 +110,7 @@ class SavedGroup(_SavedGroupLine):
 
     @property
     def question(self) -> str:
-        """What the policy was asked, as a person reads it."""
+        """The policy's question, for people."""
         if self.row is not None:
             return (
                 self.row.question
@@ -121,12 +121,12 @@ class SavedGroup(_SavedGroupLine):
 
     @property
     def together(self) -> SavedComparison | None:
-        """How the rollouts were judged together; `None` if each was judged by itself."""
+        """The record of their comparison; `None` if each rollout was judged by itself."""
         return None if self.row is None else self.row.together
 
     @property
     def rollouts(self) -> list[SavedTurn | None]:
-        """The completion of each rollout, or its turns as one text; `None` where the file has no messages."""
+        """The completion of each rollout, several turns as one text; `None` without messages."""
         begins = len(self.prompt)
         completions: list[SavedTurn | None] = [
             _merge_turns(turns[begins:]) for turns in self.messages or () if turns
@@ -140,7 +140,7 @@ class SavedGroup(_SavedGroupLine):
 
 
 def _merge_turns(turns: Sequence[SavedTurn]) -> SavedTurn:
-    """What comes after the prompt: the last turn, with those before it in its text."""
+    """Join the turns after the prompt to one: the last turn, with the earlier ones in its text."""
     if len(turns) == 1:
         return turns[0]
     text = render_transcript([text_turn(turn.role, turn.content) for turn in turns])

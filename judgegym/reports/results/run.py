@@ -1,7 +1,7 @@
-"""A run as it lies on disk, finished or not, whichever environment wrote it.
+"""Read a run of any environment from disk, finished or not.
 
-Guarantees: nothing in the directory is changed, and no lock is taken; samples are read one by one
-and not kept; what is damaged is one `RunDirectoryError` that names the file.
+Guarantees: nothing in the directory is changed, and no lock is taken. Samples are read one by one
+and not kept. Damage is one `RunDirectoryError` that names the file.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from judgegym.statistics.intervals import Ends
 from judgegym.statistics.paired import RatioTerms
 
 Kind = Literal["win_rate", "pass_rate", "score"]
-"""What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
+"""The kind of the rows' values: won, tied or lost against a baseline; 1 or 0; scores on a scale."""
 _FILES = (FAILURES, SAMPLES)
-"""A row with lines in both files is finished: it failed at first."""
+"""A row with lines in both files is finished: it failed first, and succeeded later."""
 SCORED = "score"
-"""The name, in place of an environment's, of the runs of `judgegym score`, whose rows are responses of a data set."""
+"""The environment name of runs of `judgegym score`, whose rows are responses of a data set."""
 CHOSEN_HIGHER = "chosen_higher_rate"
-"""The metric of a scored data set of chosen and rejected responses that people quote, beside the mean score."""
+"""The headline of a scored data set of chosen and rejected responses, beside the mean score."""
 _KINDS = {
     "aspect_critique": "aspect",
     "arena_hard": "arena_hard",
     "rubric_absolute": "rubric",
     "rubric_checklist": "checklist",
 }
-"""The judges of environments that have one kind of judge."""
+"""The kind of judge of environments that have only one."""
 _UID_START = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
 """The beginning of a line whose uid is plain ASCII without an escape."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
@@ -73,7 +73,7 @@ class RunHeadline:
 
     Attributes:
         name: the metric, such as `eval/overall_winrate`.
-        words: what a person calls it, such as `win rate`.
+        words: its name for people, such as `win rate`.
         value: its value.
         interval: its 95 % interval; `None` without one.
     """
@@ -93,9 +93,9 @@ class SavedRun:
         config: the settings of the run, by section.
         general: `config_general` of `metrics.json`: what was measured, and how; empty until the run
             is complete.
-        metrics: all metrics by full name, `None` for one that is not known, the others finite;
-            empty until the run is complete.
-        date: when the run ended; of one that is not complete, when its files last changed.
+        metrics: all metrics by full name, finite or `None` if unknown; empty until the run is
+            complete.
+        date: when the run ended; for an incomplete run, when its files last changed.
     """
 
     path: Path
@@ -106,14 +106,14 @@ class SavedRun:
 
     @classmethod
     def open(cls, path: Path) -> SavedRun:
-        """Read what a run directory says of the run; its samples and calls are read when they are asked for.
+        """Open a run directory; samples and calls are read on access.
 
         Args:
-            path: the directory, or the scored file whose run is beside it.
+            path: the directory, or a scored file with its run beside it.
 
         Raises:
-            RunDirectoryError: there is no such directory, it holds no run, or a file is damaged; or
-                it is another file.
+            RunDirectoryError: there is no such directory, it holds no run, a file is damaged, or
+                the path is another file.
         """
         requested_path = path.expanduser()
         path = (
@@ -134,7 +134,7 @@ class SavedRun:
                 f"{path}: there is no such run directory, nor a scored file with a run beside it"
             )
         for name in _READ:
-            if (path / name).exists() and not (path / name).is_file():  # a pipe would never end
+            if (path / name).exists() and not (path / name).is_file():  # reading a pipe would hang
                 raise RunDirectoryError(f"{path / name} is no file")
         if not is_run_directory(path):
             inside = sorted(
@@ -174,34 +174,34 @@ class SavedRun:
 
     @property
     def has_lost_rows(self) -> bool:
-        """Return whether the run has metrics of rows, and no file of rows any more."""
+        """Whether the run has metrics, but its files of rows are gone."""
         return self.is_complete and not any((self.path / name).exists() for name in _FILES)
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the run has come to its end and has metrics."""
+        """Whether the run has ended and has metrics."""
         return bool(self.general)
 
     @property
     def environment(self) -> str:
-        """Return the environment's name; of a run that is not complete what its directory's name says, or nothing."""
+        """The environment's name; for an incomplete run by its directory's name, or empty."""
         first, parts, _ = self.path.name.partition("--")
         scored_name = SCORED if "data" in self.config and "judge" in self.config else ""
         return self._general_text("environment") or scored_name or (first if parts else "")
 
     @property
     def is_scored(self) -> bool:
-        """Return whether it is a scored data set."""
+        """Whether it is a scored data set."""
         return self.environment == SCORED
 
     @property
     def items(self) -> str:
-        """Return what its rows are: `responses` of a data set, or `rows` of an evaluation."""
+        """The name of its rows: `responses` of a data set, or `rows` of an evaluation."""
         return "responses" if self.is_scored else "rows"
 
     @property
     def policy(self) -> str:
-        """Return what was evaluated: a model, a file of answers, a data set, or several candidates."""
+        """What was evaluated: a model, a file of answers, a data set, or several candidates."""
         if self.is_scored:
             return self._general_text("model_name") or _name_answers(
                 Path(text_or_empty(self.config.get("data")))
@@ -215,12 +215,12 @@ class SavedRun:
 
     @property
     def subject(self) -> str:
-        """Return what was evaluated, or the name of the directory where that is not known."""
+        """What was evaluated, or the directory's name if that is unknown."""
         return self.policy or self.path.resolve().name
 
     @property
     def judge(self) -> str:
-        """Return the name of the judge, or of several."""
+        """The name of the judge, or of several."""
         if self.is_scored and not self.is_complete:
             return (
                 STAND_IN_JUDGE
@@ -233,17 +233,17 @@ class SavedRun:
 
     @property
     def judge_settings(self) -> Mapping[str, JSON]:
-        """Return the settings of the judge: of `score` they have no section."""
+        """The settings of the judge; in runs of `score` they have no section."""
         return self.config if self.is_scored else mapping_or_empty(self.config.get("env"))
 
     @property
     def judge_kind(self) -> str:
-        """Return the kind of its judge, as `score --judge` names it; empty for one of a person's own environment."""
+        """The kind of judge, as `score --judge` names it; empty for a user's own environment."""
         return _KINDS.get(self.environment) or text_or_empty(self.judge_settings.get("judge"))
 
     @property
     def judge_labels(self) -> Mapping[str, float]:
-        """Return the labels of the prompt file that judged, with their scores from 0 to 1; empty for other judges."""
+        """The labels of the judge's prompt file, with scores from 0 to 1; empty without one."""
         scale = (
             wire.lookup(self.judge_settings, "judge_prompt.scale")
             if self._has_settings(PromptJudgeSettings)
@@ -260,7 +260,7 @@ class SavedRun:
 
     @property
     def judge_scale(self) -> Scale | None:
-        """Return the scale of the raw scores of the judge; `None` if it has none, or one for each row."""
+        """The scale of the judge's raw scores; `None` if it has none, or one for each row."""
         settings, ends = self.judge_settings, list[JSON]()
         if self._has_settings(RubricJudgeSettings):
             ends = [settings.get("scale_min"), settings.get("scale_max")]
@@ -272,7 +272,7 @@ class SavedRun:
 
     @property
     def headline(self) -> RunHeadline | None:
-        """Return the result; `None` if the run is not complete or has no such metric."""
+        """The result; `None` if the run is not complete or has no headline metric."""
         name = self._general_text("headline")
         value = self.metrics.get(name)
         if value is None:
@@ -285,7 +285,7 @@ class SavedRun:
 
     @property
     def headline_ends(self) -> Ends | None:
-        """Return the ends of the scale of the result's rows; `None` if they are 0 and 1, or not known."""
+        """The ends of the scale of the rows' values; `None` if they are 0 and 1, or unknown."""
         ends = self.general.get("headline_scale")
         if not isinstance(ends, list) or len(ends) != 2:
             return None
@@ -294,7 +294,7 @@ class SavedRun:
 
     @property
     def judge_definition(self) -> JudgeDefinition | None:
-        """Return the built-in kind of its judge; `None` for any other, whose file a report must not run."""
+        """The built-in kind of its judge; `None` for others, whose files a report must not run."""
         return JUDGES.get(self.judge_kind)
 
     def _has_settings(self, settings: type[JudgeSettings]) -> bool:
@@ -304,10 +304,9 @@ class SavedRun:
         return text_or_empty(self.general.get(name))
 
     def samples(self, uids: Container[str] | None = None) -> Iterator[Sample[JSON]]:
-        """Read rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
+        """Read rows one by one: finished rows, then failed rows, each in the order of the dataset.
 
-        Of a run that is not complete, rows come in the order in which they ended, each with its
-        last line.
+        Rows of an incomplete run come in the order in which they ended, each with its last line.
 
         Args:
             uids: the rows to read; by default all.
@@ -342,7 +341,7 @@ class SavedRun:
         return read_sample(self.read_line(uid))
 
     def read_line(self, uid: str) -> RawLine:
-        """Read the last line of a row; a file that was replaced meanwhile is read as it was.
+        """Read the last line of a row; if a file was replaced meanwhile, the old one is read.
 
         Raises:
             RunDirectoryError: the run has no such row.
@@ -361,7 +360,7 @@ class SavedRun:
 
     @cached_property
     def line_locations(self) -> Mapping[str, tuple[str, int, int, int, int]]:
-        """The file of each row, the number, offset and length of its last line there, and the checksum of its bytes."""
+        """For each row its file, and the number, offset, length and checksum of its last line."""
         return {
             sample.uid: (name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
             for name in self._files
@@ -370,7 +369,7 @@ class SavedRun:
 
     @cached_property
     def _files(self) -> Mapping[str, int]:
-        """The files of rows, open as long as the run is in use."""
+        """The open files of rows; they are closed with the run."""
         descriptors = {}
         for path in (self.path / name for name in _FILES if (self.path / name).exists()):
             try:
@@ -382,10 +381,10 @@ class SavedRun:
 
 
 def classify_metric(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
-    """What the values of the rows are.
+    """Return the kind of the rows' values.
 
-    A win rate is called so by its label or its name; a pass rate has no values but 0 and 1; all
-    else are scores.
+    A win rate has that name or label. A pass rate has only the values 0 and 1. All others are
+    scores.
     """
     import numpy as np
 
@@ -401,7 +400,7 @@ def is_run_directory(path: Path) -> bool:
 
 
 def find_scoring_run(path: Path) -> Path | None:
-    """The run that made a scored file, or was to make it: beside it; `None` if there is none, or for any other file."""
+    """Return the run directory beside a scored file; `None` for a file without a run."""
     run_path = locate_run_directory(path)
     is_one = path.suffix in FILE_KINDS and any(
         (run_path / name).is_file() for name in (METRICS, *_FILES)
@@ -410,7 +409,7 @@ def find_scoring_run(path: Path) -> Path | None:
 
 
 def _name_answers(path: Path) -> str:
-    """What a file of answers is called, or the run directory that gives them, which may be gone by now."""
+    """Return the name of a file of answers, or of the run directory with the answers."""
     if path.name in (SAMPLES, FAILURES, CALLS, PACKED_CALLS):
         return path.parent.name
     return path.stem if path.suffix in FILE_KINDS else path.name
@@ -424,7 +423,7 @@ def _read_uid(line: RawLine) -> str:
 
 
 def list_objects(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
-    """Return the objects of the list that is a field of an object; none where there is no such list."""
+    """Return the objects in a list that is a field of an object; empty without such a list."""
     listed = mapping_or_empty(value).get(name)
     return (
         [entry for entry in listed if isinstance(entry, Mapping)]
@@ -434,7 +433,7 @@ def list_objects(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
 
 
 def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
-    """When a run ended, by what it says, if every zone's clock has that date; else when its files last changed."""
+    """Return when a run ended if its date is valid in every zone, else when its files changed."""
     try:
         date = datetime.fromisoformat(text_or_empty(general.get("date")))
         if datetime.min.year < date.year < datetime.max.year:
@@ -447,7 +446,7 @@ def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
 
 
 def _finite_number(value: JSON) -> float | int | None:
-    """Return a number; `None` for one that is not finite, or greater than a floating-point number can be."""
+    """Return a number; `None` if it is not finite, or too large for a float."""
     try:
         return value if isinstance(value, int | float) and math.isfinite(value) else None
     except OverflowError:

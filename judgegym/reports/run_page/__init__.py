@@ -1,1 +1,1 @@
-"""The page of a run: `report.html` of an evaluation, and the page of the groups of `process`."""
+"""Render the page of a run: `report.html` of an evaluation, or the page of groups of `process`."""

@@ -1,4 +1,4 @@
-"""The charts of a run. Each is left out where there is nothing to draw; its size does not grow with the run."""
+"""Draw the charts of a run; empty charts are left out, and sizes do not grow with the run."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _LENGTH_BINS, _SCORE_BINS = 32, 16
 _DOT_SIZES = 8
 _MEANS_OF_LENGTH = 8
 _ROWS_OF_A_MEAN = 10
-"""The mean of fewer is a row's chance, not the run's: a line of such means is not drawn."""
+"""Fewest rows of a mean: means of fewer are mostly chance, so no line is drawn."""
 _NARROWEST_GAP = 1 / 24
-"""Values that are closer, as a part of the axis, have labels over each other, and are drawn in bins."""
+"""The narrowest gap of values as a share of the axis: labels of closer values would overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartLabels:
-    """What the charts call things.
+    """The words in the charts' titles and labels.
 
     Attributes:
         headline: the headline metric, such as `win rate`.
-        item: what one row is: `row` or `rollout`.
-        score: what its number is: `score` or `reward`.
-        length: what its length is measured of, such as `answer`.
-        intervals: whether bars have intervals: not where rows depend on each other, as rollouts of
-            a group do.
+        item: the name of a row: `row` or `rollout`.
+        score: the name of its number: `score` or `reward`.
+        length: the name of the text whose length is drawn, such as `answer`.
+        intervals: whether bars have intervals; they have none if rows depend on each other, such
+            as rollouts of a group.
     """
 
     headline: str
@@ -52,12 +52,12 @@ class ChartLabels:
 
 
 def draw_charts(figures: RunFigures, words: ChartLabels, *, overall: Mean | None) -> list[Chart]:
-    """Return the charts of a run.
+    """Draw the charts of a run.
 
     Args:
         figures: the numbers of its rows.
-        words: what they are called.
-        overall: the headline metric, drawn beside that of the categories.
+        words: the words of titles and labels.
+        overall: the headline metric, drawn beside those of the categories.
     """
     drawn = [
         _draw_categories(figures, words, overall),
@@ -93,7 +93,7 @@ def _draw_categories(figures: RunFigures, words: ChartLabels, overall: Mean | No
 
 
 def _draw_orders(figures: RunFigures) -> Chart | None:
-    """Position bias: without it both orders have the same points."""
+    """Draw the points by order: without position bias both orders have the same."""
     means = figures.average_by_order()
     if len(means) < 2:
         return None
@@ -110,9 +110,9 @@ def _draw_orders(figures: RunFigures) -> Chart | None:
 
 
 def plot_by_position(figures: RunFigures) -> Chart | None:
-    """Return the mean points of the answers at each place; `None` if answers were not compared.
+    """Draw the mean points of the answers at each position; `None` if answers were not compared.
 
-    An answer is shown at a random place, and so, without position bias, the bars are equal but for
+    Answers are shown at random positions, so without position bias the bars are equal except for
     chance.
     """
     import numpy as np
@@ -124,7 +124,7 @@ def plot_by_position(figures: RunFigures) -> Chart | None:
     sizes, number = np.unique(counts, return_inverse=True)
     if (
         len(sizes) > 1
-    ):  # late places are those of large groups alone, whose answers may be better or worse
+    ):  # only large groups have late positions, and their answers may be better or worse
         means = np.bincount(number, weights=points) / np.bincount(number)
         points = points.mean() + points - means[number]
     bars = []
@@ -160,7 +160,7 @@ def _draw_bars(
     first_is_apart: bool = False,
     note: str,
 ) -> Chart:
-    """Return a bar for each mean, with its interval, from top to bottom."""
+    """Draw a bar for each mean, with its interval, from top to bottom."""
     means = [mean for _, mean in bars]
     positions, descriptions, ends = range(len(bars)), [], [0.0]
     with drawing(title, height=0.75 + _BAR_HEIGHT * len(bars)) as (axes, chart):
@@ -211,7 +211,7 @@ def _draw_distribution(scores: array[float], words: ChartLabels) -> Chart | None
 
 
 def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
-    """Return each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger than 500."""
+    """Draw scores by length; a dot is a cell of a grid, so the size does not grow with rows."""
     import numpy as np
 
     lengths, scores = np.asarray(figures.lengths), np.asarray(figures.scores)
@@ -235,7 +235,7 @@ def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
     heights = (edges[:-1] + edges[1:]) / 2 if is_graded else levels
     with drawing(f"{words.score.capitalize()} against length") as (axes, chart):
         areas = np.ceil(_DOT_SIZES * sizes / sizes.max())
-        for area in np.unique(areas):  # dots of one size are drawn as one shape, used again
+        for area in np.unique(areas):  # dots of one size share one shape
             dots = areas == area
             size = 4 + 100 * area / _DOT_SIZES
             axes.scatter(

@@ -1,8 +1,8 @@
-"""Draw charts with matplotlib, without pyplot and without a display: an SVG for a light page, and one for a dark page.
+"""Draw charts with matplotlib as SVG, one for light and one for dark pages; needs no display.
 
-Guarantees: equal data gives equal bytes; nothing that matplotlib has to say reaches the terminal; a
-text is drawn as it is, whatever is in it. Importing matplotlib takes most of a second, so this
-module imports it when it draws.
+Guarantees: equal data gives equal bytes. Messages of matplotlib do not reach the terminal. A text
+is drawn as it is. Importing matplotlib takes most of a second, so this module imports it when it
+draws.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Chart = dict[str, Any]
-"""A chart as an image: SVG for a `light` and for a `dark` page; its `title`, and what it shows in words."""
+"""A chart: SVG for `light` and `dark` pages, its `title`, and its `description` in words."""
 
 WIDTH, HEIGHT = 5.6, 3.0
 """Inches."""
@@ -45,11 +45,11 @@ _DECLARATIONS = re.compile(
 _DRAWING = Lock()  # matplotlib's settings are global
 _STYLE = {
     "svg.fonttype": "none",  # text as text, in the reader's own font
-    "svg.hashsalt": "judgegym",  # names of parts are digests: of the same salt, not of a random one
+    "svg.hashsalt": "judgegym",  # a fixed salt instead of a random one for the names of parts
     "text.parse_math": False,
     "text.usetex": False,
     "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it along; it is only measured with
+    "font.sans-serif": ["DejaVu Sans"],  # shipped with matplotlib; used only to measure text
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.spines.top": False,
@@ -65,22 +65,20 @@ _STYLE = {
 
 @contextmanager
 def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart]]:
-    """Axes to draw on, `height` inches high; at the end of the block they become the images of the chart."""
+    """Yield axes of `height` inches to draw on; at the end of the block the images are added."""
     logger = logging.getLogger("matplotlib")
     with _DRAWING:
         level = logger.level
         logger.setLevel(
             logging.CRITICAL
-        )  # it makes a list of fonts, and its folder may be read-only
-        # A letter that the measuring font lacks is drawn by the reader's.
+        )  # it logs about its font cache, whose folder may be read-only
+        # A letter that the measuring font lacks is drawn in the reader's font.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         try:
             import matplotlib
             from matplotlib.figure import Figure
 
-            with (
-                matplotlib.rc_context()
-            ):  # what the user has set for charts of their own comes back at its end
+            with matplotlib.rc_context():  # restores the user's own settings at the end
                 matplotlib.rcdefaults()
                 matplotlib.rcParams.update(_STYLE)
                 figure, file = Figure(figsize=(WIDTH, height), layout="constrained"), BytesIO()
@@ -98,6 +96,6 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
 
 
 def clean_label(text: str) -> str:
-    """Return a text as a label: in one line, without characters that are no part of an image, and not too long."""
+    """Make a label of a text: on one line, without unprintable characters, shortened."""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"

@@ -1,6 +1,6 @@
-"""The numbers of a run that its page draws: a few for each row, in arrays, and no text but the names of categories.
+"""The numbers of a run for its page: a few for each row, in arrays, without texts of rows.
 
-What is a row here is a rollout on the page of groups.
+On the page of groups, a row is a rollout.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from judgegym.statistics.agreement import Interval
 from judgegym.statistics.intervals import Ends, mean_interval
 
 NONE = math.nan
-"""In the arrays, where a row has no such number."""
+"""The value in an array where a row has no such number."""
 
 _ROWS_FOR_AN_INTERVAL = 5
 
 
 def orders_disagree(orders: Mapping[str, float]) -> bool | None:
-    """Return whether the orders of the answers led to different verdicts; `None` with one order, or without any."""
+    """Return whether orders of the answers gave different verdicts; `None` with fewer than two."""
     return len(set(orders.values())) > 1 if len(orders) > 1 else None
 
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
-    """Return the sum of the costs of calls; `None` if one of them is not known."""
+    """Return the sum of the costs of calls; `None` if one is unknown."""
     known_costs = list(costs)
     return (
         None
@@ -40,7 +40,7 @@ def total_cost(costs: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean over some rows, with its interval if there are enough of them."""
+    """A mean over some rows, with its interval if there are enough rows."""
 
     value: float
     rows: int
@@ -49,7 +49,7 @@ class Mean:
 
 @dataclass(slots=True)
 class _Terms:
-    """What some rows add to a mean, and the codes of their prompts."""
+    """The terms of a mean, with the codes of the rows' prompts."""
 
     tops: array[float] = field(default_factory=lambda: array("d"))
     bottoms: array[float] = field(default_factory=lambda: array("d"))
@@ -62,7 +62,7 @@ class _Terms:
         self.prompts.append(prompt)
 
     def mean(self, ends: Ends | None, fewest: int) -> Mean:
-        """Return the mean; it has an interval over prompts if there are so many rows, or more."""
+        """Return the mean; with at least `fewest` rows it has an interval over prompts."""
         interval = None
         if len(self.tops) >= fewest:
             interval = mean_interval(
@@ -72,25 +72,25 @@ class _Terms:
 
 
 class RunFigures:
-    """The numbers of all rows, column by column; a column has `NONE` where a row has no such number.
+    """The numbers of all rows, by column; a column has `NONE` where a row has no such number.
 
     Attributes:
         statuses: the number of rows of each status.
-        names: the categories with their numbers, in the order in which they first occur; `None` for
-            rows without one.
+        names: the categories with their numbers, in order of occurrence; `None` for rows without
+            one.
         categories: for each row the number of its category.
-        judge_seconds: of all answered judge calls.
-        policy_seconds: of all answered calls to the policy.
-        orders: points by the order of the answers, of the rows that have some.
-        disagreeing: rows whose orders led to different verdicts.
-        in_both_orders: rows with more than one order.
-        looks: for each look of a judge of groups the place, among how many, the points, and the
-            answer's score.
-        has_values: whether rows say what they contribute to the headline metric.
+        judge_seconds: the durations of all answered judge calls.
+        policy_seconds: the durations of all answered calls to the policy.
+        orders: points by the order of the answers, for rows that have some.
+        disagreeing: the number of rows whose orders led to different verdicts.
+        in_both_orders: the number of rows with more than one order.
+        looks: for each look of a judge of groups: the position, the number of answers shown, the
+            points, and the answer's score.
+        has_values: whether rows record what they add to the headline metric.
     """
 
     def __init__(self, ends: Ends | None = None) -> None:
-        """Know of no row; `ends`: of the headline's scale, if they are not 0 and 1."""
+        """Begin without a row; `ends` are those of the headline's scale, unless 0 and 1."""
         self._ends = ends
         self.statuses: Counter[str] = Counter()
         self.names: dict[str | None, int] = {}
@@ -122,15 +122,15 @@ class RunFigures:
         """Add a row.
 
         Args:
-            status: how it ended.
+            status: how the row ended.
             score: its score.
-            length: characters of what was judged.
-            prompt: what rows share that depend on each other; `None` if it depends on no other.
+            length: the number of judged characters.
+            prompt: the key that dependent rows share; `None` if it is independent.
             category: its category.
             headline: what it adds to the headline metric; `None` if it does not count.
-            judge_cost: US dollars of its judge calls; `None` if not known.
+            judge_cost: the cost of its judge calls in US dollars; `None` if unknown.
             orders: points of the evaluated side (0 to 1) by the order of the answers.
-            looks: where a judge of groups saw it, and what it gave it.
+            looks: the positions at which a judge of groups saw it, and the points that it gave.
         """
         counts = headline is not None and bool(headline.weight)
         self.has_values = self.has_values or counts
@@ -152,13 +152,13 @@ class RunFigures:
         self.disagreeing += disagree is True
 
     def value(self, number: int) -> float:
-        """What a row contributes to the headline metric; its score where no row has such a value; or `NONE`."""
+        """Return a row's value in the headline metric, or its score if no row has such a value."""
         return (
             self.totals[number] / self.weights[number] if self.has_values else self.scores[number]
         )
 
     def _terms(self) -> Iterator[tuple[int, float, float, int]]:
-        """Yield the number, the total, the weight and the prompt's code of each row that counts."""
+        """Yield the number, total, weight and prompt code of each row that counts."""
         for number, top in enumerate(self.totals if self.has_values else self.scores):
             if not math.isnan(top):
                 yield (
@@ -180,7 +180,7 @@ class RunFigures:
     def average_by_category(
         self, *, most: int, intervals: bool = True
     ) -> tuple[dict[str, Mean], int]:
-        """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
+        """Average the headline metric, or else the score, by category.
 
         Returns:
             The means of at most `most` categories, the largest first, and how many categories were
@@ -208,7 +208,7 @@ class RunFigures:
 
 
 def drop_missing(column: Iterable[float]) -> list[float]:
-    """Return the numbers of a column, of the rows that have one."""
+    """Return the numbers of a column without missing ones."""
     return [number for number in column if not math.isnan(number)]
 
 

@@ -1,7 +1,4 @@
-"""A group of `process` as an item of its page.
-
-The page of a file of groups, from the file and from the run directory beside it, if there is one.
-"""
+"""Build the page of a file of groups, from the file and its run directory, if there is one."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ _WORDS = ChartLabels(
 def read_group_page(
     path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS
 ) -> tuple[View, Callable[[], Iterator[Item]]]:
-    """Read a file of groups: the head of its page, and its items, which are read each time that they are gone through.
+    """Read a file of groups: the head of its page, and a function that reads its items.
 
     Args:
         path: the file.
@@ -63,7 +60,7 @@ def read_group_page(
         most: the most items of the page; `None` for all.
 
     Raises:
-        RunDirectoryError: a line of it, or its run directory, is damaged.
+        RunDirectoryError: a line, or the run directory, is damaged.
     """
     run_path = locate_run_directory(path)
     config = read_settings(run_path)
@@ -99,7 +96,7 @@ def read_group_page(
             )
     indices, notices = choose_items(ranks, most=most, order=order or "dataset", items="groups")
     headline = ""
-    if totals:  # the interval is over groups, whose rollouts are alike
+    if totals:  # the interval is over groups, since their rollouts depend on each other
         interval = mean_interval(totals, weights)
         headline = f"mean reward {format_with_interval(sum(totals) / sum(weights), interval)}"
     first = [
@@ -128,11 +125,11 @@ def read_group_page(
 
 
 def _add_rollouts(figures: RunFigures, group: SavedGroup) -> None:
-    """Add each rollout; a score that stands in for another is none, and equal rollouts were shown once."""
+    """Add each rollout; a failed judge gives no score, and equal rollouts were shown once."""
     texts_added = set[str]()
     rollouts = zip(group.scores, group.rollouts, group.substituted, group.failed, strict=True)
     for score, rollout, has_none, failed in rollouts:
-        if has_none and not failed:  # it stands in for a turn that it does not have
+        if has_none and not failed:  # it had ended before this turn
             continue
         text = None if rollout is None else rollout.content
         figures.add(
@@ -147,7 +144,7 @@ def _add_rollouts(figures: RunFigures, group: SavedGroup) -> None:
 
 
 def _lookup_settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
-    """Return the settings that are known, by what they are called."""
+    """Return the settings that are set, under their names for people."""
     values = {name: wire.lookup(config, setting) for name, setting in names.items()}
     return [
         (name, str(value)) for name, value in values.items() if value is not None and str(value)
@@ -199,7 +196,7 @@ def _list_notices(
 
 
 def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Iterator[Item]:
-    """Yield the items in their order; only if that is not the file's are all groups of the page in memory."""
+    """Yield the items in order; all groups are in memory only if the order is not the file's."""
     chosen = set(indices)
     groups = ((index, group) for index, group in enumerate(read_groups(path)) if index in chosen)
     if list(indices) != sorted(indices):
@@ -214,7 +211,7 @@ def _iter_items(path: Path, calls: CallsOfRows, indices: Sequence[int]) -> Itera
 
 
 def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
-    """A group in the list, and what it opens to; it took the seconds of its slowest judge call after the policy's."""
+    """Return a group's summary and detail; its time sums the slowest policy and judge call."""
     judge = [call for call in calls if _is_judge_call(call)]
     policy = [call for call in calls if not _is_judge_call(call)]
     slowest = [
@@ -263,7 +260,7 @@ def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall
 
 
 def _is_judge_call(call: RecordedCall) -> bool:
-    """Return whether a call of a group was made to judge one of its rollouts, or all of them together."""
+    """Return whether a call judged one of a group's rollouts, or all of them together."""
     return call.component.startswith((_ROLLOUT, _GROUP))
 
 
@@ -297,9 +294,7 @@ def _completion_views(group: SavedGroup, calls: Sequence[RecordedCall]) -> Itera
             notes.append(f"equal to rollout {same + 1}, and judged with it")
             its_calls = by_rollout.get(f"{_ROLLOUT}{same}", [])
         label = judgment.label
-        if (
-            group.together is None and label == "tie" and score
-        ):  # one of two games, or a strong and a weak verdict
+        if group.together is None and label == "tie" and score:  # two games with different verdicts
             label = f"{'better' if score > 0 else 'worse'} than a tie"
         elif (
             group.together is not None
@@ -323,7 +318,7 @@ def _completion_views(group: SavedGroup, calls: Sequence[RecordedCall]) -> Itera
 
 
 def _describe_comparison(group: SavedGroup) -> str:
-    """How the rollouts were compared with each other, in words; empty if each was judged by itself."""
+    """Describe how the rollouts were compared; empty if each was judged by itself."""
     together = group.together
     if together is None or group.row is None:
         return ""

@@ -1,9 +1,6 @@
-"""What stands above the rows of an evaluation: the result with its interval, and what a reader must know of it.
+"""Build the head of an evaluation's page: the result, notices, facts, and the environment's tables.
 
-The tables of an environment in `metrics.json`, for the page of its run.
-
-Guarantee: what is not the form of a table (another program, or somebody else, may have written the
-    file) is left out.
+Guarantee: tables of another form are left out (another program may have written `metrics.json`).
 """
 
 from __future__ import annotations
@@ -23,9 +20,9 @@ from judgegym.statistics import percent
 from judgegym.statistics.agreement import Interval
 
 Facts = list[tuple[str, str]]
-"""Lines about the run: what each is about, and what is to be said of it."""
+"""Lines about the run: name and value."""
 _MOST_ROWS = 200
-"""Of one table; the files of the run directory have all."""
+"""The most rows of a table; the files of the run directory have all."""
 _USAGE = {
     "cost": {"cost_usd": ",.4f US dollars"},
     "calls": {
@@ -40,11 +37,11 @@ _USAGE = {
     },
     "latency": {"latency_mean_s": ".3g s in the mean", "latency_p95_s": ".3g s for 95 % of them"},
 }
-"""What is said of the metrics of a role: the format of the number, and the words after it."""
+"""Metrics of a role: the format of the number, and the words after it."""
 
 
 def make_headline(run: SavedRun, so_far: Mean | None) -> str:
-    """Return the result in words; empty without one."""
+    """Describe the result; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
         return f"{_chosen_higher(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
@@ -56,7 +53,7 @@ def make_headline(run: SavedRun, so_far: Mean | None) -> str:
 
 
 def _chosen_higher(run: SavedRun) -> str:
-    """How often the chosen responses of a scored data set have the higher score; empty without chosen ones."""
+    """Describe how often chosen responses score higher; empty without preferences."""
     name = f"eval/{CHOSEN_HIGHER}"
     value, low, high = (run.metrics.get(f"{name}{end}") for end in ("", "_ci_low", "_ci_high"))
     if value is None:
@@ -66,14 +63,14 @@ def _chosen_higher(run: SavedRun) -> str:
 
 
 def format_with_interval(value: float, interval: Interval | None) -> str:
-    """Return a value with its interval, if it has one."""
+    """Format a value with its interval, if it has one."""
     return f"{value:.4f}" + (
         "" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})"
     )
 
 
 def list_notices(run: SavedRun, figures: RunFigures) -> list[str]:
-    """What a reader of the numbers must know."""
+    """Return notices for readers of the numbers."""
     messages = [str(notice) for notice in _as_list(run.general.get("notices"))]
     failed = {
         status: count
@@ -104,7 +101,7 @@ def list_notices(run: SavedRun, figures: RunFigures) -> list[str]:
 
 
 def list_first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
-    """What a reader needs before the charts: rows, faults, cost and time."""
+    """Return the facts above the charts: rows, faults, cost and time."""
     selected = wire.lookup(run.general, "rows.selected")
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     rates = {words: run.metrics.get(f"eval/{name}") for name, words in COMPLETION_FAULTS.items()}
@@ -131,7 +128,7 @@ def list_first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
 
 
 def list_facts(run: SavedRun) -> Facts:
-    """Who was evaluated on what and how, what it used, and what was left out: it is folded below the charts."""
+    """Return the facts below the charts: who was evaluated on what and how, and the usage."""
     general = run.general
     lines = [
         ("environment", "" if run.is_scored else run.environment),
@@ -153,7 +150,7 @@ def list_facts(run: SavedRun) -> Facts:
 
 
 def describe_seed(run: SavedRun) -> JSON:
-    """What a run says of its seed."""
+    """Return the seed of a run."""
     seed = run.general.get("seed")
     return (
         wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if seed is None else seed
@@ -169,7 +166,7 @@ def _describe_dataset(dataset: JSON) -> str:
 
 
 def _describe_earlier_run(value: JSON) -> str:
-    """Return the run whose completions are judged again; of several candidates, that of each."""
+    """Describe the run whose completions are judged again, or that of each candidate."""
     if not isinstance(value, Mapping):
         return ""
     if "path" not in value:
@@ -194,7 +191,7 @@ def _describe_costs(run: SavedRun) -> str:
 
 
 def _describe_usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
-    """Cost, calls, tokens and latency of a role, as far as they are known."""
+    """Yield cost, calls, tokens and latency of a role, as far as they are known."""
     for name, parts in _USAGE.items():
         amounts = []
         for metric, form in parts.items():
@@ -210,7 +207,7 @@ def _describe_usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
 
 
 def _group_by_reason(name: str, value: JSON) -> Facts:
-    """Metrics without a value, those with one reason together."""
+    """Group metrics without a value by reason."""
     names: dict[str, list[str]] = {}
     for metric, reason in mapping_or_empty(value).items():
         names.setdefault(str(reason), []).append(metric)
@@ -235,7 +232,7 @@ def _as_list(value: JSON) -> Sequence[JSON]:
 
 
 def render_tables(run: SavedRun) -> list[View]:
-    """Return the tables of a run, names in the first column and numbers in the others; none before it is complete."""
+    """Return the tables of a run: names in the first column, numbers in the others."""
     tables = []
     for table in _as_list(run.general.get("tables")):
         title, header, rows = (wire.lookup(table, name) for name in ("title", "header", "rows"))

@@ -1,14 +1,13 @@
-"""What the page of a run is made of. `page` writes it as JSON, the page's script reads it: the names are the contract.
+"""The items of a run's page, as JSON for the page's script, and the choice of items.
 
-An item is a row of an evaluation, a group of `process`, or a response of a scored data set. The
-list needs only its summary; its detail is what it opens to. All texts are those of the run,
-unescaped: the script puts them on the page as text.
-
-Which items a page holds, and in which order.
+`page` writes the JSON and the script reads it: the names are the contract. An item is a row of an
+evaluation, a group of `process`, or a response of a scored data set. Its summary is shown in the
+list, its detail when it is opened. All texts are those of the run, unescaped: the script inserts
+them as text.
 
 A browser opens a page of a few thousand items quickly, and a page of 100,000 not at all. So a page
-has a limit: items that failed come first, then the worst, then others at even distances over the
-whole run; the page says so.
+has a limit: failed items come first, then the worst, then others evenly spaced over the whole run;
+the page says so.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from judgegym.engine.runs.recorded_calls import IMAGES, RecordedCall
 View = dict[str, Any]
 """A part of an item as JSON."""
 Item = tuple[View, View]
-"""The summary and the detail of an item; both have its `id`, which is unique on the page and the end of its link."""
+"""Summary and detail of an item; both have its `id`, which is unique and ends its link."""
 Rank = tuple[bool, bool, float]
-"""What items are chosen by; the worst sort to the front."""
+"""The key by which items are chosen; the worst sort to the front."""
 
 _IMAGE_FILE = re.compile(rf"{IMAGES}/\w+\.(png|jpeg|gif|webp)")
 MOST_ITEMS = 2000
-"""What a page holds unless the user says otherwise."""
+"""The default limit of items on a page."""
 ORDERS = ("dataset", "worst")
 START = 140
-"""How many characters of a question the list shows."""
+"""The number of characters of a question in the list."""
 
 
 def titled_text(title: str, text: str) -> View:
-    """A text with its title: a message with its role, or a text of the row (`baseline`, `reference`, `rubric`)."""
+    """Return a text with a title: a role, or the name of a row's text (`baseline`, `rubric`, …)."""
     return {"title": title, "text": text}
 
 
@@ -50,20 +49,18 @@ def completion_view(
     score: float | None = None,
     **more: object,
 ) -> View:
-    """Return a completion of the policy with what belongs to it alone.
+    """Return the view of a completion.
 
     Args:
-        title: `answer`, or which of several: `conversation 2`, `rollout 3`, a candidate's name.
+        title: `answer`, or one of several: `conversation 2`, `rollout 3`, a candidate's name.
         text: the text that was judged.
         thinking: the thinking that was split off; empty without any.
-        notes: what is particular, in words: `thinking: not closed`, `cut off`, `refused`, `shorter
-            than asked for`.
-        score: of a rollout or a candidate; in an evaluation the row has the score.
-        more: in a conversation what the user `asked` before it, whether it `is_judged`, with which
-            `turn_score` of its own, and its `turns` (`turn_view`) where it is a conversation
-            itself; of a rollout the `status` and `label` of its judgment, its `explanation`, where
-            it was `seen` in each call that compared it with others, and the `calls` that were made
-            for it alone.
+        notes: remarks: `thinking: not closed`, `cut off`, `refused`, `shorter than asked for`.
+        score: the score of a rollout or a candidate; in an evaluation the row has the score.
+        more: in a conversation the user's message before it (`asked`), whether it `is_judged`,
+            its own `turn_score`, and its `turns` (`turn_view`) if it is a conversation itself;
+            for a rollout the `status` and `label` of its judgment, its `explanation`, its position
+            in each call that compared it (`seen`), and its own `calls`.
     """
     plain = {
         **turn_view(title, text),
@@ -87,7 +84,7 @@ def completion_view(
 def turn_view(
     title: str, text: str, turn_score: float | None = None, *, is_judged: bool = False
 ) -> View:
-    """Return a turn of a conversation; what a tool returned is folded."""
+    """Return the view of a turn; results of tools and system turns are folded."""
     is_folded = title.startswith(("tool", "system"))
     return {
         **titled_text(title, text),
@@ -98,7 +95,7 @@ def turn_view(
 
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:
-    """The calls, in the order of their answers; of several completions each is a view, with the usage at the first."""
+    """Return the views of calls, one for each choice; the first has the usage."""
     return [view for call in calls for view in _iter_call_views(call)]
 
 
@@ -130,7 +127,7 @@ def _iter_call_views(call: RecordedCall) -> Iterator[View]:
 
 
 def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
-    """The images of calls, each once: those that are files of the run with their data, and of others the address."""
+    """Return the images of calls, each once: the run's files with data, others by address."""
     messages = (message for call in calls for message in call.messages or ())
     marks = {image.url: image.mark for message in messages for image in message.get("images", ())}
     return [
@@ -149,7 +146,7 @@ def _render_data(run: Path, url: str) -> str:
 
 
 def rank(failed: bool, value: float) -> Rank:
-    """What an item is chosen by: those that failed come first, then those without a value (NaN), then the least."""
+    """Return an item's sort key: failed items, then those without a value, then the least."""
     has_value = not math.isnan(value)
     return not failed, has_value, value if has_value else 0.0
 
@@ -160,14 +157,14 @@ def choose_items(
     """Choose the items of a page.
 
     Args:
-        ranks: of all items, in the order of the run.
-        most: how many the page may hold; `None` for all.
+        ranks: the sort keys of all items, in the order of the run.
+        most: the limit of items; `None` for all.
         order: that of the run (`dataset`), or the `worst` first.
-        items: what they are called in the notice.
+        items: the name of items in the notice.
 
     Returns:
-        Their places in the run, in the order of the page; and a notice of how they were chosen,
-        unless all are there.
+            The items' indices in the run, in the order of the page; and a notice about the choice,
+            unless all are chosen.
     """
     indices: Sequence[int] = range(len(ranks))
     notices = []
@@ -195,7 +192,7 @@ def choose_items(
 
 
 def _space_evenly(indices: Sequence[int], count: int) -> list[int]:
-    """Places at even distances; all, if there are no more than `count`."""
+    """Return `count` evenly spaced indices, or all if there are fewer."""
     if len(indices) <= count:
         return list(indices)
     return [indices[number * len(indices) // count] for number in range(count)]

@@ -1,13 +1,12 @@
-"""The page of a run as an HTML document: head, list and details of its items, for a browser without a network.
+"""Write the page of a run as an HTML document: head, list and details of its items.
 
-Texts reach the browser as data, and its scripts put them on the page as text. The summaries of all
-items are one block of JSON; what items open to is packed in chunks that are unpacked when they are
-needed, so that the page of a large run
-opens at once. Items are read one by one: of their details only a chunk is in memory.
+Texts reach the browser as data, and its scripts insert them as text. The summaries of all items are
+one block of JSON; details are packed in chunks that are unpacked when they are needed, so that the
+page of a large run opens at once. Items are read one by one: only a chunk of details is in memory.
 
-Guarantees: it is made of the files of a run alone; a finished run gives the same bytes whenever its
-page is written; the page is replaced as a whole or not at all; nothing else in the run directory is
-touched.
+Guarantees: the page needs no network and is made from the files of a run alone. A finished run
+gives the same bytes whenever its page is written. The page is replaced as a whole or not at all;
+nothing else in the run directory is touched.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _CHUNK_BYTES = 500_000
 
 
 def locate_report(path: Path) -> Path:
-    """Where the page of a run directory, of a scored file or of a file of groups is."""
+    """Return the path of the page of a run directory, a scored file or a file of groups."""
     run = path if path.is_dir() else find_scoring_run(path)
     return path.with_suffix(".html") if run is None else run / REPORT
 
@@ -69,16 +68,16 @@ def write_report(
     """Write the page of an evaluation, of a scored data set or of a file of groups.
 
     Args:
-        path: the run directory; or a scored file or a file of groups, whose run directory is beside
+        path: the run directory; or a scored file or a file of groups with its run directory beside
             it.
-        order: the order of its items; by default that of the run, and of a scored data set the
-            worst first.
-        most: the most items that it holds; `None` for all.
-        output: where to write it; by default into the run directory, or beside the file of groups.
-        correction: of the result of a run; by default the one in its `metrics.json`.
+        order: the order of the items; by default that of the run, for a scored data set the worst
+            first.
+        most: the most items of the page; `None` for all.
+        output: the file to write; by default in the run directory, or beside the file of groups.
+        correction: the correction of the result; by default the one in `metrics.json`.
 
     Returns:
-        Where it is.
+            The path of the page.
 
     Raises:
         RunDirectoryError: there is no run, or a file of it is damaged.
@@ -96,16 +95,15 @@ def write_report(
 async def write_report_after(
     path: Path, disk: Disk, write: Callable[[Path], Path] | None = None
 ) -> Path | None:
-    """Write the page of a run that is over, in a thread.
+    """Write the page of a finished run, in a thread.
 
     Args:
         path: the run directory, or the file of groups.
         disk: writes the files of the run.
-        write: writes the page, and returns where it is; by default that of an evaluation or of a
-            file of groups.
+        write: writes the page and returns its path; by default `write_report`.
 
     Returns:
-        Where the page is; `None` if it could not be written, with a warning that says why.
+            The path of the page; `None` if it could not be written, with a warning that says why.
     """
     try:
         return await disk.retry_until_written(
@@ -123,12 +121,12 @@ async def write_report_after(
 
 
 def render_page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
-    """Write the page, part by part; `items` is read once, while it is written.
+    """Write the page in parts; `items` is read once, while it is written.
 
     Args:
-        head: what stands above the items: the `kind` of the items and their `total` number, of
-            which the page may hold fewer; `title`, `headline`, `notices`, `first_facts` and `facts`
-            in words; `charts` and `tables`.
+        head: the head of the page: the `kind` of the items and their `total` number, of which
+            the page may hold fewer; `title`, `headline`, `notices`, `first_facts` and `facts` in
+            words; `charts` and `tables`.
         items: the items.
     """
     return document(

@@ -1,11 +1,11 @@
-"""The page of an evaluation, or of a scored data set, from the files of its run directory: its rows are the items.
+"""Build the page of an evaluation or a scored data set from its run directory; rows are the items.
 
-Guarantees: the lines are read one by one, twice: for the numbers, which are kept, and for the items
-of the page, which are not. The calls of the rows on the page are in memory, compressed.
+Guarantees: lines are read one by one, and twice: for the numbers, which are kept, and for the
+items, which are not. The calls of the rows on the page are in memory, compressed.
 
-What an opened row shows first is its verdict in words, and the judge's texts. They are read from
-the detail of the judgment, by the fields that `docs/run_files.md` names; a detail of another form
-has its label alone. Whatever a file holds, nothing here fails.
+An opened row first shows its verdict in words, and the judge's texts. They are read from the detail
+of the judgment, by the fields in `docs/run_files.md`; for a detail of another form only the label
+is shown. No content of a file makes this code fail.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def read_run_page(
     most: int | None = MOST_ITEMS,
     correction: Correction | None = None,
 ) -> tuple[View, Callable[[], Iterator[Item]]]:
-    """Read a run: the head of its page, and its items, which are read each time that they are gone through.
+    """Read a run: the head of its page, and a function that reads its items.
 
     Args:
         path: the run directory.
-        order: the order of the items; by default that of the run, and of a scored data set the
+        order: the order of the items; by default that of the run, for a scored data set the
             worst first.
         most: the most items of the page; `None` for all.
-        correction: of the result; by default the one in `metrics.json`.
+        correction: the correction of the result; by default the one in `metrics.json`.
 
     Raises:
         RunDirectoryError: there is no such run, or a file of it is damaged.
@@ -102,7 +102,7 @@ def read_run_page(
     so_far, headline = figures.headline(), run.headline
     if (
         so_far is not None and headline is not None
-    ):  # an earlier version may have written another interval
+    ):  # `metrics.json` of an earlier version may have another interval
         so_far = Mean(headline.value, so_far.rows, so_far.interval or headline.interval)
     judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
     page_head = {
@@ -122,7 +122,7 @@ def read_run_page(
 
 
 def _chart_labels(run: SavedRun) -> ChartLabels:
-    """What the charts call things."""
+    """Return the words of the charts."""
     words = run.headline.words if run.headline is not None else "headline metric"
     return (
         ChartLabels(words, item="response", length="response")
@@ -138,9 +138,9 @@ def _iter_items(
 
     Args:
         run: the run.
-        uids: which of its rows.
-        rows: of a scored data set, under which row the ledger has the calls of each.
-        is_sorted: they are in the order of the run.
+        uids: the rows to show.
+        rows: for a scored data set, the ledger's row of each uid.
+        is_sorted: the uids are in the order of the run.
     """
     calls = CallsOfRows.read(run.path, uids if rows is None else {*rows.values()})
     for sample in run.samples(frozenset(uids)) if is_sorted else map(run.read_sample, uids):
@@ -153,7 +153,7 @@ def _iter_items(
             sample, row_calls := filter_calls(calls.select(rows[sample.uid]), texts)
         )
         detail["images"] = image_views(run.path, row_calls)
-        # What a response opens to is the judge's reasons, and the numbers of its score.
+        # A response shows the judge's reasons and the numbers of its score.
         detail["completions"] = [{**view, "title": "response"} for view in detail["completions"]]
         yield (
             summary,
@@ -165,7 +165,7 @@ def _iter_items(
 
 
 def make_row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
-    """Return a row in the list, and what it opens to."""
+    """Return a row's summary and detail."""
     share, completions = sample.headline, render_completions(sample)
     summary = {
         "id": sample.uid,
@@ -200,10 +200,10 @@ def make_row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
 
 
 def render_completions(sample: Sample[JSON]) -> list[View]:
-    """Return the completions of a row: of each conversation, of each turn of one, or of each candidate with its score.
+    """Return the views of a row's completions: conversations, turns of one, or candidates.
 
-    Of a conversation those turns are marked as judged that have a score of their own (`turn_1`, …),
-    or else all.
+    In a conversation, turns with a score of their own (`turn_1`, …) are marked as judged; without
+    such scores, all turns.
     """
     is_one_conversation = any(completion.follow_up for completion in sample.completions)
     title = (
@@ -231,7 +231,7 @@ def render_completions(sample: Sample[JSON]) -> list[View]:
 
 
 def _turn_views(completion: Completion, scores: Mapping[int, float]) -> list[View]:
-    """Return the turns of a trace, those of the policy marked as judged; none of a text, however it looks."""
+    """Return the turns of a trace, the policy's marked as judged; a text has none."""
     turns = split_turns(completion.answer) if completion.turns else []
     if len(turns) != completion.turns:
         return []
@@ -247,7 +247,7 @@ def _turn_views(completion: Completion, scores: Mapping[int, float]) -> list[Vie
 
 
 def turn_scores(detail: JSON, name: str) -> dict[int, float]:
-    """Return the scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
+    """Return the scores of turns by number, from parts such as `turn_1` or `step_3`."""
     parts = {
         **mapping_or_empty(wire.lookup(detail, "parts")),
         **mapping_or_empty(wire.lookup(detail, "components")),
@@ -262,12 +262,12 @@ def turn_scores(detail: JSON, name: str) -> dict[int, float]:
 
 
 def _candidate_views(detail: JSON) -> list[View]:
-    """Return the candidates of a row, in their order; none where one policy answers.
+    """Return the views of a row's candidates, in their order; empty if one policy answers.
 
     They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with
     `candidate` and `score` (peer evaluation) or `games` with `first`, `second`, `points` and
-    `weight` (candidates that play). The score of one is the mean of the scores that judges gave it,
-    or its share of the points of its games.
+    `weight` (candidates that play). A candidate's score is the mean of its judges' scores, or its
+    share of the points of its games.
     """
     scores: list[tuple[JSON, JSON, JSON]]
     scores = [
@@ -306,11 +306,11 @@ def _candidate_views(detail: JSON) -> list[View]:
 
 
 def conversation_views(calls: Sequence[RecordedCall]) -> list[View]:
-    """What the policy was asked, by the ledger; nothing if it was not asked, or if no texts were kept.
+    """Return the policy's prompt, by the ledger; empty without calls or without kept texts.
 
-    Of several conversations each message is titled with its number. One that was asked several
-    times, for several votes or of several candidates, is there once. The later turns of a
-    conversation stand with their completions.
+    With several conversations each message has the number in its title. A conversation that was
+    asked several times, for votes or candidates, is shown once. Later turns are shown with their
+    completions.
     """
     messages_by_component: dict[str, Sequence[Message]] = {}
     for call in calls:
@@ -346,7 +346,7 @@ def _total_length(completions: Iterable[View]) -> int:
 
 
 def _sum_judge_cost(sample: Sample[JSON]) -> float | None:
-    calls = sample.run.judge_calls  # none: no judge was asked
+    calls = sample.run.judge_calls  # None if no judge was called
     return total_cost(run.usage.cost for run in calls.values()) if calls else None
 
 
@@ -355,13 +355,13 @@ def _call_seconds(runs: Iterable[CallRun]) -> Iterator[float]:
 
 
 def differs_from_gold(sample: Sample[JSON]) -> bool | None:
-    """Whether the judge said anything else than a gold label of the row; `None` without a gold label and a verdict."""
+    """Return whether the judge differs from a gold label; `None` without gold label and verdict."""
     agreements = [label.agrees for label in sample.gold if label.agrees is not None]
     return not all(agreements) if agreements else None
 
 
 def describe_verdict(sample: Sample[JSON]) -> list[str]:
-    """What was found about a row, a sentence for each part of it."""
+    """Describe the judgment of a row, a sentence for each part."""
     sentences = [*_describe_games(list_objects(sample.detail, "games"))]
     for label in sample.gold:
         prefix = f"{label.name.replace('_', ' ')}: " if label.name else ""
@@ -382,7 +382,7 @@ def describe_verdict(sample: Sample[JSON]) -> list[str]:
 
 
 def render_judge_texts(sample: Sample[JSON]) -> list[View]:
-    """Return the texts in which the judge gave the verdict; where the policy is the judge, its answers."""
+    """Return the judge's texts with verdicts; if the policy is the judge, its answers."""
     texts = [
         titled_text(title, text_or_empty(text))
         for title, text in _judge_texts(sample.detail)
@@ -404,7 +404,7 @@ def _format_label(value: str | float | None) -> str:
 
 
 def _describe_games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
-    """Both games of a pair in one sentence, such as "Lost both: as A the judge chose B; as B it chose A"."""
+    """Describe both games of a pair: "Lost both: as A the judge chose B; as B it chose A."."""
     played = [
         _describe_game(_SHOWN_AS[order], game.get("label"))
         for game in games
@@ -425,7 +425,7 @@ def _describe_games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
 
 
 def _describe_game(place: str, label: JSON) -> tuple[str, str]:
-    """How a game ended for the answer in this place, and what the judge chose; without a verdict it has no end."""
+    """Return how a game ended for the answer shown as A or B, and a description of the verdict."""
     if not isinstance(label, str):
         return "", f"as {place} there is no verdict"
     is_tied, best = "=" in label, label[:1] if ">" in label else label[-1:]
@@ -435,7 +435,7 @@ def _describe_game(place: str, label: JSON) -> tuple[str, str]:
 
 
 def _describe_details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
-    """Verdicts on aspects with their votes, scores by a rubric, ratings; a single one is not said again after gold."""
+    """Describe verdicts on aspects, scores and ratings; a single one is not repeated after gold."""
     for aspect in list_objects(detail, "aspects"):
         votes = [vote.get("yes") for vote in list_objects(aspect, "votes")]
         if not (has_gold and len(votes) == 1):

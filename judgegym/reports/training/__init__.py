@@ -1,1 +1,1 @@
-"""The page of a run that trains: live in `judgegym view`, or one file when it is over."""
+"""The page of a training run: live in `judgegym view`, or one file at its end."""

@@ -1,8 +1,8 @@
 """Curves over a run of any length, with a bounded number of points.
 
-A point stands for a number of values that follow each other: their mean, and the range in which
-they lie. When there are too many points, each two neighbours become one. So a curve depends on its
-values alone, not on when they were read.
+A point stands for several consecutive values: their mean and their range. If there are too many
+points, pairs of neighbours are merged. So a curve depends on its values alone, not on when they
+were read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from judgegym.llm.wire import JSON
 
 MOST_POINTS = 240
-"""Of a curve: more than a chart has pixels to show apart on a phone."""
+"""The most points of a curve: more than a phone's pixels can show."""
 _DIGITS = 5
 
 
@@ -28,11 +28,11 @@ class _Point:
 
 @dataclass(slots=True)
 class Curve:
-    """One curve.
+    """A curve.
 
     Attributes:
-        has_band: values come with a range of their own (an interval, a spread), whose mean is
-            drawn; else the range of a point is that of its values.
+        has_band: each value has its own range (an interval, a spread), and a point has the mean of
+            these; else a point has the range of its values.
     """
 
     has_band: bool = False
@@ -42,7 +42,7 @@ class Curve:
     def add(
         self, step: float, value: float, low: float | None = None, high: float | None = None
     ) -> None:
-        """Add a value at a step; one that is not finite is left out."""
+        """Add a value at a step; values that are not finite are left out."""
         if not (math.isfinite(step) and math.isfinite(value)):
             return
         point = _Point(
@@ -71,7 +71,7 @@ class Curve:
         return len(self._points)
 
     def view(self, name: str) -> dict[str, JSON]:
-        """Return the curve for a page: steps `x`, values `y`, and the range `low` to `high` where there is one."""
+        """Return the curve for a page: steps `x`, values `y`, and the range `low` to `high`."""
         series: dict[str, JSON] = {
             "name": name,
             "x": [_round(point.step) for point in self._points],

@@ -1,7 +1,6 @@
-"""What the monitors of one judge have written, as charts: a curve for each monitor, with its limits.
+"""Build charts from the monitors' lines of one judge: a curve for each monitor, with its limits.
 
-Guarantee: memory does not grow with the run: curves have a bounded number of points, and there is a
-bounded number of curves.
+Guarantee: memory does not grow with the run: the number of curves and of their points is bounded.
 """
 
 from __future__ import annotations
@@ -45,21 +44,21 @@ _SPREAD = "reward_spread"
 
 
 class MonitorHistory:
-    """The charts of one judge, and what its last lines say.
+    """The charts of one judge, and its current numbers.
 
     Attributes:
         step: the last step.
-        groups: until now.
-        rollouts: until now.
-        costs: US dollars until now by role; `None` once one is not known.
+        groups: the number of groups so far.
+        rollouts: the number of rollouts so far.
+        costs: US dollars so far by role; `None` once a cost is unknown.
         gold: the gold judge's counts; empty without one.
-        judge: the name of the training judge; empty if it is not known.
-        gold_judge: that of the gold judge; empty without one.
+        judge: the name of the training judge; empty if unknown.
+        gold_judge: the name of the gold judge; empty without one.
         criteria: the last table of criteria: name, mean, share at 0, share at 1.
     """
 
     def __init__(self) -> None:
-        """Know of no line."""
+        """Begin without a line."""
         self.step: float = 0
         self.groups = self.rollouts = 0
         self.costs: dict[str, float | None] = {}
@@ -75,7 +74,7 @@ class MonitorHistory:
         self._at: float | None = None
 
     def add(self, line: Mapping[str, JSON]) -> None:
-        """Take over a line of `monitor.jsonl`; fields that are not those of its format are passed over."""
+        """Add a line of `monitor.jsonl`; unknown fields are ignored."""
         if step := mapping_or_empty(line.get("step")):
             self._add_step(step, parse_number(line.get("at")))
         elif check := mapping_or_empty(line.get("check")):
@@ -84,7 +83,7 @@ class MonitorHistory:
             self.judge, self.gold_judge = (
                 text_or_empty(begin.get(name)) for name in ("judge", "gold_judge")
             )
-            self._at = None  # what it took to be resumed is no time of a step
+            self._at = None  # the time until it was resumed does not belong to a step
         elif end := mapping_or_empty(line.get("end")):
             self.gold = (
                 dict(mapping_or_empty(end.get("gold"))) or self.gold
@@ -165,7 +164,7 @@ class MonitorHistory:
             self._curve(chart, name).add(step, number)
 
     def _curve(self, chart: str, name: str, *, has_band: bool = False) -> Curve:
-        """Return a curve; one that is not drawn where there are too many."""
+        """Return a curve; beyond the limits, one that is not drawn."""
         if chart not in self._curves and len(self._curves) >= _MOST_CHARTS:
             return Curve()
         curves = self._curves.setdefault(chart, {})
@@ -183,13 +182,13 @@ class MonitorHistory:
                 curve.add(step, number)
 
     def state(self, gold_judges: int = 1) -> dict[str, Any]:
-        """Return what a page shows: names, the gold judge's counts, the table of criteria, and the charts.
+        """Return the state for a page: names, the gold judge's counts, criteria, and charts.
 
         The charts of gold judge and reward come first, those of cost and queue last; `left_out` has
         the monitors without a value in the last line, and why.
 
         Args:
-            gold_judges: how many judges of the run have one: their alarms together are bounded.
+            gold_judges: the number of judges with a gold judge, which share one bound of alarms.
         """
         others = [name for name in self._curves if name not in (*_FIRST, *_LAST, _SPREAD)]
         names = [name for name in (*_FIRST, *others, *_LAST) if name in self._curves]
@@ -234,7 +233,7 @@ def _title(name: str) -> str:
 
 
 def parse_number(value: JSON) -> float | None:
-    """Return a number of a file; `None` for anything else."""
+    """Return a value of a file as a number; `None` for anything else."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

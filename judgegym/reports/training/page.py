@@ -1,8 +1,8 @@
-"""The page of a training run as an HTML document: live, fed by the server of `judgegym view`, or one file.
+"""Write the page of a training run: live, fed by the server of `judgegym view`, or one file.
 
-Texts reach the browser as data, and its scripts put them on the page as text. The size of the page
-does not depend on the run's length: curves have a bounded number of points, and of the groups those
-are there that the run has kept.
+Texts reach the browser as data, and its scripts insert them as text. The size of the page does not
+depend on the run's length: curves have a bounded number of points, and only groups that the run has
+kept are shown.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MOST_CALLS = 64
 def training_page(
     state: Mapping[str, Any], blocks: Iterable[bytes] = (), *, live: str = "", token: str = ""
 ) -> Iterator[bytes]:
-    """Write the page, part by part.
+    """Write the page in parts.
 
     Args:
-        state: what it shows at first (`TrainingRun.state`).
-        blocks: the groups, packed; none on a live page, which asks for them.
-        live: where the page asks for more, such as `/run/<id>`; empty for a file.
-        token: with which it tells a paused run to go on.
+        state: the initial state (`TrainingRun.state`).
+        blocks: the groups, packed; empty for a live page, which requests them.
+        live: the path of further requests, such as `/run/<id>`; empty for a file.
+        token: authorizes the page to resume a paused run.
     """
 
     def data() -> Iterator[bytes]:
@@ -56,7 +56,7 @@ def training_page(
 
 
 def write_training_report(path: Path, output: Path | None = None) -> Path:
-    """Write the page of a training run, finished or not, as one file; return where it is.
+    """Write the page of a training run, finished or not, as one file; return its path.
 
     Raises:
         RunDirectoryError: a file of the run cannot be read.
@@ -81,7 +81,7 @@ def _blocks(run: TrainingRun) -> Iterator[bytes]:
 def group_calls_by_rollout(
     calls: CallsOfRows, group: Mapping[str, JSON]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The calls of a group as views, by the number of the rollout; those for all rollouts are those of ``""``."""
+    """Return the views of a group's calls by rollout number; ``""`` has those of all rollouts."""
     ledger, views_by_rollout = group.get("ledger"), dict[str, list[dict[str, Any]]]()
     if not isinstance(ledger, int):
         return views_by_rollout

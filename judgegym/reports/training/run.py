@@ -1,8 +1,7 @@
-"""A training run as it lies on disk, read on as it grows: `monitor.jsonl` and `live.jsonl`.
+"""Read a training run from disk while it grows: `monitor.jsonl` and `live.jsonl`.
 
-Guarantees: nothing in the directory is changed, and no lock is taken; only what is new is read;
-memory is bounded, whatever the run's length; a line that is damaged or half written spoils no other
-one.
+Guarantees: nothing in the directory is changed, and no lock is taken. Only new data is read. Memory
+is bounded, whatever the run's length. A line that is damaged or half written affects no other line.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ _HEAD = ("number", "step", "uid", "ledger", "kept", "size", "rewards", "scores",
 
 
 class TrainingRun:
-    """One run directory; `poll` reads what is new.
+    """A training's run directory; `poll` reads new data.
 
     Attributes:
         path: the directory.
-        histories: by the name of the judge: in the reward server that of its mount; empty
-            elsewhere.
-        alarms: the last ones, the latest first.
-        alarm_count: how many there were.
-        damaged: lines that could not be read.
+        histories: the charts by judge: in the reward server by the name of its mount; elsewhere
+            the name is empty.
+        alarms: the last alarms, the latest first.
+        alarm_count: the number of all alarms.
+        damaged: the number of lines that could not be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,7 +64,7 @@ class TrainingRun:
         self._heads: list[dict[str, JSON]] = []
 
     def poll(self) -> bool:
-        """Read what was written since; return whether anything was.
+        """Read what was written since the last call; return whether there was anything.
 
         Raises:
             RunDirectoryError: a file cannot be read.
@@ -90,7 +89,7 @@ class TrainingRun:
             if self._offset and (
                 (state.st_dev, state.st_ino) != self._file or state.st_size < self._offset
             ):
-                self._begin()  # it was replaced, or is that of another run
+                self._begin()  # the file was replaced
             self._file = state.st_dev, state.st_ino
             file.seek(self._offset)
             while part := file.read(_PART):
@@ -153,7 +152,7 @@ class TrainingRun:
 
     @property
     def group_ids(self) -> list[str]:
-        """Return the ids of the groups that are kept: a digest of the judge's name, and the group's number."""
+        """The ids of the kept groups: a digest of the judge's name, and the group's number."""
         return list(self._groups)
 
     def group(self, group_id: str) -> Mapping[str, JSON] | None:
@@ -162,7 +161,7 @@ class TrainingRun:
         return None if line is None else mapping_or_empty(line.get("group"))
 
     def state(self) -> dict[str, Any]:
-        """Return what the page shows; its size is bounded."""
+        """Return the state for the page; its size is bounded."""
         histories, status = self.histories, self._status
         gold_judges = sum(bool(history.gold_judge) for history in histories.values())
         costs: dict[str, float | None] = {}
@@ -189,25 +188,23 @@ class TrainingRun:
         }
 
     def _describe_standing(self) -> str:
-        """Say whether the run goes on; what a killed process has left behind looks silent."""
+        """Return whether the run is in progress; the run of a killed process looks silent."""
         if self._is_ended or self._status.get("is_over") is True:
             return "ended"
         if self._pause.get("state") == "paused":
             return "paused"
         last = self._written_at
-        if (
-            not last or time.time() - last <= _SILENT_S
-        ):  # a run that is alive writes every few seconds
+        if not last or time.time() - last <= _SILENT_S:  # a live run writes every few seconds
             return "training"
         return "silent" if (self.path / LOCK).exists() else "stopped"
 
     @property
     def _written_at(self) -> float:
-        """When a file of the run was written last; 0 if that is not known."""
+        """When a file of the run was last written; 0 if unknown."""
         return max(self._last_at, parse_number(self._status.get("at")) or 0.0)
 
     def _numbers(self) -> dict[str, float | None]:
-        """Return how far the run is; `None` for what is not known."""
+        """Return the progress of the run; unknown numbers are `None`."""
         numbers = {name: parse_number(self._status.get(name)) for name in _NUMBERS}
         histories = self.histories.values()
         if numbers["step"] is None:

@@ -1,1 +1,1 @@
-"""A local page over all runs of a folder."""
+"""Serve a local page over all runs of a folder (`judgegym view`)."""

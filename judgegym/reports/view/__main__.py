@@ -1,7 +1,7 @@
-"""`judgegym view FOLDER`, or `python -m judgegym.reports.view FOLDER`: a page over all runs in a folder.
+"""`judgegym view FOLDER`, or `python -m judgegym.reports.view`: a page over all runs in a folder.
 
-Exit codes: 2 for wrong input or a port in use; 130 after Ctrl-C and 143 after SIGTERM, which are
-how it ends; 141 if the output pipe is closed.
+Exit codes: 2 for wrong input or a port in use; 130 after Ctrl-C and 143 after SIGTERM, the usual
+ends; 141 if the output pipe is closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ in the folder is changed, symbolic links in it are not followed, and no other ma
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command."""
+    """Return the parser of the command's flags."""
     parser = OneLineParser(prog, _DESCRIPTION)
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/"
@@ -32,7 +32,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def add_address(parser: argparse.ArgumentParser, port: int) -> None:
-    """Add the flags that say where a page is served, by default at this port."""
+    """Add the flags for the address of a page; `port` is the default port."""
     add = parser.add_argument
     add(
         "--port",
@@ -75,7 +75,7 @@ def main(
 
 
 def _port_number(word: str) -> int:
-    """Return the type of a flag that takes a port."""
+    """Parse a flag's value as a port."""
     try:
         port = int(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A run as a line of the list."""
+"""Build the list's entry of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK = 1_000_000
 
 
 def make_run_id(path: Path, folder: Path) -> str:
-    """Name a run in addresses: by a digest of its path in the folder, since a path may hold any character."""
+    """Return a run's id in addresses: a digest of its path, which may hold any character."""
     return hashlib.blake2b(os.fsencode(path.relative_to(folder)), digest_size=8).hexdigest()
 
 
@@ -38,7 +38,7 @@ def make_relative_name(path: Path, folder: Path) -> str:
 
 
 def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
-    """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
+    """Return the entry of a run: columns, `id` in addresses, `state`, and possible actions."""
     texts = dict.fromkeys(
         ("environment", "policy", "judge", "interval", "metric", "data", "state"), ""
     )
@@ -113,12 +113,12 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
 
 
 def _make_cell(text: str, number: float | None = None) -> dict[str, Any]:
-    """What a column shows, and the number by which it sorts; `None` sorts last, as what is not known."""
+    """Return a cell: its text, and the number by which it sorts; `None` (unknown) sorts last."""
     return {"text": text, "number": number}
 
 
 def _cost_cell(run: SavedRun) -> dict[str, Any]:
-    """Return the cost of all roles; where one is not known, that of the others, and no sum."""
+    """Return the cost of all roles; if one is unknown, the costs of the others without a sum."""
     costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
     role_costs = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     known_costs = {role: cost for role, cost in role_costs.items() if cost is not None}
@@ -136,7 +136,7 @@ def _format_dollars(cost: float) -> str:
 
 
 def _dataset_name(name: JSON) -> str:
-    """Return a dataset, without the folders of a file that is named from the root."""
+    """Return a dataset's name; an absolute path without its folders."""
     if not isinstance(name, str):
         return ""
     return PurePath(name).name if PurePath(name).is_absolute() else name
@@ -147,7 +147,7 @@ def _count_cell(number: JSON) -> dict[str, Any]:
 
 
 def _count_lines(path: Path) -> int | None:
-    """Return the number of lines of a file; `None` of a large one, which would take long to count."""
+    """Count the lines of a file; return `None` for a large one, which would take long."""
     try:
         if path.stat().st_size > _LONGEST_COUNTED:
             return None

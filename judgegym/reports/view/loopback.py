@@ -1,9 +1,9 @@
-"""An HTTP server for the browser of this machine alone, until a signal.
+"""An HTTP server for this machine's own browser, until a signal.
 
-Guarantees: requests are answered only if they are addressed to this machine by one of its own
-names, so that a foreign page that has made its name point here (DNS rebinding) reads nothing;
-nothing is answered to a page of another site, no method but GET and POST; and no response may be
-framed, sniffed, cached or read across origins.
+Guarantees: requests are answered only if they are addressed to a loopback name, so that a foreign
+page whose name points here (DNS rebinding) reads nothing. Requests of pages of other sites, and
+methods other than GET and POST, are refused. No response may be framed, sniffed, cached or read
+across origins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DENY_ALL_POLICY = f"default-src 'none'; base-uri 'none'; form-action 'none'; {UN
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _METHODS = ("GET", "POST")
 _PATIENCE_S = 0.2
-"""How long responses that are being sent may take to their end."""
+"""How long responses in progress may take at shutdown."""
 
 
 async def serve_on_loopback(
@@ -55,15 +55,15 @@ async def serve_on_loopback(
     """Serve an application; return the exit code of the signal that stopped it.
 
     Args:
-        app: the application, of `loopback_app`.
+        app: an application of `loopback_app`.
         host: an address of this machine.
-        port: the port to listen at; 0 takes a free one.
-        announcement: printed once it listens, with its address in the place of `{url}`.
-        path: what the address ends with, after the slash.
+        port: the port; 0 takes a free one.
+        announcement: printed once the server listens, with its address for `{url}`.
+        path: the path of the address, after the slash.
         opens: open the address in the browser.
 
     Raises:
-        SettingsError: the port cannot be had.
+        SettingsError: the port is not available.
     """
     stopped: asyncio.Queue[int] = asyncio.Queue()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -76,7 +76,7 @@ async def serve_on_loopback(
         reason = f"{os.strerror(error.errno or 0)}; --port=0 takes a free port"
         raise SettingsError(f"cannot listen at --host={host} --port={port}: {reason}") from error
     logger = logging.getLogger(__name__)
-    # A request that is no HTTP is answered with 400, and is no fault of the server.
+    # A request that is not HTTP is answered with 400, and is not logged as an error.
     logger.addFilter(
         lambda record: (
             record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
@@ -97,7 +97,7 @@ async def serve_on_loopback(
 
 
 def loopback_app(*middlewares: Middleware) -> web.Application:
-    """Return an application that answers this machine's own browser alone."""
+    """Return an application that answers only this machine's own browser."""
     app = web.Application(middlewares=[_guard, *middlewares])
     app.on_response_prepare.append(_add_headers)
     return app
@@ -105,7 +105,7 @@ def loopback_app(*middlewares: Middleware) -> web.Application:
 
 @web.middleware
 async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what is not a request of this machine's own browser."""
+    """Refuse requests that do not come from this machine's own browser."""
     if request.method not in _METHODS:
         allowed = ", ".join(_METHODS)
         return web.Response(
@@ -122,7 +122,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def is_own_name(host: str) -> bool:
-    """Return whether a Host header names the loopback; any port may follow, because tunnels have others."""
+    """Return whether a Host header names the loopback; any port is allowed, because of tunnels."""
     match = _HOST.fullmatch(host)
     if match is None:
         return False
@@ -134,13 +134,13 @@ def is_own_name(host: str) -> bool:
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers before a response is sent; to one without a policy of its own one that allows nothing."""
+    """Add the headers to a response, and a policy that allows nothing unless it has its own."""
     response.headers.update(HEADERS)
     response.headers.setdefault("Content-Security-Policy", DENY_ALL_POLICY)
 
 
 def html_response(page: bytes, status: int = 200) -> web.Response:
-    """Return a document that was just made, with its own policy as a header, too."""
+    """Return a response with a document, and the document's policy as a header."""
     headers = {"Content-Security-Policy": f"{read_content_policy(page)}; {UNFRAMED}"}
     return web.Response(
         body=page, status=status, content_type="text/html", charset="utf-8", headers=headers

@@ -1,9 +1,9 @@
-"""The reports of runs: the file in the run directory if it is up to date, or else one that is made now.
+"""Find or make the reports of runs: the run directory's file if it is up to date, or a new one.
 
-Guarantees: nothing in the run directory is changed, so that a folder that may only be read works; a
-report is made once for each state of its files; no file is served but a page of this version of the
-package, whose scripts are its own. A file that somebody has planted in a run directory, with such a
-page's policy, runs nothing, leads nowhere by itself and asks no other machine for anything.
+Guarantees: nothing in the run directory is changed, so read-only folders work. A report is made
+once for each state of its files. Only pages of this version of the package, with its own scripts,
+are served. A file that somebody has planted in a run directory, with such a page's policy, cannot
+run scripts, leave the page by itself, or send requests to another machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from judgegym.reports.run_page.page import locate_report, render_page, write_rep
 ResultT = TypeVar("ResultT")
 
 State: TypeAlias = tuple[tuple[str, int, int], ...]
-"""Names, sizes and times of the files that a report is made of."""
+"""Names, sizes and times of the files from which a report is made."""
 
 _PARTS = ("first_facts", "facts", "notices", "charts", "tables")
 _READ = (SAMPLES, FAILURES, METRICS, CONFIG, CALLS, PACKED_CALLS)
@@ -38,19 +38,19 @@ _LONGEST = 16
 _LEADS_AWAY = re.compile(
     rb"<(?:meta|link|base|form|area|embed|frame|iframe|object|portal|video|audio)(?![a-z])", re.I
 )
-"""Elements of which a page has those of its head alone, since no text or data in it has a `<`; some of them load
-something or lead away whatever the policy says."""
+"""Elements that a page has only in its head, since its texts and data have no `<`; some of them
+load content or leave the page whatever the policy says."""
 
 
 def read_content_policy(page: bytes) -> str | None:
-    """The content security policy at the beginning of a document of `judgegym.reports.document`; `None` without one."""
+    """Return the content security policy at the beginning of a document; `None` without one."""
     match = _META_POLICY.search(page[:_POLICY_WITHIN])
     return None if match is None else unescape(match[1].decode("ascii", "replace"))
 
 
 @lru_cache
 def report_policy() -> str:
-    """Return the content security policy of all reports of this version: it names the digests of their scripts."""
+    """Return the content security policy of this version's reports, with their scripts' digests."""
     policy = read_content_policy(_empty_page())
     assert policy is not None, "documents begin with it"
     return policy
@@ -58,25 +58,25 @@ def report_policy() -> str:
 
 @lru_cache
 def _empty_page() -> bytes:
-    """Return the page of no rows."""
+    """Return the page of a run without rows."""
     nothing = dict.fromkeys(("title", "headline"), "") | dict.fromkeys(_PARTS, ())
     return b"".join(render_page({"kind": "rows", "total": 0, **nothing}, []))
 
 
 class Reports:
-    """Reports that are made while the command runs."""
+    """Makes reports while the command runs."""
 
     def __init__(self, folder: Path) -> None:
-        """Write them into a folder."""
+        """Write reports into a folder."""
         self._folder = folder
         self._made: dict[str, State] = {}
         self._write_slot = asyncio.Semaphore(1)  # each holds the calls of the rows on its page
 
     async def report_path(self, key: str, path: Path) -> Path:
-        """Return the file of a report.
+        """Return the file of a report, and make it if necessary.
 
         Args:
-            key: names the run.
+            key: the id of the run.
             path: its directory, or the file of groups.
 
         Raises:
@@ -97,7 +97,7 @@ class Reports:
 
 
 def _is_current(path: Path) -> bool:
-    """Return whether the run has a report of this version that is not older than what it shows."""
+    """Return whether the run has a report of this version that is not older than its files."""
     report = locate_report(path)
     try:
         if report.is_symlink() or not report.is_file():
@@ -118,13 +118,13 @@ def _is_current(path: Path) -> bool:
 
 
 def _leads_nowhere(file: BinaryIO) -> bool:
-    """Return whether a page has no element beyond those of its head that could lead away from it."""
+    """Return whether no element of a page, beyond those of its head, could lead away from it."""
     file.seek(0)
     count, end = 0, b""
     while part := file.read(_PART):
         text = end + part
         count += sum(match.start() < len(text) - _LONGEST for match in _LEADS_AWAY.finditer(text))
-        end = text[-_LONGEST:]  # what begins here may go on in the next part
+        end = text[-_LONGEST:]  # an element that begins here may continue in the next part
     return count + len(_LEADS_AWAY.findall(end)) == len(_LEADS_AWAY.findall(_empty_page()))
 
 
@@ -138,9 +138,9 @@ def _files_state(path: Path) -> State:
 
 
 async def in_thread(work: Callable[[], ResultT]) -> ResultT:
-    """Do work in a thread of its own, which ends with the process, as those of `asyncio.to_thread` do not."""
+    """Run work in a daemon thread, which ends with the process, unlike `asyncio.to_thread`'s."""
     result: Future[ResultT] = Future()
-    result.set_running_or_notify_cancel()  # who stops waiting does not stop the work
+    result.set_running_or_notify_cancel()  # a cancelled caller does not cancel the work
 
     def run() -> None:
         try:

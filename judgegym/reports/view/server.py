@@ -1,7 +1,7 @@
-"""The page over all runs of a folder, on this machine until a signal: the list, the report of a run, comparisons.
+"""Serve the page over all runs of a folder: the list, reports, and comparisons.
 
-A run is addressed by a digest of its path in the folder, and only what is found in the folder has
-one: no address leads out of it. The folder is read again for each request.
+A run is addressed by a digest of its path in the folder. Only runs found in the folder have one, so
+no address leads out of it. The folder is read again for each request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
 
     Raises:
         RunDirectoryError: there is no such folder.
-        SettingsError: the port cannot be had.
+        SettingsError: the port is not available.
     """
     find_run_paths(folder)
     with tempfile.TemporaryDirectory(
@@ -64,7 +64,7 @@ def make_app(folder: Path, reports: Reports) -> web.Application:
 
 @web.middleware
 async def _handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Say in a page why there is none of what was asked for."""
+    """Turn errors into a page that says what is wrong."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -92,7 +92,7 @@ def _problem_response(
     across: Sequence[Condition] = (),
     label: str = "",
 ) -> web.Response:
-    """Why there is nothing to show, and a way to compare the runs `keys` across conditions all the same."""
+    """Return a page about a problem, with a way to compare the runs `keys` across conditions."""
     body = render(
         TEMPLATES / "view_problem.html",
         title=title,
@@ -183,7 +183,7 @@ class _Views:
 
 
 async def _send_file(request: web.Request, report: Path) -> web.StreamResponse:
-    """Send a file that may be large, part by part."""
+    """Send a file, which may be large, in parts."""
     with report.open("rb") as file:
         response = web.StreamResponse(
             headers={"Content-Security-Policy": f"{report_policy()}; {UNFRAMED}"}

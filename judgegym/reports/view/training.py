@@ -1,12 +1,12 @@
-"""Training runs in `judgegym view`: the page, and what it asks for while the run goes on.
+"""Training runs in `judgegym view`: the page, and its requests while the run is in progress.
 
-The files of a run are looked at twice a second while a browser shows it; what is new is sent as a
-server-sent event with the whole state, whose size is bounded. So a line shows within a second of
-being written, whoever writes it, and a browser that was away misses nothing.
+While a browser shows a run, its files are checked twice a second; changes are sent as a server-sent
+event with the whole state, whose size is bounded. So a line shows within a second of being written,
+and a browser that was disconnected misses nothing.
 
-Guarantees: nothing in the folder is changed, but that a paused run is told to go on by a request
-with the token that its page holds, which no other site can read; one reader for each run, for all
-browsers; a slow browser holds up none but itself, and nothing is queued for it.
+Guarantees: nothing in the folder is changed, except that a paused run is resumed by a request with
+the token of its page, which no other site can read. Each run has one reader for all browsers. A
+slow browser delays only itself, and nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from judgegym.reports.view.reports import in_thread
 
 POLL_S = 0.5
 _STANDING_S = 5.0
-"""So often the state is sent although no file has changed: a run that writes nothing is silent after a while."""
+"""How often the state is sent without a change: a run that writes nothing becomes silent."""
 _MOST_RUNS = 8
 TOKEN = "X-JudgeGym-Token"
 
@@ -50,7 +50,7 @@ class _Reader:
         self._state = b""
 
     async def state(self) -> bytes:
-        """Return the state as JSON, not older than half a second; `version` says whether it has changed."""
+        """Return the state as JSON, at most half a second old; a change increases `version`."""
         async with self._lock:
             now = time.monotonic()
             if not self.version or now - self._read_at >= POLL_S / 2:
@@ -76,7 +76,7 @@ class TrainingViews:
         self._token = secrets.token_urlsafe()
 
     def routes(self) -> list[web.RouteDef]:
-        """Return what is answered beside the page."""
+        """Return the routes of the page's requests."""
         run = "/run/{id:[0-9a-f]{16}}"
         return [
             web.get(f"{run}/events", self.events, allow_head=False),
@@ -104,7 +104,7 @@ class TrainingViews:
             while True:
                 try:
                     state = await reader.state()
-                except UserError:  # the directory was removed; its browser shows what it has
+                except UserError:  # the directory was removed; the browser keeps what it has
                     return response
                 if reader.version != sent:
                     sent = reader.version
@@ -126,7 +126,7 @@ class TrainingViews:
         return _json(as_json(group_calls_by_rollout(calls, group)))
 
     async def resume(self, request: web.Request) -> web.StreamResponse:
-        """Let a paused run go on."""
+        """Resume a paused run."""
         token = request.headers.get(TOKEN, "")
         if not secrets.compare_digest(token.encode(), self._token.encode()):
             return web.Response(
@@ -162,7 +162,7 @@ class TrainingViews:
         return reader, group
 
     def _reader(self, key: str, path: Path) -> _Reader:
-        """Return the reader of a run; those that were used last are kept, the events of others have theirs still."""
+        """Return the reader of a run; the last used ones are kept, event streams keep theirs."""
         reader = self._readers.setdefault(key, _Reader(path))
         self._readers.move_to_end(key)
         if len(self._readers) > _MOST_RUNS:
