@@ -285,7 +285,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """Return the layout of the prompt if none is chosen."""
         settings: Any = self.definition.settings
         return (
-            settings.usual_layout(self)
+            settings.default_layout(self)
             if self.match_settings(PromptLayoutSettings)
             else "published"
         )
