@@ -193,6 +193,6 @@ def test_a_copy_has_the_settings_alone(judge: ScriptedEndpoint, tmp_path: Path) 
     first(lists(ROWS[:1]))
     copy = pickle.loads(pickle.dumps(first))
     rubric.unlink()
-    assert copy.settings.given() == first.settings.to_values()
+    assert copy.settings.to_values() == first.settings.to_values()
     assert json.loads(first.__getstate__())[0]["rubric"] == "Is it kind?"
     assert copy(lists(ROWS[:1]))["judge/score"] == [0.0]
