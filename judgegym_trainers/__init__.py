@@ -1,6 +1,6 @@
-"""JudgeGym in other trainers and evaluation frameworks: one module a target, over the same core.
+"""JudgeGym in other trainers and evaluation frameworks: one module per target, over one core.
 
 Guarantees: importing a module loads the target's own package and nothing of another target; a
-judge's failure is what that framework understands as "no reward", and where it understands nothing
-of the kind, a flagged number. The table of all targets is in `docs/trainers/`.
+    failed judge becomes what the framework understands as "no reward", or, if it has no such
+    notion, a flagged number. The table of all targets is in `docs/trainers/`.
 """

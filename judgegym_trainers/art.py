@@ -1,4 +1,4 @@
-"""A judge for ART's groups of trajectories: one function for the `after_each` of `gather_trajectory_groups`.
+"""A judge for ART's trajectory groups: the `after_each` of `gather_trajectory_groups`.
 
     from judgegym_trainers.art import judge_group
     groups = await art.gather_trajectory_groups(rollouts,
@@ -7,14 +7,14 @@
 Guarantees:
 
 * A group is one request, so that any judge can compare its trajectories: listwise in one call, with
-  what they begin with in common once. Scores belong to ids, never to places in the judge's answer.
+  their common beginning only once. Scores belong to ids, never to positions in the judge's reply.
   Equal trajectories are judged once.
-* A new group is returned; the given one stays as it is. Messages, `Choice` objects, tools,
-  additional histories, metadata, policy versions and logs are kept.
-* A trajectory whose judge failed is left out of the new group, and `exceptions` of the group says
-  why: a reward of any value would change the deviation by which ART divides the advantages of the
-  others. A group of which fewer than two are left is dropped: `None`.
-* The function raises nothing but a `SettingsError`, of a setting that cannot work.
+* A new group is returned; the original is unchanged. Messages, `Choice` objects, tools, additional
+  histories, metadata, policy versions and logs are kept.
+* A trajectory whose judge failed is left out of the new group, and the group's `exceptions` has the
+  reason: any reward would change the deviation by which ART divides the others' advantages. A group
+  with fewer than two remaining trajectories is dropped: `None`.
+* The function raises only a `SettingsError`, for a setting that cannot work.
 
 Source: openpipe-art 0.5.18, `art.rewards.ruler_score_group` and `art.gather_trajectory_groups`.
 """
@@ -45,22 +45,22 @@ GroupFunction: TypeAlias = Callable[[TrajectoryGroup], Awaitable[TrajectoryGroup
 
 
 def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any) -> GroupFunction:
-    """Make a function from a group to the same group with the judge's rewards, or `None`.
+    """Make a function that returns a group with the judge's rewards, or `None`.
 
     Each trajectory has the score (0 to 1) in `reward` and `metrics["judge_score"]`, its earlier
     reward in `metrics["independent_reward"]`, the judge's reasons in `logs`.
-    `metrics["invalid_completion"]` is 1 where the policy wrote no text. The group's
-    `metrics["judge_failed"]` is the number of those that were left out.
+    `metrics["invalid_completion"]` is 1 if the policy wrote no text. The group's
+    `metrics["judge_failed"]` is the number of trajectories left out.
 
     Args:
         url: the URL of a reward server.
-        name: what the names of metrics begin with.
+        name: the prefix of the metrics' names.
         settings: further ones of `JudgeSource`: instead of a URL `judge`, the settings of a judge
             to run in this process, under the server's names, with `offline` by the stand-in;
             `token`, `token_env` and `mount` of the server; `invalid_completion_score` of a
             trajectory in which the policy wrote no text; `timeout_s`, seconds for one attempt at
-            the server; `deadline_s`, seconds within which a group has its scores: what has none by
-            then is left out.
+            the server; `deadline_s`, seconds within which a group has its scores; trajectories
+            without one by then are left out.
 
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those
@@ -80,15 +80,15 @@ def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any)
 
 
 async def close(function: GroupFunction) -> None:
-    """Close the connections of a function now; otherwise they are closed when the process ends."""
+    """Close a function's connections now; otherwise they are closed when the process ends."""
     await cast(RewardScorer, function.scoring).close()  # type: ignore[attr-defined]  # set above
 
 
 def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
     """Return the completions of a group.
 
-    The prompt is what the policy was given before it first wrote. Where trajectories differ in
-    that, it is the messages that all begin with, and the rest belongs to the responses.
+    The prompt is what the policy was given before its first turn. If trajectories differ in that,
+    the prompt is their common beginning, and the rest belongs to the responses.
     """
     conversations = [trajectory.messages() for trajectory in group.trajectories]
     starts = map(_find_first_policy_turn, group.trajectories)
@@ -106,7 +106,7 @@ def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
 
 
 def _find_first_policy_turn(trajectory: Trajectory) -> int:
-    """Return the place of the first trainable turn; without one, of the first turn of an assistant."""
+    """Return the index of the first trainable turn, or else of the first assistant turn."""
     turns = trajectory.messages_and_choices
     trainable = (index for index, turn in enumerate(turns) if isinstance(turn, Choice))
     assistants = (

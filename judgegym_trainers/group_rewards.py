@@ -1,4 +1,4 @@
-"""The settings of trainers whose samples come one by one and meet in groups."""
+"""Settings of trainers whose samples arrive one by one and are gathered in groups."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from judgegym_trainers.scores.sources import RewardScorer, RewardSettings
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSettings(RewardSettings):
-    """The settings of a judge or an environment for samples that meet in groups.
+    """Settings of a judge or an environment for samples that are gathered in groups.
 
     One of `url`, `judge` and `environment` is set.
 
     Attributes:
-        environment: instead: an environment, whose rewards these are: a name, a source, or the
-            arguments of `EnvironmentSource.of`.
-        together: whether the samples of a prompt are one request; by default if `judge` is one that
-            compares or a cascade, or if the rewards of `environment` depend on each other.
+        environment: instead of a judge: an environment that gives the rewards: a name, a source, or
+            the arguments of `EnvironmentSource.from_settings`.
+        together: whether the samples of a prompt are one request; by default if `judge` compares or
+            is a cascade, or if the rewards of `environment` depend on each other.
         group_wait_s: seconds after its first sample for which a group waits for the others.
         on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of
             its group, or `fallback_score`, may be trained as a reward.
@@ -47,7 +47,9 @@ class GroupSettings(RewardSettings):
 
     @property
     def compares(self) -> bool:
-        """Whether the samples of a prompt are judged together; an environment is opened to know it.
+        """Whether the samples of a prompt are judged together.
+
+        An environment is opened to find out.
 
         Raises:
             SettingsError: a setting of the environment is wrong.
@@ -61,7 +63,7 @@ class GroupSettings(RewardSettings):
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether samples that are judged by themselves have scores on one scale only with the others of their prompt.
+        """Whether scores of single samples share a scale only if judged together.
 
         Raises:
             SettingsError: a setting of the environment is wrong.
@@ -74,7 +76,7 @@ class GroupSettings(RewardSettings):
         return get_environment(self.environment).depends_on_group
 
     def make_scorer(self) -> RewardScorer:
-        """What scores, with connections of its own.
+        """Make a scorer with its own connections.
 
         Raises:
             SettingsError: a setting is wrong.
@@ -86,10 +88,10 @@ class GroupSettings(RewardSettings):
         return RewardScorer(EnvironmentScores(self.environment), deadline_s=self.deadline_s)
 
     def make_batcher(self, size: int) -> SampleBatcher:
-        """What scores samples one by one, and lets those of a prompt meet.
+        """Make a batcher that scores samples one by one and gathers those of a prompt.
 
         Args:
-            size: how many samples a prompt has.
+            size: number of samples of a prompt.
 
         Raises:
             SettingsError: a setting is wrong.

@@ -3,19 +3,19 @@
     inspect score LOG --scorer judgegym/rubric -S url=http://127.0.0.1:8400
     inspect eval judgegym/arena_hard -T offline=true --model openai/gpt-6-luna
 
-Guarantees: a judge that fails leaves the sample unscored, with the reason, so that inspect's
-metrics and reducers leave it out and count it in `unscored_samples`; an empty completion is a wrong
-answer, flagged with inspect's own reason; a setting that cannot work is one line, and no key or
-token is written into a log.
+Guarantees: a failed judge leaves the sample unscored, with the reason, so that inspect's metrics
+    and reducers leave it out and count it in `unscored_samples`; an empty completion is a wrong
+    answer, flagged with inspect's own reason; a setting that cannot work gives a one-line error; no
+    key or token is written into a log.
 
 inspect has no scorer of several samples, and a reducer of epochs makes no calls. `listwise`,
-`tournament` and `choice` therefore wait in each epoch's scorer until all epochs of the sample are
-there: score a finished log with them, since an evaluation may start later epochs only when earlier
-ones have ended.
+`tournament` and `choice` therefore wait in each epoch's scorer until all epochs of the sample have
+arrived. Use them to score a finished log: an evaluation may start later epochs only after earlier
+ones.
 
-inspect reads the value of `-S name=value` and `-T name=value` as YAML, and then splits a plain text
-at its commas. A text with commas arrives whole; an unknown argument is an error that names the one
-that was probably meant.
+inspect reads the value of `-S name=value` and `-T name=value` as YAML, and splits a plain text at
+its commas. Such a text is joined again; an unknown argument is an error that suggests the probable
+one.
 
 Source: inspect-ai 0.3.285, its scorers, tasks and entry points.
 """
@@ -70,13 +70,14 @@ if TYPE_CHECKING:
 __all__ = ["SCORERS", "TASKS", "environment_task", "reward"]
 
 _EXCLUDED_SETTINGS = frozenset({"judge", "rubric"})
-"""Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
+"""Settings of a server's judge that a scorer lacks: its kind is fixed, and `rubric` is one of its
+options."""
 _LIST_ARGUMENTS = frozenset({"aspects", "criteria"})
-"""Arguments that are lists; a list in the place of any other is a text that was split."""
+"""Arguments that are lists; a list for any other argument is a text that was split."""
 
 
 def join_parts(value: object) -> object:
-    """Return a text that inspect's command line has split at its commas."""
+    """Join a text that inspect's command line has split at its commas."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ",".join(map(str, value))
     return value
@@ -98,28 +99,28 @@ def _read_file(value: object) -> object:
 
 
 class ScorerOptions(BaseModel):
-    """What a scorer takes beside the settings of its judge.
+    """The arguments of a scorer beside the settings of its judge.
 
     Attributes:
-        url: the URL of a reward server, whose judge is asked; without it, the judge runs in
-            inspect's process.
+        url: the URL of a reward server with the judge; without it, the judge runs in inspect's
+            process.
         mount: the name of a judge at the server; empty for the judge at the root.
         token_env: the environment variable with the server's bearer token.
-        offline: without `url`, ask the stand-in, without key or network; its scores mean nothing.
+        offline: without `url`, use the stand-in, without key or network; its scores mean nothing.
         rubric: the criteria, as text or as an object of criteria, score1_description, …; a sample's
             own `rubric` in its metadata comes first.
         rubric_file: instead, a file with the text.
         aspects: yes/no questions, as for the judge's setting; a sample's own come first.
         criteria: criteria with points, as for the judge's setting; a sample's own come first.
-        reference: where the reference is: `target`, or a field of the sample's metadata; empty for
-            none.
-        baseline: the field of the metadata with the response to compare with; without one, the
-            reference is it.
-        include_history: the prompt is all that was said before the completion, with calls of tools,
+        reference: the location of the reference: `target`, or a field of the sample's metadata;
+            empty for none.
+        baseline: the field of the metadata with the response to compare with; by default the
+            reference.
+        include_history: use all messages before the completion, with tool calls, as the prompt,
             instead of the sample's input.
         invalid_completion_score: the score of an empty completion; null leaves the sample unscored.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a sample has its score, or is unscored.
+        deadline_s: seconds after which a sample without a score is unscored.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -141,7 +142,7 @@ class ScorerOptions(BaseModel):
 
 
 def refuse_secrets(arguments: Mapping[str, object]) -> None:
-    """Refuse what inspect would write into its log.
+    """Refuse secrets that inspect would write into its log.
 
     Raises:
         SettingsError: an argument is secret.
@@ -154,11 +155,11 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
 def configure_scorer(
     kind: str, arguments: Mapping[str, object]
 ) -> tuple[ScorerOptions, RewardScorer, str | None]:
-    """What a scorer of a kind asks, and how.
+    """Parse a scorer's arguments; return its options, its scorer and the judge's model.
 
     Returns:
-        Its own arguments; what scores, shared with the other scorers of equal arguments; the
-        judge's model, if the judge runs in this process.
+        Its options; the scorer, shared by scorers with equal arguments; the judge's model, if the
+        judge runs in this process.
 
     Raises:
         SettingsError: an argument is unknown, wrong, or secret.
@@ -218,7 +219,7 @@ def configure_scorer(
 
 @contextmanager
 def report_in_one_line() -> Iterator[None]:
-    """Raise an error of the user's as the one that inspect shows without a traceback."""
+    """Re-raise a user's error as one that inspect shows without a traceback."""
     try:
         yield
     except UserError as error:
@@ -229,10 +230,10 @@ PACKAGE = "judgegym"
 
 
 def make_registered_name(name: str) -> str:
-    """Return the name to register as, so that inspect has it as `judgegym/NAME`.
+    """Return the name to register, so that inspect shows it as `judgegym/NAME`.
 
-    inspect adds the package's name itself, but only where it finds how the package was installed,
-    which it does not for a checkout on PYTHONPATH.
+    inspect adds the package's name itself if it finds how the package was installed; it does not
+    find a checkout on PYTHONPATH.
     """
     return name if registry_name(make_registered_name, name) != name else f"{PACKAGE}/{name}"
 
@@ -242,7 +243,7 @@ TARGET = "target"
 
 
 def make_row(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
-    """Return the completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
+    """Return a sample's completion with its judge's fields; the ids are for comparing judges."""
     metadata = state.metadata or {}
     cells: dict[str, object] = {
         "reference": "\n".join(target)
@@ -276,7 +277,7 @@ def make_row(state: TaskState, target: Target, options: ScorerOptions) -> Comple
 
 
 def read_choice(state: TaskState) -> Choice:
-    """Return the completion of a sample, with how it ended and the reasoning that inspect keeps apart."""
+    """Return a sample's completion with its finish reason and separate reasoning."""
     if not state.output.choices:
         return Choice(state.output.completion)
     content = state.output.message.content
@@ -296,7 +297,7 @@ def _find_first(*values: object) -> object:
 
 
 def _define_tool(tool: Tool) -> dict[str, object]:
-    """Return the definition of a tool that the policy was offered."""
+    """Return the definition of a tool that was offered to the policy."""
     definition = ToolDef(tool)
     parameters = definition.parameters.model_dump(exclude_none=True)
     return {
@@ -317,7 +318,7 @@ def open_source(
     offline: bool = False,
     **settings: object,
 ) -> OpenedEnvironment:
-    """Return the environment of these settings; reads its rows, unless it is open already.
+    """Open the environment of these settings and read its rows, unless it is already open.
 
     Raises:
         SettingsError: a setting is unknown, wrong or secret, or the packages of the environments
@@ -383,7 +384,8 @@ def _make_scorer(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
 
 
 SCORERS = {kind: _make_scorer(kind, judge) for kind, judge in JUDGES.items()}
-"""The scorer of each kind of judge; `judgegym_trainers.inspect_ai.rubric` is that of the kind rubric."""
+"""The scorer of each kind of judge; `judgegym_trainers.inspect_ai.rubric` is that of the kind
+rubric."""
 
 
 def __getattr__(name: str) -> Callable[..., Scorer]:
@@ -401,12 +403,12 @@ def reward(
     offline: bool = False,
     **settings: object,
 ) -> Scorer:
-    """Score with the reward of an environment, in that environment's own range; a sample's id is the id of its row.
+    """Score with an environment's reward, in its own range; a sample's id is its row's id.
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
         config: a YAML file or a preset with further settings.
-        split: which rows the samples are.
+        split: the split with the samples' rows.
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
         settings: the settings under `env`.
     """
@@ -428,11 +430,11 @@ def _make_score(
     *,
     invalid: str,
 ) -> Score:
-    """Return a sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
+    """Make a sample's score; an unscored sample is left out of inspect's metrics and reducers.
 
     Args:
         state: the sample.
-        result: what its completion is worth.
+        result: its completion's reward.
         extra_metadata: metadata beside status and label.
         invalid: inspect's reason for an invalid completion.
     """
@@ -461,7 +463,7 @@ _MESSAGES = {
 
 
 def environment_task(environment: str, **arguments: Any) -> Task:
-    """Return the task of an environment, built-in or of one's own.
+    """Make the task of an environment, built-in or your own.
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.

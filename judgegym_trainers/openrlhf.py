@@ -10,20 +10,21 @@
         group_size=8, estimator="rloo"
     )
 
-Either is a file of one's own, or this file itself, which takes the same arguments as a JSON object
+Write either into your own file, or use this file, which reads the same arguments as a JSON object
 from the variable `JUDGEGYM_OPENRLHF`.
 
-OpenRLHF reads no missing reward. The agent masks all tokens of a sample whose judge failed
+OpenRLHF does not support missing rewards. The agent masks all tokens of a sample whose judge failed
 (`action_ranges`), so that no estimator trains it, and gives it the mean of its group, so that it
-moves no baseline. The reward function can only give the mean, which is no reward where the
-estimator subtracts the group's mean; neither form sees OpenRLHF's arguments, so that the function
-is told the `estimator`, and refuses others. `on_failure="score"` trains the mean or
+moves no baseline. The reward function can only give the mean, which is neutral only if the
+estimator subtracts the group's mean. Neither form sees OpenRLHF's arguments: you name the
+`estimator`, and the function refuses unsuitable ones. `on_failure="score"` trains the mean or
 `fallback_score` as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is
 called in a thread for each sample, with prompt and response in one text; the agent has the
-response's own tokens. All samples of a prompt are made in one process of OpenRLHF, where they meet.
+response's own tokens. All samples of a prompt are made in one process of OpenRLHF, where they are
+gathered.
 
-OpenRLHF loads such a file by its path, without a module of that name: nothing here may need one (no
-    dataclasses).
+OpenRLHF loads such a file by its path, without registering a module: nothing here may need one (no
+dataclasses).
 
 Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`,
 `openrlhf.trainer.ppo_utils.experience_maker`.
@@ -55,9 +56,10 @@ from judgegym_trainers.scores.sources import read_settings_variable
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
-"""The values of `--algo.advantage.estimator` that subtract the mean of the group, or that of the others."""
+"""The values of `--algo.advantage.estimator` that subtract the mean of the group or of its other
+members."""
 THREADS = 1024
-"""How many samples of the reward function may wait for their group at the same time."""
+"""Maximum number of the reward function's samples that wait for their group at the same time."""
 
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, Any]]
 
@@ -71,7 +73,7 @@ def reward_function(
 ) -> RewardFunction:
     """Make a `reward_func(queries, prompts, labels)`.
 
-    A label is a reference, or an object (also as JSON text) of `reference`, `rubric` and `group`;
+    A label is a reference, or an object (also as JSON text) with `reference`, `rubric` and `group`;
     with an environment it is the id of one of its rows.
 
     Args:
@@ -80,11 +82,11 @@ def reward_function(
             give those without a score the mean of the others.
         estimator: `--algo.advantage.estimator`, which is one of `ESTIMATORS`.
         settings: further ones of `GroupSettings`: instead of a URL `judge`, the settings of a judge
-            to run in this process, with the server's names, or `environment`, whose rewards these
-            are: a name, a source, or the arguments of `EnvironmentSource.of`; `token` and `mount`
-            of the server; `on_failure`: `leave_out`, or `score`, with any estimator: the mean, or
-            else `fallback_score`, is a reward; `invalid_completion_score`, `timeout_s`,
-            `deadline_s`, `group_wait_s`.
+            to run in this process, under the server's names, or `environment`, which gives the
+            rewards: a name, a source, or the arguments of `EnvironmentSource.from_settings`;
+            `token` and `mount` of the server; `on_failure`: `leave_out`, or `score`, with any
+            estimator: the mean, or else `fallback_score`, is a reward; `invalid_completion_score`,
+            `timeout_s`, `deadline_s`, `group_wait_s`.
 
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
@@ -134,9 +136,9 @@ def agent_executor(
 
     Args:
         url: the URL of a reward server.
-        group_size: `--rollout.n_samples_per_prompt`, also where it is 1: the baseline of a group
-            counts samples that are left out, so that these get the mean of the others.
-        settings: as for `reward_function`; with `on_failure` `leave_out` the tokens of a sample
+        group_size: `--rollout.n_samples_per_prompt`, even if it is 1: a group's baseline also
+            counts samples that are left out, so these get the mean of the others.
+        settings: as for `reward_function`; with `on_failure="leave_out"` the tokens of a sample
             whose judge failed are masked, with `score` they are trained.
 
     Raises:
@@ -170,7 +172,7 @@ def agent_executor(
             llm_engine: Any,
             images: Any = None,
         ) -> dict[str, Any]:
-            """Sample as OpenRLHF does, and judge the tokens that were sampled."""
+            """Sample as OpenRLHF does, and judge the sampled tokens."""
             output: dict[str, Any] = await super().execute(
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
@@ -192,7 +194,7 @@ def agent_executor(
 
 
 def __getattr__(name: str) -> Any:
-    """What OpenRLHF looks for in this file, where no file of the user's has made it."""
+    """Return the object that OpenRLHF looks up in this file, if the user's file has none."""
     if name == "reward_func":
         return reward_function(**cast(Any, read_settings_variable(VARIABLE)))
     if name == "AgentExecutor":
@@ -203,7 +205,9 @@ def __getattr__(name: str) -> Any:
 def _read_settings(
     url: str | None, group_size: int | None, settings: Mapping[str, Any]
 ) -> tuple[GroupSettings, Callable[[str, str | None, object], Awaitable[CompletionReward]]]:
-    """The settings, which may come from a variable, and what a response is worth; `None` was not found in the query.
+    """Return the settings, and the function that scores a response.
+
+    A response is `None` if it was not found in the query.
 
     Raises:
         SettingsError: a setting is unknown or wrong, or there can be no groups of this size.
@@ -247,7 +251,7 @@ def _read_settings(
 
 
 def _allow_more_threads() -> None:
-    """Let many samples wait for their judge: OpenRLHF calls the function in threads, of which there are few."""
+    """Let many samples wait for their judge: OpenRLHF calls the function in few threads."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:  # loaded outside of OpenRLHF

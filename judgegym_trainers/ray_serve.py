@@ -1,17 +1,17 @@
-"""The reward server on Ray Serve: the ASGI application in replicas whose number follows the queue.
+"""The reward server on Ray Serve: the ASGI application in autoscaled replicas.
 
     pip install 'judgegym[ray]'
     serve run judgegym_trainers.ray_serve:app config=reward_server_rubric
 
 Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes
-no new requests
-and answers those that it has: it has `drain_timeout` for that, by default more than the deadline of
-a request. A judge
-that is away is no fault of a replica, and none is restarted for it: `/readyz` says so. Arguments
-that cannot work are one line of `serve`, before anything starts.
+    no new requests and answers its current ones within `drain_timeout`, by default more than a
+    request's deadline. An unreachable judge is no fault of a replica, so none is restarted for it:
+    `/readyz` reports it. Arguments that cannot work give a one-line error of `serve`, before
+    anything starts.
 
-Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
-through the judgment cache. Cohorts (`group_size`), budgets and monitors need a single replica.
+Each replica has its own core: identical requests share one call within a replica, and finished
+judgments are shared through the judgment cache. Cohorts (`group_size`), budgets and monitors need a
+single replica.
 
 Source: ray 2.60 (`serve/api.py`, `serve/scripts.py`, `serve/_private/replica.py`).
 """
@@ -26,18 +26,19 @@ from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
 
 _TARGET_ONGOING = 256
-"""Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
+"""Number of concurrent requests in a replica before Ray starts another: they wait for judges, not
+for the CPU."""
 _MAX_REPLICAS = 8
 _RAY_SETTINGS = {
     "host": "http_options of Ray Serve",
     "port": "http_options of Ray Serve",
     "workers": "min_replicas, max_replicas",
 }
-"""Settings of the reward server that have no effect in a replica, and what has."""
+"""Settings of the reward server that have no effect in a replica, and their replacements."""
 
 
 def app(arguments: Mapping[str, JSON]) -> Any:
-    """Return the Ray Serve application.
+    """Make the Ray Serve application.
 
     Args:
         arguments: settings of `python -m judgegym.server` by name, such as `config`; and
@@ -50,7 +51,7 @@ def app(arguments: Mapping[str, JSON]) -> Any:
     import click  # late: Ray brings it
 
     class ArgumentError(SettingsError, click.ClickException):
-        """An argument of the application is wrong; the command `serve` shows it without a traceback."""
+        """An argument of the application is wrong; `serve` shows it without a traceback."""
 
     try:
         return _make_application(dict(arguments))
@@ -59,7 +60,7 @@ def app(arguments: Mapping[str, JSON]) -> Any:
 
 
 def _make_application(arguments: dict[str, JSON]) -> Any:
-    """Return the application of these arguments.
+    """Make the application with these arguments.
 
     Raises:
         SettingsError: one is wrong.
@@ -103,10 +104,10 @@ def _make_application(arguments: dict[str, JSON]) -> Any:
 
 
 def _take_count(arguments: dict[str, JSON], name: str) -> int | None:
-    """Return a number among the arguments, which is taken out of them; `None` if it is not there.
+    """Take a number out of the arguments; `None` if it is not there.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: it is not a whole number.
     """
     value = arguments.pop(name, None)
     try:

@@ -3,20 +3,20 @@
     JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator
     judgegym_rubric …
 
-`judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own
-(`--evaluator module:name`, or `import_path` of a dataset's `[verifier]`). rLLM's entry points take
-no arguments: `judgegym_environment`, and `judgegym_rubric`, `judgegym_composite` and so on by the
-kinds of judges, read theirs from the variable `JUDGEGYM_RLLM`, a JSON object with the names of the
-factories' arguments.
+`judge_evaluator` and `environment_evaluator` make evaluators for your own module (`--evaluator
+module:name`, or `import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments:
+`judgegym_environment`, and `judgegym_rubric`, `judgegym_composite` and so on for each kind of
+judge, read theirs from the variable `JUDGEGYM_RLLM`, a JSON object with the names of the factories'
+arguments.
 
-Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode
-that ended with an
-error, without trajectories: it has no reward and no signals, and is in no group. An empty
-completion is a wrong answer, with the signal `invalid_completion`. What the judge said is in the
-episode's `metadata["judge"]`.
+Guarantees: a failed judge raises a `NoRewardError`, which rLLM's engine turns into an episode that
+    ended with an error, without trajectories: it has no reward and no signals, and is in no group.
+    An empty completion is a wrong answer, with the signal `invalid_completion`. The judge's
+    explanation is in the episode's `metadata["judge"]`.
 
-An evaluator sees one episode. A judge that compares waits until the rollouts of a task are there:
-`group_size` of the server, or of `judge`, is their number (`--attempts`, the trainer's group size).
+An evaluator sees one episode. A judge that compares waits until all rollouts of a task have
+arrived: `group_size` of the server, or of `judge`, is their number (`--attempts`, the trainer's
+group size).
 
 Source: rLLM 0.3.0.pre, August 2026: `rllm.eval.evaluator_loader`, `rllm.engine.agentflow_engine`.
 """
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = (*USUAL_COLUMNS["reference"], "ground_truth", "answer", "target")
-"""Where a row has its reference; the first that is there is taken."""
+"""The names of a row's reference; the first existing one is used."""
 _NUMBER_ARGUMENTS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
 _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBER_ARGUMENTS)
 
@@ -61,10 +61,10 @@ _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBER_ARGUMENTS)
 class JudgeEvaluator:
     """Scores an episode's answer from 0 to 1.
 
-    The judge sees the task's instruction, the episode's answer, and of the task's metadata
-    `messages` (in the place of the instruction), `reference` (or `reference_answer`,
-    `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `criteria`, `baseline`, `context`, or
-    another of their usual names.
+    The judge sees the task's instruction, the episode's answer, and from the task's metadata
+    `messages` (in place of the instruction), `reference` (or `reference_answer`, `ground_truth`,
+    `answer`, `target`), `rubric`, `aspects`, `criteria`, `baseline`, `context`, or another usual
+    name of these.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class EnvironmentEvaluator:
         """Make an evaluator.
 
         Args:
-            environment: a name, a source, or the arguments of `EnvironmentSource.of`.
+            environment: a name, a source, or the arguments of `EnvironmentSource.from_settings`.
             correct_from: the reward from which an answer counts as correct.
 
         Raises:
@@ -134,7 +134,7 @@ class EnvironmentEvaluator:
         self._correct_from = correct_from
 
     def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
-        """Judge the answer as that of the row whose id is the metadata's `uid`, or else the task's id.
+        """Judge the answer to the row whose id is the metadata's `uid`, or else the task's id.
 
         Raises:
             NoRewardError: the judge failed.
@@ -152,7 +152,9 @@ environment_evaluator = EnvironmentEvaluator
 def environment_rows(
     environment: EnvironmentSource | Mapping[str, object] | str,
 ) -> list[dict[str, JSON]]:
-    """Return the rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`, `messages`, `category`.
+    """Return an environment's rows for an rLLM dataset.
+
+    They have `id`, `uid`, `question`, `messages` and `category`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -192,7 +194,7 @@ def _make_row(task: Task, episode: Episode) -> CompletionRow:
 
 
 def _read_answer(episode: Episode) -> str:
-    """Return the answer's text; rLLM would write out `None`, which an agent without an answer may have set."""
+    """Return the answer's text; rLLM would write `None` for an agent without an answer."""
     has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
     return "" if has_none else extract_answer_text(episode)
 
@@ -230,12 +232,12 @@ def _read_variable() -> dict[str, Any]:
 
 
 class _KindEvaluator(JudgeEvaluator):
-    """An evaluator as rLLM makes one from an entry point: without arguments."""
+    """An evaluator without arguments, as rLLM makes one from an entry point."""
 
     kind: ClassVar[str]
 
     def __init__(self) -> None:
-        """Take the arguments from the variable; without `url`, the judge of this kind runs in this process.
+        """Read the arguments from the variable; without `url`, a judge of this kind runs here.
 
         Raises:
             TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
@@ -256,7 +258,7 @@ class _KindEvaluator(JudgeEvaluator):
 
 
 def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_KindEvaluator]:
-    """Return the evaluator `judgegym_KIND`, for rLLM's entry points."""
+    """Make the evaluator `judgegym_KIND`, for rLLM's entry points."""
     name = f"{kind.title().replace('_', '')}Evaluator"
     text = f"`judgegym_{kind}`: {judge.about}."
     return type(name, (_KindEvaluator,), {"kind": kind, "__doc__": text, "__module__": __name__})
@@ -268,7 +270,8 @@ EVALUATORS = {
         _make_evaluator(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_group
     )
 }
-"""The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind rubric."""
+"""The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind
+rubric."""
 
 
 def __getattr__(name: str) -> type[JudgeEvaluator]:
@@ -279,10 +282,13 @@ def __getattr__(name: str) -> type[JudgeEvaluator]:
 
 
 class EnvironmentFromVariable(EnvironmentEvaluator):
-    """`judgegym_environment`: the reward of an environment, whose arguments are those of `EnvironmentSource.of`."""
+    """`judgegym_environment`: the reward of an environment, configured by the variable.
+
+    The variable holds the arguments of `EnvironmentSource.from_settings`.
+    """
 
     def __init__(self) -> None:
-        """Take the arguments from the variable.
+        """Read the arguments from the variable.
 
         Raises:
             TypeError: one is wrong; rLLM's command line shows this kind of error in one line.

@@ -1,18 +1,18 @@
-"""The environments for trainers that sample by themselves: the messages of each row, and the rewards of completions.
+"""Environments for trainers that sample completions themselves: rows, and rewards of completions.
 
-An `EnvironmentSource` says which environment, with which settings. Guarantees: it is a small value
-that pickles, compares and hashes, so that it can travel to other processes and find there the
-environment that is already open; nothing is read before it is opened; its `repr` shows no setting,
-since an API key may be among them.
+An `EnvironmentSource` names an environment and its settings. Guarantees: it is a small value that
+can be pickled, compared and hashed, so that it can be sent to other processes and find the
+environment that is already open there; nothing is read before it is opened; its `repr` shows no
+settings, since an API key may be among them.
 
 An `OpenedEnvironment` is open in this process. Guarantees: equal sources share one environment,
-with its rows, its judge's limits and its judgment cache; while one is opened, others answer; any
-thread and any event loop, or none, may ask for rewards, which are made on the background loop of
-the process and closed with it; rewards are those of `serve`: equal completions of a row are judged
-once, a failed judgment is asked for once more, and one that fails for good has no reward. A judge
-that knows neither key nor model from the first request on, or refuses the first eight calls, is an
-error in the settings. A child that was forked from a process with open environments can read their
-rows. For rewards it must be started with the method spawn, which an error says.
+with its rows, its judge's limits and its judgment cache; opening one does not block others; any
+thread and any event loop, or none, can request rewards, which are made on the process's background
+loop and closed with it; rewards are those of `serve`: equal completions of a row are judged once, a
+failed judgment is retried once, and one that fails for good has no reward. If the judge's endpoint
+refuses key or model from the first request on, or refuses the first eight calls, a `SettingsError`
+is raised. A child forked from a process with open environments can read their rows; for rewards it
+must be started with the method spawn, as an error says.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from judgegym_trainers.scores.results import (
 )
 
 UID = "uid"
-"""The field of a sample that has the id of its row in the environment."""
+"""The field of a sample with the id of its row in the environment."""
 _ARGUMENTS = ("environment", "settings", "config", "offline", "split")
 
 
@@ -79,9 +79,9 @@ class EnvironmentSource:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
             `package.module:Class`.
         arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-6-luna`.
-            As there, environment variables are read beside them, and relative paths are those of
-            the process that opens it.
-        split: which rows.
+            Environment variables are read, too, and relative paths are those of the process that
+            opens it.
+        split: the split of the rows.
     """
 
     environment: str
@@ -98,12 +98,12 @@ class EnvironmentSource:
         offline: bool = False,
         split: Split = "train",
     ) -> EnvironmentSource:
-        """Name an environment by settings in any configuration library's containers.
+        """Make a source from settings, in the containers of any configuration library.
 
         Args:
             environment: as in the attribute.
             settings: the settings under `env`, without that prefix, such as `{"judge_model_name":
-                "gpt-6-luna"}`; one that is `None` is left at its default.
+                "gpt-6-luna"}`; `None` means the default.
             config: a YAML file or a preset with further settings.
             offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
             split: which rows.
@@ -127,7 +127,10 @@ class EnvironmentSource:
 
 
 def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
-    """A source as settings name it: itself, the name of an environment, or the arguments of `EnvironmentSource.of`.
+    """Return the source named in settings.
+
+    Settings have the source itself, the name of an environment, or the arguments of
+    `EnvironmentSource.from_settings`.
 
     Raises:
         SettingsError: an argument is unknown or wrong.
@@ -150,7 +153,7 @@ def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> Envir
 
 
 def _format_argument(name: str, value: object) -> str:
-    """Return a setting as on the command line, where text is text and all else is JSON.
+    """Format a setting as on the command line: text unchanged, all else as JSON.
 
     Raises:
         SettingsError: the value has no counterpart in JSON.
@@ -168,7 +171,7 @@ class EnvironmentRow:
 
     Attributes:
         uid: its id, unique in the dataset.
-        messages: what the policy is asked, system prompt included.
+        messages: the policy's prompt, system prompt included.
         question: the text that identifies the row in reports.
         category: for metrics by category.
     """
@@ -190,7 +193,7 @@ _NOT_COMPARABLE = (
 
 @runtime_checkable
 class HasFollowUps(Protocol):
-    """An environment that knows of a row, without asking anybody, whether a second turn may follow."""
+    """An environment that can tell, without any call, whether a row may get a second turn."""
 
     def has_follow_ups(self, task: Any) -> bool:
         """Return whether `follow_up` may go on after the first turn of a row."""
@@ -216,12 +219,12 @@ class OpenedEnvironment:
     def __init__(
         self, env: JudgedEnv[Any, Any, Any], source: EnvironmentSource, stack: AsyncExitStack
     ) -> None:
-        """Load the rows; `opened` is how others get an environment.
+        """Load the rows; use `get_environment` to get an environment.
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: a row is a conversation of several turns, of which a trainer samples the
-                first alone.
+            SettingsError: a row is a conversation of several turns, of which a trainer samples only
+                the first.
         """
         self.source = source
         self.name = env.spec.name
@@ -245,7 +248,7 @@ class OpenedEnvironment:
         return list_uids(self._tasks)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return len(self._tasks)
 
     def row(self, uid: str) -> EnvironmentRow:
@@ -257,28 +260,28 @@ class OpenedEnvironment:
         return self._make_row(self._find_task(uid))
 
     def rows(self) -> Iterator[EnvironmentRow]:
-        """Return all rows in the order of the dataset; each is read when it is its turn."""
+        """Iterate over all rows in the order of the dataset; each is read when it is needed."""
         return (self._make_row(task) for task in self._tasks)
 
     @property
     def compares(self) -> bool:
-        """Whether the completions of a row are judged against each other, and must be given together."""
+        """Whether the completions of a row are compared with each other, and must come together."""
         return self._env.group_judge is not None
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether the reward of a completion depends on those of its row that are given with it."""
+        """Whether a completion's reward depends on the others of its row that come with it."""
         return not self.compares and depends_on_group(self._env)
 
     async def rewards(
         self, uid: str, completions: Sequence[str | Choice]
     ) -> list[CompletionReward]:
-        """Judge the completions of one row, all at once; with a judge of groups, against each other.
+        """Judge the completions of one row, all at once; a group judge compares them.
 
         Args:
             uid: the row's id.
-            completions: what the policy has answered: texts, or choices with their finish reason
-                and reasoning.
+            completions: the policy's completions: texts, or choices with finish reason and
+                reasoning.
 
         Returns:
             A result for each completion, in order. A failed judge is a result without a reward, not
@@ -293,7 +296,7 @@ class OpenedEnvironment:
         return await BACKGROUND.join(self._rewards(uid, completions))
 
     def rewards_sync(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
-        """Return the same as `rewards`, in code without `await`."""
+        """Do the same as `rewards`, in code without `await`."""
         return BACKGROUND.run(self._rewards(uid, completions))
 
     async def _rewards(
@@ -369,7 +372,7 @@ class OpenedEnvironment:
         return EnvironmentRow(task.uid, messages, task.question, task.category)
 
     async def close(self) -> None:
-        """Close the judge's connections; to be run on the background loop."""
+        """Close the judge's connections. Run this on the background loop."""
         self._is_closed = True
         await self._stack.aclose()
 
@@ -380,10 +383,10 @@ _CHANGES = threading.Lock()
 
 
 def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
-    """Return the environment of a source: the one that is open in this process, or else a new one.
+    """Return the environment of a source, which is shared in this process; open it if needed.
 
-    Reads the rows in the calling thread, which may take seconds; not to be called on the background
-    loop.
+    Opening reads the rows in the calling thread, which may take seconds. Do not call this on the
+    background loop.
 
     Raises:
         SettingsError: a setting is wrong, or the judge's API key is missing.
@@ -409,7 +412,10 @@ def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
 
 
 def close_opened(*sources: EnvironmentSource) -> None:
-    """Close the environments of these sources now, or all; the next `opened` opens them again."""
+    """Close the environments of these sources now, or all of them.
+
+    The next `get_environment` opens them again.
+    """
     with _CHANGES:
         futures = [_OPENED.pop(source) for source in sources or list(_OPENED) if source in _OPENED]
     for opening in futures:
@@ -425,7 +431,7 @@ def close_all() -> None:
 
 
 def _reset_after_fork() -> None:
-    """Forget what other threads of the parent were opening: nobody will finish it here."""
+    """Forget environments that other threads of the parent were opening."""
     global _CHANGES
     _CHANGES = threading.Lock()
     for source, opening in list(_OPENED.items()):
@@ -456,7 +462,7 @@ async def _make_environment(
     loaded: LoadedSettings[EnvSettings[Any]],
     stack: AsyncExitStack,
 ) -> JudgedEnv[Any, Any, Any]:
-    """Return the environment with its connections, which `stack` closes."""
+    """Make the environment with its connections, which `stack` closes."""
     stand_in = offline.run_stand_ins(loaded, env_type.spec.offline_prompts, with_policy=False)
     settings = await stack.enter_async_context(stand_in)
     session = await stack.enter_async_context(open_session())
@@ -465,7 +471,7 @@ async def _make_environment(
 
 
 class EnvironmentScores:
-    """A `Source` of rewards: completions name the row of an environment in the field `UID`, and maybe its `split`."""
+    """A `Source` of rewards: completions name a row in the field `UID`, and maybe its `split`."""
 
     def __init__(self, source: EnvironmentSource) -> None:
         """Give the rewards of this environment, which opens at the first completion."""
@@ -499,4 +505,4 @@ class EnvironmentScores:
         return await environment.rewards(uid, responses)
 
     async def close(self) -> None:
-        """Leave it open: it is the process's, shared by equal sources."""
+        """Leave the environment open: it is shared by the whole process."""

@@ -1,20 +1,20 @@
-"""A reward function for slime, for a whole group (`--group-rm`) and for single samples.
+"""A reward function for slime: for a whole group (`--group-rm`) and for single samples.
 
     --custom-rm-path judgegym_trainers.slime.reward --group-rm --rm-url http://127.0.0.1:8400
 
 With `--group-rm` the samples of a prompt are one request, so that any judge can compare them.
-Without it, and in evaluations, for which slime has no `--group-rm`, each sample is a request of its
-own, which names its group and place.
+Without it, and in evaluations, which have no `--group-rm` in slime, each sample is a separate
+request that names its group and index.
 
 Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of
-`RewardSettings`. A `judge` that compares needs `--group-rm`. Beside a reward server, slime's
-environment needs aiohttp and orjson only.
+`RewardSettings`. A `judge` that compares needs `--group-rm`. With a reward server, slime's
+environment needs only aiohttp and orjson.
 
-A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean
-of the others of its group, which leaves their distances from it as they are; its metadata say so.
-So is, without a call, a sample whose generation was aborted or has failed (`status`), or that is
-removed already. A setting that cannot work raises a `SettingsError` at the first sample, which ends
-the training.
+A sample whose judge failed is kept out of the loss (`remove_sample`), and gets the mean of its
+group's others, which leaves their distances from the mean unchanged; its metadata notes this. The
+same happens, without a call, to a sample whose generation was aborted or has failed (`status`), or
+that is already removed. A setting that cannot work raises a `SettingsError` at the first sample,
+which ends the training.
 
 Source: slime, August 2026, its custom reward models.
 """
@@ -38,19 +38,20 @@ logger = logging.getLogger(__name__)
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
 _UNFINISHED = ("aborted", "failed")
-"""The values of slime's `Sample.Status` of samples that are no whole answers."""
+"""The values of slime's `Sample.Status` for incomplete samples."""
 _NOT_JUDGED = "not_judged"
 _REMOVED = "judge_removed"
-"""In a sample's metadata: that it was removed here. slime may generate it again, and ask again for its reward."""
+"""A key in a sample's metadata: it was removed here. slime may generate it again, and request its
+reward again."""
 
 __all__ = ["close", "reward"]
 
 Reward: TypeAlias = float | dict[str, float]
-"""A number; with `--reward-key` a mapping that has it under this key."""
+"""A number; with `--reward-key` a mapping with the number under this key."""
 
 
 class SlimeSample(Protocol):
-    """What is read and written of slime's sample."""
+    """The attributes of slime's sample that are read and written here."""
 
     prompt: Conversation
     response: str
@@ -65,12 +66,14 @@ class SlimeSample(Protocol):
 async def reward(
     args: object, samples: SlimeSample | Sequence[SlimeSample], **further: object
 ) -> Reward | list[Reward]:
-    """Return the reward of a sample, or those of several: of a group with `--group-rm`, else of samples by themselves.
+    """Return the reward of a sample, or those of several samples.
+
+    With `--group-rm` they are a group, else separate samples.
 
     Args:
         args: slime's arguments.
         samples: one sample or several; those without a score are marked.
-        further: what slime may add; not used.
+        further: further arguments of slime; not used.
 
     Raises:
         SettingsError: a setting cannot work.
@@ -115,7 +118,10 @@ async def reward(
 
 
 def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
-    """Return the result of a sample that is not judged: it is no whole answer, or is not trained. `None` for others."""
+    """Return the result of a sample that is not judged; `None` for others.
+
+    It is incomplete, or not trained.
+    """
     if _read_metadata(sample).get(_REMOVED):
         sample.remove_sample = False
     status = getattr(sample.status, "value", sample.status)
@@ -127,7 +133,7 @@ def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
 
 
 def _write_result(sample: SlimeSample, result: CompletionReward, substitute: float) -> float:
-    """Write the result into the sample; returns its reward."""
+    """Write the result into the sample; return its reward."""
     is_removed = result.is_failed and not sample.remove_sample
     sample.remove_sample = sample.remove_sample or is_removed
     metadata = {name: value for name, value in _read_metadata(sample).items() if name != _REMOVED}
@@ -142,7 +148,7 @@ def _read_metadata(sample: SlimeSample) -> Mapping[str, object]:
 
 @cache
 def _warn_once() -> None:
-    """Say once in a process what slime's baselines make of a failure here; its evaluations have no baseline."""
+    """Warn once per process how slime's baselines count failures; evaluations have none."""
     logger.warning(
         "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of "
         "its group, by which "
@@ -153,10 +159,10 @@ def _warn_once() -> None:
 
 
 def _read_settings(args: object) -> RewardSettings:
-    """Return the settings in slime's arguments.
+    """Read the settings from slime's arguments.
 
     Raises:
-        SettingsError: one is unknown, or no number where one is needed.
+        SettingsError: a setting is unknown or has the wrong type.
     """
     settings = RewardSettings.from_settings(getattr(args, "judgegym", None), within="judgegym")
     rm_url = getattr(args, "rm_url", None)

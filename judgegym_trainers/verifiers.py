@@ -1,29 +1,29 @@
-"""Plugins for verifiers (`import verifiers.v1`, 0.4 of November 2026): judges, tasksets and an Env for groups.
+"""Plugins for verifiers (`verifiers.v1`): judges, tasksets and an Env for groups.
 
-verifiers finds a plugin by the name of a top-level module: `setup.py` has these names, and each is
-a copy of `verifiers_plugin/`, which takes from `plugin` the classes of its own name. prime-rl takes
+verifiers finds a plugin by the name of a top-level module: `setup.py` defines these names, and each
+is a copy of `verifiers_plugin/`, which takes the classes of its name from `plugin`. prime-rl uses
 the same ids.
 
-Judges are plugged with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each
-trace, or an error where the judge failed, so that the trace is not `ok` and has no reward; traces
-of one process share connections, limits and the judge's cache. A judge that compares needs a
-server, or a judge in this process, that gathers the traces of a task (`group_size`); the Env
-`judgegym-group` does not.
+Add judges with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each trace, or an
+error if the judge failed, so that the trace is not `ok` and has no reward; traces of one process
+share connections, limits and the judge's cache. A judge that compares needs `group_size`, so that
+the server, or this process, gathers the traces of a task; the Env `judgegym-group` does not need
+it.
 
-Tasksets have the rows of an environment as tasks, and its judgments as rewards. Guarantees: the
-reward of a trace is that of `serve` for the same completion; a task carries the name of its
-environment and its row's id, so that the worker of an env server finds the row by itself; nothing
-needs the runtime, so that `vf-replay` rescores, also with other settings.
+Tasksets have an environment's rows as tasks, and its judgments as rewards. Guarantees: the reward
+of a trace is that of `serve` for the same completion; a task has the name of its environment and
+its row's id, so that an env server's worker can find the row; nothing needs the runtime, so that
+`vf-replay` can rescore, also with other settings.
 
-The Env runs n attempts of a task at once. Guarantees: one judgment of all attempts that ended well,
-by the environment of the task or by a judge of groups; each attempt gets its own reward, `group`;
-an attempt without a verdict has none, and its trace is not `ok`, so that prime-rl does not train on
-it. With `keep_scored` such a trace does not spoil the
-others: prime-rl leaves out all traces of an episode that is not `ok`.
+The Env runs n attempts of a task at once. Guarantees: one judgment of all successful attempts, by
+the task's environment or by a group judge; each attempt gets its own reward, `group`; an attempt
+without a verdict has no reward, and its trace is not `ok`, so that prime-rl does not train on it.
+With `keep_scored` such a trace does not affect the others: prime-rl leaves out all traces of an
+episode that is not `ok`.
 
-The explanation and the status of a judgment are in `trace.info["judge_calls"]`, where verifiers
-records its own judges; metrics say whether the judge failed and whether the completion was empty or
-in the wrong format.
+A judgment's explanation and status are in `trace.info["judge_calls"]`, where verifiers records its
+own judges; metrics tell whether the judge failed, and whether the completion was empty or in the
+wrong format.
 
 Source: verifiers 0.4.0 (`v1/task.py`, `v1/env.py`), prime-rl of August 2026
     (`orchestrator/envs.py`).
@@ -73,7 +73,7 @@ _CLIENT_SETTINGS = {
     "base_url": "judge_base_url",
     "api_key_var": "judge_api_key_env",
 }
-"""verifiers' names of what a judge in this process calls by its own."""
+"""verifiers' names for settings of a judge in this process."""
 
 
 def record(
@@ -84,14 +84,14 @@ def record(
     *,
     prefix: str = "",
 ) -> None:
-    """Record on a trace what a judge said of it.
+    """Record a judgment on its trace.
 
     Args:
-        result: what it said.
-        trace: the trace that was judged.
+        result: the judgment.
+        trace: the judged trace.
         name: the reward's name.
-        request: what the judge was asked.
-        prefix: of the names of the metrics.
+        request: the judge's request.
+        prefix: the prefix of the metrics' names.
     """
     parsed = {"score": result.reward, "status": result.status, "label": result.label}
     response = vf.JudgeResponse(text=result.explanation, parsed=parsed)
@@ -101,7 +101,7 @@ def record(
 
 
 def refuse_secrets(settings: Mapping[str, object], within: str = "") -> None:
-    """Refuse keys among settings, which verifiers writes into the run's directory.
+    """Refuse keys in settings, which verifiers writes into the run's directory.
 
     Raises:
         ValueError: there is one.
@@ -115,7 +115,8 @@ class ScoresConfig(vf.BaseConfig):
     """A reward server, or a judge in this process."""
 
     url: str = ""
-    """URL of the reward server, such as http://127.0.0.1:8400; empty for a judge in this process."""
+    """URL of the reward server, such as http://127.0.0.1:8400; empty for a judge in this
+    process."""
     mount: str = ""
     """Name of a judge at the server; empty for the judge at the root."""
     token_env: str = ""
@@ -138,7 +139,8 @@ class ScoresConfig(vf.BaseConfig):
     question_field: str = ""
     """The task's field with the question; empty for its prompt."""
     reference_field: str = "answer"
-    """The task's field with the reference, and so on. A task without it has none; one of another name must exist."""
+    """The task's field with the reference, and so on. A task without it has none; one of another
+    name must exist."""
     rubric_field: str = "rubric"
     aspects_field: str = "aspects"
     criteria_field: str = "criteria"
@@ -159,7 +161,7 @@ class ScoresConfig(vf.BaseConfig):
         return self
 
     def source(self, settings: Mapping[str, object]) -> JudgeSource:
-        """What scores; `settings` are those of a judge in this process.
+        """Return the source of scores; `settings` are those of a judge in this process.
 
         Raises:
             SettingsError: a setting is of the wrong type.
@@ -176,11 +178,11 @@ class ScoresConfig(vf.BaseConfig):
         )
 
     def fields(self, task: vf.TaskData) -> dict[str, JSON]:
-        """Return the fields of a request that come from the task.
+        """Return the request's fields that come from the task.
 
         Raises:
             CellError: a field cannot be sent to a judge.
-            SettingsError: the task has no question, or not a field that a setting names.
+            SettingsError: the task has no question, or lacks a field that a setting names.
         """
         names = {cell: getattr(self, f"{cell}_field") for cell in FIELDS}
         for cell, name in names.items():
@@ -199,7 +201,10 @@ class ScoresConfig(vf.BaseConfig):
         return {"prompt": self._prompt(task), **request_fields}
 
     def response(self, trace: vf.Trace) -> JSON:
-        """The last reply; with `view=full_trace`, all messages since the policy's first one, calls of tools too."""
+        """Return the last reply.
+
+        With `view=full_trace`, all messages since the policy's first one, with tool calls.
+        """
         branches = trace.branches
         nodes = branches[-1].nodes if self.view == "full_trace" and branches else []
         first = next((index for index, node in enumerate(nodes) if node.sampled), None)
@@ -210,7 +215,7 @@ class ScoresConfig(vf.BaseConfig):
         )
 
     def tools(self, trace: vf.Trace) -> dict[str, JSON]:
-        """Return the tools that the policy was offered, where its calls of them are judged.
+        """Return the tools offered to the policy, if its tool calls are judged.
 
         Raises:
             CellError: a definition cannot be sent.
@@ -269,11 +274,11 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         return verdict.reward
 
     def _source(self) -> JudgeSource:
-        """What scores; shared by all traces of the process.
+        """Return the source of scores, shared by all traces of the process.
 
         Raises:
-            SettingsError: the judge in this process is of another kind, or compares, and nothing
-                gathers the traces of a task.
+            SettingsError: the judge in this process is of another kind, or compares without
+                gathering the traces of a task.
         """
         config = self.config
         client_settings = {
@@ -310,7 +315,8 @@ class EnvironmentTaskConfig(vf.TaskConfig):
     """Settings of the environment, under `--env.taskset.task.*`."""
 
     environment: str = ""
-    """For the taskset `judgegym-environment`: `path/to/file.py:Class`, `package.module:Class` or a built-in name."""
+    """For the taskset `judgegym-environment`: `path/to/file.py:Class`, `package.module:Class` or a
+    built-in name."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment as under `--env.`, such as `judge_model_name`."""
     config: str = ""
@@ -376,7 +382,7 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
         return verdict.reward
 
     async def judged(self, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
-        """What the environment says of the last replies; with its `group_judge`, compared with each other."""
+        """Judge the last replies; a `group_judge` compares them."""
         environment = await asyncio.to_thread(self._open_environment)
         return await environment.rewards(self.data.uid, [read_choice(trace) for trace in traces])
 
@@ -426,7 +432,7 @@ def find_taskset_class(environment: str) -> type[EnvironmentTaskset]:
 
 
 def read_choice(trace: vf.Trace) -> Choice:
-    """Return the policy's last reply, with its reasoning and the reason why it ended."""
+    """Return the policy's last reply, with its reasoning and finish reason."""
     messages = trace.assistant_messages
     reasoning = messages[-1].reasoning_content if messages else None
     finish_reason = next(
@@ -436,7 +442,7 @@ def read_choice(trace: vf.Trace) -> Choice:
 
 
 def _make_data(row: EnvironmentRow, environment: str) -> EnvironmentData:
-    """Return a row as data: a system prompt of its own, and one question as text."""
+    """Make a row's data: a separate system prompt, and a single question as text."""
     messages = [dict(message) for message in row.messages]
     system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None
     is_question = len(messages) == 1 and messages[0]["role"] == "user"
@@ -461,13 +467,15 @@ class GroupEnvConfig(vf.EnvConfig):
     max_concurrent_agents: int | None = Field(None, ge=1)
     """Attempts that run at once; all of them if unset."""
     judge: ScoresConfig = ScoresConfig()
-    """A judge of groups (`settings.judge`: listwise, tournament, choice, arena_hard); without it, the environment's."""
+    """A judge of groups (`settings.judge`: listwise, tournament, choice, arena_hard); without it,
+    the environment's."""
     weight: float = 1.0
     """Weight of the group's reward."""
     own_rewards: bool = False
     """Whether the task also scores each attempt by itself, with its own rewards and judges."""
     keep_scored: bool = True
-    """Whether an episode is `ok` where at least two attempts have a reward, and others have none."""
+    """Whether an episode is `ok` where at least two attempts have a reward, and others have
+    none."""
 
 
 class GroupEnv(vf.Env[GroupEnvConfig]):
@@ -477,7 +485,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         """Check that there is a judge.
 
         Raises:
-            SettingsError: there is none, and the taskset is not one of an environment.
+            SettingsError: there is none, and the taskset does not belong to an environment.
         """
         super().__init__(config)
         self._has_judge = bool(config.judge.url or config.judge.settings or config.judge.offline)
@@ -489,14 +497,14 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             )
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Start all attempts; how many run at once is the setting's."""
+        """Start all attempts; verifiers limits how many run at once."""
         attempted = task if self.config.own_rewards else task.defer_scoring()
         async with asyncio.TaskGroup() as attempts:  # type: ignore[attr-defined]  # verifiers needs Python 3.11
             for _ in range(self.config.n):
                 attempts.create_task(agents.agent.run(attempted))
 
     async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
-        """Judge the attempts that ended well."""
+        """Judge the successful attempts."""
         traces = [trace for trace in episode.traces if trace.ok]
         if len(traces) < _MIN_ATTEMPTS:
             for trace in traces:
@@ -516,7 +524,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def run_episode(
         self, task: vf.Task, ctx: Any, **watchers: Callable[..., None] | None
     ) -> vf.Episode:
-        """One episode; with `keep_scored` a failed attempt does not make it fail."""
+        """Run one episode; with `keep_scored` a failed attempt does not make it fail."""
         episode = await super().run_episode(task, ctx, **watchers)
         if self.config.keep_scored and not episode.errors:
             episode.ok = sum(trace.ok for trace in episode.traces) >= _MIN_ATTEMPTS
@@ -525,7 +533,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def _judge_traces(
         self, task: vf.Task, traces: Sequence[vf.Trace]
     ) -> list[CompletionReward]:
-        """Return a verdict for each trace, recorded there."""
+        """Judge the traces and record the verdicts."""
         if not self._has_judge:
             verdicts: list[CompletionReward] = await task.judged(traces)
             for trace, verdict in zip(traces, verdicts, strict=True):
@@ -535,7 +543,9 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         fields = {**judge.fields(task.data), **judge.tools(first)}
         rows = [CompletionRow(fields, judge.response(trace)) for trace in traces]
         (verdicts,) = (
-            await judge.source({"judge": "listwise", **judge.settings}).shared().score([rows])
+            await judge.source({"judge": "listwise", **judge.settings})
+            .get_shared_scorer()
+            .score([rows])
         )
         for trace, verdict, row in zip(traces, verdicts, rows, strict=True):
             record(verdict, trace, GROUP_REWARD, {**fields, "response": row.response})

@@ -18,7 +18,7 @@ from judgegym.judges import (
     ParsedVerdict,
     PromptFormat,
     Question,
-    ShownPrompt,
+    StandInPrompt,
     setting,
     verdict_parser,
 )
@@ -74,7 +74,7 @@ class LanguageJudge(ModelJudge[LanguageJudgeSettings, None, bool]):
         return [Question("language", prompt, same_language, reasks=1)]
 
 
-def _reply(shown: ShownPrompt) -> str:
+def _reply(shown: StandInPrompt) -> str:
     """Return the offline stand-in's reply."""
     return (
         f'"{shown.sections["ANSWER"][:40]}"\n\nLANGUAGE: {"same" if shown.merit > 0.3 else "other"}'

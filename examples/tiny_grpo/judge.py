@@ -32,7 +32,7 @@ from typing import Any
 
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core.event_loop import BACKGROUND
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.core.seeding import make_generator
 from judgegym.offline import process
 from judgegym.offline.answers import BUILT_IN
@@ -119,7 +119,7 @@ class Script:
         return [self._script_prompt(prompt_format) for prompt_format in BUILT_IN]
 
     def _script_prompt(self, prompt_format: PromptFormat) -> PromptFormat:
-        def reply(shown: ShownPrompt) -> str:
+        def reply(shown: StandInPrompt) -> str:
             judged = {
                 title: text for title, text in shown.sections.items() if title in shown.merits
             }

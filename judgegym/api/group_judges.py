@@ -1,6 +1,6 @@
-"""The judges of groups for scripts and notebooks: the answers to one question, compared with each other.
+"""Group judges for scripts and notebooks: they compare the completions of one prompt.
 
-The judgments of a group: a sequence that prints as a table, with what the judge saw of each answer.
+A group's judgments are a sequence that prints as a table and shows how the judge saw each answer.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from judgegym.llm.errors import DataError
 
 @dataclass(frozen=True, repr=False)
 class GroupTable(JudgmentTable[MemberDetail]):
-    """One judgment for each answer of a group, in the order of the answers; scores are from 0 to 1.
+    """The judgments of a group, one per answer, in the order of the answers; scores from 0 to 1.
 
-    All calls of the group are in the judgment of the first answer that was judged.
+    The first judged answer's judgment holds all calls of the group.
 
     Attributes:
-        orders: in how many pairs of answers the same one won in both orders.
+        orders: the number of pairs whose winner was the same in both orders.
 
     Example:
         >>> from judgegym.judges.core.group import Look
@@ -72,7 +72,7 @@ class GroupTable(JudgmentTable[MemberDetail]):
     orders: OrderAgreement = OrderAgreement()
 
     def table(self) -> TextTable:
-        """Return the answers with their scores, what the judge saw of them, and explanations."""
+        """Return the answers with their scores, how the judge saw them, and explanations."""
         seen = [
             "" if judgment.detail is None else describe_looks(judgment.detail.looks)
             for judgment in self.judgments
@@ -88,7 +88,7 @@ class GroupTable(JudgmentTable[MemberDetail]):
 
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
-"""A conversation as OpenAI's chat API has it: messages with role, content and tool calls."""
+"""A conversation in the format of OpenAI's chat API: messages with role, content and tool calls."""
 
 _MESSAGES = TypeAdapter(list[ChatTurn])
 
@@ -96,12 +96,12 @@ _MESSAGES = TypeAdapter(list[ChatTurn])
 class OpenGroupJudge(JudgeSession[GroupJudge]):
     """A judge that compares the answers to one question.
 
-    The answers are texts, or conversations: lists of messages, whose tool calls are written out.
-    Empty answers, also conversations in which the policy wrote no text, are not judged.
+    An answer is a text or a conversation (a list of messages, whose tool calls are written out as
+    text). Empty answers, and conversations in which the policy wrote no text, are not judged.
     """
 
     def __init__(self, criteria: str = "", *, offline: bool = False, **settings: object) -> None:
-        """Compare by `criteria`; without any, as the judge does by itself.
+        """Set the criteria of the comparison; without any, the judge uses its general ones.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -121,12 +121,12 @@ class OpenGroupJudge(JudgeSession[GroupJudge]):
         """Compare the answers.
 
         Args:
-            question: what was asked, as text or as the messages before the answers.
+            question: the prompt, as text or as the messages before the answers.
             answers: two or more answers, or one and a baseline.
-            reference: an answer that deserves the highest score, which the judge is shown as such.
+            reference: an answer that deserves the highest score; the judge sees it marked as such.
             context: the text that the answers should be based on.
-            baseline: an answer that the judge sees as one more of the group; 0.5 is then as good as
-                the baseline.
+            baseline: a further member of the group; a score of 0.5 then means "as good as the
+                baseline".
 
         Raises:
             DataError: an answer or the question is neither a text nor a list of messages.
@@ -173,9 +173,9 @@ class OpenGroupJudge(JudgeSession[GroupJudge]):
 
 
 class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=ListwiseGroupJudge):
-    """Scores all answers of a group from 0 to 1 in one call.
+    """Scores all answers of a group in one call, from 0 to 1.
 
-    Without criteria it scores how well an answer does what was asked.
+    Without criteria it scores how well an answer follows its prompt.
 
     Example:
         >>> with ListwiseJudge(
@@ -190,7 +190,11 @@ class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=List
 
 
 class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=TournamentGroupJudge):
-    """Compares the answers of a group in pairs: a score is the probability to beat the group's mean, or the baseline.
+    """Compares answers in pairs; a score is the probability to beat the group's mean.
+
+    With a baseline it is the probability to beat the baseline.
+
+    The score is the probability that an answer beats the group's mean, or the baseline.
 
     Example:
         >>> with TournamentJudge(offline=True, schedule="all") as judge:
@@ -203,7 +207,7 @@ class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=Tourn
 
 
 def validate_conversation(value: object, name: str) -> TextOrMessages:
-    """Return a text, or messages that were checked.
+    """Return a text, or validated messages.
 
     Raises:
         DataError: it is neither.

@@ -1,8 +1,8 @@
 """The judges for scripts and notebooks.
 
-Each judge takes its settings as keyword arguments, with the names of the command line without
-`--env.`. Call `judge` in async code, and `judge_sync` in code without `await`. What makes a judge
-of one's own is in `docs/own/judge.md`: a class with `client` and `judge(task)`
+Each judge takes its settings as keyword arguments, named as on the command line but without
+`--env.`. Call `judge` in async code and `judge_sync` in code without `await`. `docs/own/judge.md`
+explains how to write your own judge: a class with `client` and `judge(task)`
 (`judgegym.judges.core.judge.Judge`).
 """
 
@@ -109,7 +109,10 @@ class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=
         context: str | None = None,
         reference: str | None = None,
     ) -> JudgmentTable[PanelDetail]:
-        """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
+        """Judge each answer by its aspects.
+
+        The answer should use `context`; `reference` is compared with it.
+        """
         return await self._judge_answers(question, answers, context=context, reference=reference)
 
     judge_sync = make_sync(judge)
@@ -127,7 +130,9 @@ class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=
 class ChecklistJudge(
     OpenJudge[ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge
 ):
-    """Judges answers by criteria with points of either sign: at most 1, with `formula=healthbench` also below 0.
+    """Judges answers by criteria with points of either sign.
+
+    A score is at most 1, and with `formula=healthbench` may be below 0.
 
     Example:
         >>> cites = {"name": "cites", "text": "Names a source.", "points": 5}
@@ -147,7 +152,7 @@ class ChecklistJudge(
         criteria: object = None,
         reference: str | None = None,
     ) -> JudgmentTable[ChecklistDetail]:
-        """Judge each answer, by `criteria` of this question if it has some, beside `reference`."""
+        """Judge each answer by `criteria`, by default those of the settings, and `reference`."""
         return await self._judge_answers(question, answers, criteria=criteria, reference=reference)
 
     judge_sync = make_sync(judge)
@@ -168,7 +173,7 @@ class ChecklistJudge(
 
 
 class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory=PromptTaskJudge):
-    """Judges answers by your own prompt, with its scale.
+    """Judges answers by your own prompt and scale.
 
     Example:
         >>> prompt = '''Is the answer right? End with Score: and a number from 1 to 5.
@@ -195,14 +200,14 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
 
         Args:
             prompt: the prompt with placeholders such as {response}, or the path of a prompt file,
-                which has the rest.
-            scale: from the lowest to the highest score, labels with their scores from 0 to 1, or
+                which also has scale and verdict.
+            scale: the lowest and the highest score, labels with their scores from 0 to 1, or
                 yes/no.
-            verdict: where the verdict of a reply stands: {"after": WORD}, {"within": "brackets"} or
-                {"field": NAME}; if left out, after "Score:" on a scale of numbers, and in double
+            verdict: where to find the verdict in a reply: {"after": WORD}, {"within": "brackets"}
+                or {"field": NAME}; by default after "Score:" on a scale of numbers, and in double
                 brackets for labels.
             system: the system message.
-            optional: placeholders that a question may lack.
+            optional: placeholders that may have no text.
             offline: use the stand-in as the judge model.
             settings: `samples_per_item`, `judge_model_name` and so on.
 
@@ -258,7 +263,7 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         context: str | None = None,
         baseline: str | None = None,
     ) -> JudgmentTable[PromptDetail]:
-        """Judge each answer with what the prompt shows beside it."""
+        """Judge each answer, with the texts that the prompt shows beside it."""
         texts = {"reference": reference, "rubric": rubric, "context": context, "baseline": baseline}
         return await self._judge_answers(question, answers, **texts)
 
@@ -358,7 +363,10 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
         reference: str | None = None,
         context: str | None = None,
     ) -> JudgmentTable[RuleDetail]:
-        """Score each answer; `reference` is what a rule expects, `context` is for a function of your own alone."""
+        """Score each answer.
+
+        A rule compares with `reference`; only your own function reads `context`.
+        """
         return await self._judge_answers(question, answers, reference=reference, context=context)
 
     judge_sync = make_sync(judge)
@@ -373,12 +381,12 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
 
 
 def _resolve_settings_type(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
-    """Return the settings of a judge that is made of judges, as its signature shows them."""
+    """Return the settings of a composed judge as its signature shows them."""
     return AnyJudgeSettings.add_choices((f"judge={built_in_kind(settings)}",))
 
 
 class _PartsJudge(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):
-    """Scores answers by several judges."""
+    """A judge made of several judges."""
 
     async def judge(
         self,
@@ -391,7 +399,7 @@ class _PartsJudge(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=ope
         aspects: object = None,
         criteria: object = None,
     ) -> JudgmentTable[PartsDetail]:
-        """Score each answer; the parts are shown what is given beside it, as they are in a row of `judgegym score`."""
+        """Score each answer; the parts see the keywords like columns of `judgegym score`."""
         return await self._judge_answers(
             question,
             answers,
@@ -435,7 +443,7 @@ class _PartsJudge(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=ope
 class RewardJudge(
     _PartsJudge, settings=_resolve_settings_type(CompositeJudgeSettings), factory=open_judge
 ):
-    """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
+    """Scores answers by a reward of several parts: judges, rules or reward models.
 
     Example:
         >>> parts = {
@@ -449,7 +457,7 @@ class RewardJudge(
     """
 
     def __init__(self, *, reward: object, offline: bool = False, **settings: object) -> None:
-        """Judge by the parts of `reward`; settings that a part leaves out are those that are given here.
+        """Judge by the parts of `reward`; the settings given here are their defaults.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -470,7 +478,7 @@ class Jury(_PartsJudge, settings=_resolve_settings_type(JurySettings), factory=o
     """
 
     def __init__(self, judges: object, *, offline: bool = False, **settings: object) -> None:
-        """Judge by the members; settings that one leaves out are those that are given here.
+        """Judge by the members; the settings given here are their defaults.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -481,7 +489,7 @@ class Jury(_PartsJudge, settings=_resolve_settings_type(JurySettings), factory=o
 
 
 class Cascade(_PartsJudge, settings=_resolve_settings_type(CascadeSettings), factory=open_judge):
-    """Scores each answer by a cheap judge, or by a strong one if the cheap one is unsure.
+    """Scores each answer by a cheap judge, and by a strong one where the cheap one is not sure.
 
     Example:
         >>> with Cascade(["cheap", "strong"], cascade_threshold=0.6, offline=True) as cascade:
@@ -491,7 +499,7 @@ class Cascade(_PartsJudge, settings=_resolve_settings_type(CascadeSettings), fac
     """
 
     def __init__(self, cascade: object, *, offline: bool = False, **settings: object) -> None:
-        """Judge by these two; settings that one leaves out are those that are given here.
+        """Judge by these two judges; the settings given here are their defaults.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -502,7 +510,7 @@ class Cascade(_PartsJudge, settings=_resolve_settings_type(CascadeSettings), fac
 
 
 class Steps(_PartsJudge, settings=_resolve_settings_type(StepsSettings), factory=open_judge):
-    """Scores each step of an agent's trace by a judge and combines the scores; a text is one step.
+    """Scores each step of an agent's trace and combines the scores; a text is one step.
 
     Example:
         >>> with Steps({"judge": "aspect"}, steps_combine="min", offline=True) as steps:
@@ -512,7 +520,7 @@ class Steps(_PartsJudge, settings=_resolve_settings_type(StepsSettings), factory
     """
 
     def __init__(self, steps_judge: object, *, offline: bool = False, **settings: object) -> None:
-        """Judge by this judge; settings that it leaves out are those that are given here.
+        """Judge by this judge; the settings given here are its defaults.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -523,7 +531,9 @@ class Steps(_PartsJudge, settings=_resolve_settings_type(StepsSettings), factory
 
 
 class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
-    """Scores answers with a scalar reward model behind a server; the scores are the model's own numbers.
+    """Scores answers with a scalar reward model behind a server, in the model's own numbers.
+
+    The scores are the model's own numbers.
 
     Example:
         >>> judge = RewardModel(offline=True)
@@ -534,7 +544,7 @@ class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory
     """
 
     async def judge(self, question: str, answers: Answers) -> JudgmentTable[RewardDetail]:
-        """Ask for the number of each answer; `question` may be a conversation as one text."""
+        """Request the model's score of each answer; `question` may be a conversation as text."""
         return await self._judge_answers(question, answers)
 
     judge_sync = make_sync(judge)
@@ -544,11 +554,11 @@ class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory
 
 
 _BUILT_IN_ONLY_SETTINGS = ("judge_critique_rounds", "judge_output", "judge_system_prompt")
-"""Settings of the built-in judges that no other judge is given."""
+"""Settings that only the built-in judges read."""
 
 
 class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
-    """Judges answers by your own judge, which gets the question and an answer as a `JudgeTask`.
+    """Judges answers by your own judge, which takes question and answer as a `JudgeTask`.
 
     Example:
         >>> from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
@@ -568,13 +578,13 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
         offline_prompts: Sequence[str | PromptFormat] = (),
         **settings: object,
     ) -> None:
-        """Judge with what `judge` makes of a chat client, such as the class of the judge.
+        """Judge with the result of `judge(client)`, where `judge` is for example the judge's class.
 
         Args:
-            judge: makes the judge, which scores `task.response` to `task.prompt`.
+            judge: makes the judge from a chat client; it scores `task.response` to `task.prompt`.
             offline: use the stand-in as the judge model.
-            offline_prompts: the judge's prompts, for the stand-in: each a name at the top of a
-                file.
+            offline_prompts: the judge's prompts, for the stand-in; each is defined at the top level
+                of a file.
             settings: `judge_model_name`, `judge_base_url` and so on.
 
         Raises:
@@ -590,7 +600,7 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
         self._factory = lambda _, client: judge(client)
 
     async def judge(self, question: str, answers: Answers) -> JudgmentTable[DetailT]:
-        """Judge each answer; a failed judge is a judgment without a score, with the reason."""
+        """Judge each answer; a failed judge gives a judgment without a score, with the reason."""
         return await self._judge_answers(question, answers)
 
     judge_sync = make_sync(judge)

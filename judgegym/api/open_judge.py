@@ -1,4 +1,4 @@
-"""What every judge for scripts and notebooks has: it judges many rows at once, and tells what it has judged."""
+"""The base of single judges for scripts and notebooks: judges many rows at once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from judgegym.llm.errors import DataError, RunStop
 logger = logging.getLogger(__name__)
 
 _TYPO_SIMILARITY = 0.88
-"""How similar a column's name is to that of an argument for which it is a mistake."""
+"""Similarity from which a column's name counts as a misspelt argument."""
 _PROGRESS_LINES = 10
-"""How many lines of progress there are."""
+"""Number of progress lines."""
 Answers: TypeAlias = str | Sequence[str | Messages]
-"""Answers of a question, each a text or a list of messages; one text is one answer."""
+"""The answers to a question, each a text or a list of messages; a single text is one answer."""
 DetailT = TypeVar("DetailT")
 
 
@@ -37,7 +37,7 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
     """Return an answer as a text, and its turns if it came as messages.
 
     Raises:
-        DataError: it is neither a text nor messages, or a judge is not shown all of it.
+        DataError: it is neither a text nor messages, or has a part that judges cannot be shown.
     """
     messages = validate_conversation(value, name)
     try:
@@ -47,7 +47,7 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
 
 
 class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
-    """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
+    """A judge of single answers: texts, or conversations as lists of messages."""
 
     _last: (
         tuple[Sequence[str], Sequence[Judgment[DetailT] | None], Sequence[Mapping[str, object]]]
@@ -57,29 +57,28 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
         None, Status.JUDGE_FAILED, explanation=NOT_JUDGED
     )
     _task: Callable[..., JudgeTask]
-    """Makes the task of `question`, `answer` and what else the judge is told."""
+    """Makes the task from `question`, `answer` and the judge's other arguments."""
 
     async def many(
         self, rows: Iterable[Mapping[str, object]], *, progress: bool = True
     ) -> JudgmentTable[DetailT]:
-        """Judge one answer to each of many questions, all at once, up to `judge_max_concurrency`.
+        """Judge one answer to each of many questions, at most `judge_max_concurrency` at once.
 
         Args:
-            rows: for each answer the arguments of `judge` by name, with `answer` in place of
+            rows: the arguments of `judge` by name for each answer, with `answer` in place of
                 `answers`, such as `{"question": …, "answer": …}`. Other columns, such as an id, are
-                not read, which one line says, and come back in the table; a name that is nearly one
-                of an argument is an error. A table of pandas gives them with
-                `table.to_dict("records")`.
-            progress: write a line to standard error for each tenth of the rows.
+                not read but come back in the table; one warning names them. A misspelt argument is
+                an error. For a pandas table pass `table.to_dict("records")`.
+            progress: write a line to standard error after each tenth of the rows.
 
         Returns:
-            A judgment for each row, in order; its `failures` and `cost` are those of all.
+            A judgment for each row, in order; `failures` and `cost` are those of all rows.
 
         Raises:
-            DataError: a row has no question or answer, a misspelt argument, or a column of the
-                table's own name.
-            RunStop: the endpoint answers no call any more. `table` of the error has all rows: those
-                that were judged before, and the others as failed.
+            DataError: a row lacks question or answer, has a misspelt argument, or has a column with
+                a name that the table uses itself.
+            RunStop: no further call can be made. The error's `table` has all rows; those not judged
+                before count as failed.
         """
         parameters = {
             name: parameter
@@ -176,17 +175,20 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
 
     @property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
-        """What a row may have."""
+        """The arguments that a row may have."""
         return inspect.signature(self._task).parameters
 
     @property
     def _hidden_fields(self) -> frozenset[str]:
-        """Of these, what the judge is not shown as its settings are."""
+        """The arguments that this judge does not show its model, given its settings."""
         return frozenset()
 
     @property
     def last_table(self) -> JudgmentTable[DetailT] | None:
-        """What the last call has judged, also one that was interrupted or has failed; the other rows as failed."""
+        """The judgments of the last call, also if it failed or was interrupted.
+
+        Rows that were not judged count as failed.
+        """
         return None if self._last is None else self._table(*self._last)
 
     def _table(
@@ -207,12 +209,12 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
         prefix: str = "",
         progress: bool = False,
     ) -> JudgmentTable[DetailT]:
-        """Judge each answer, all at once; an empty one without asking.
+        """Judge all answers at once; empty ones are not sent to the judge.
 
         Raises:
-            DataError: a task lacks something that the judge needs; `prefix` with its number begins
-                the message.
-            RunStop: no call can be made any more; its `table` has what was judged.
+            DataError: a task lacks something that the judge needs; the message begins with
+                `prefix`, which names the row.
+            RunStop: no further call can be made; its `table` has the judgments so far.
         """
         judge = await self._open_judge()
         for number, task in enumerate(tasks):

@@ -1,6 +1,6 @@
 """Judgments of several answers: a sequence that prints as a table.
 
-A table that prints as text, and as HTML in a notebook.
+Tables print as text, and as HTML in a notebook.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_CELL = 300
 class TextTable:
     """A header and rows of text.
 
-    Cells may hold text of models: no cell is read as markup, and cells are cut at 300 characters.
+    Cells may hold models' texts: they are never read as markup, and are cut at 300 characters.
 
     Example:
         >>> print(TextTable(("answer", "score"), (("4", "1.0"), ("5", "0.0"))))
@@ -43,7 +43,7 @@ class TextTable:
     title: str = ""
 
     def __str__(self) -> str:
-        """Return the table as text; a line break in a cell is shown as a space."""
+        """Return the table as text; line breaks in cells become spaces."""
         lines = [self.header, *self.rows]
         cells = [[" ".join(_cut(cell).split()) for cell in line] for line in lines]
         widths = [max(len(line[column]) for line in cells) for column in range(len(self.header))]
@@ -78,27 +78,27 @@ TABLE_COLUMNS = (
     *("answer", "score", "status", "label", "explanation"),
     *("cost", "prompt_tokens", "completion_tokens", "verdicts"),
 )
-"""The names of a table's own columns, beside those that begin with `aspect/` and `criterion/`."""
+"""The column names that a table uses itself, beside those that begin with `aspect/` and
+`criterion/`."""
 NOT_JUDGED = "not judged: the judge was stopped before"
 DetailT = TypeVar("DetailT")
 EMPTY: Judgment[Never] = Judgment(
     None, Status.INVALID_COMPLETION, explanation="the answer is empty"
 )
-"""The judgment of an answer without text, about which no judge is asked."""
+"""The judgment of an empty answer, which is not sent to a judge."""
 
 
 @dataclass(
     frozen=True, repr=False
 )  # no slots: a generic class with them cannot be called as Class[T](…)
 class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
-    """One judgment for each answer, in the order of the answers.
+    """The judgments of several answers, in the order of the answers.
 
     Attributes:
         answers: the texts under judgment.
-        judgments: one for each answer; if the judge failed, a judgment without a score, with the
-            reason.
-        columns: for each answer what was given beside it, by name: the question, an id, …, whether
-            the judge reads it or not.
+        judgments: one for each answer; if the judge failed, it has a reason and no score.
+        columns: the other values of each answer's row by name (the question, an id, …), whether or
+            not the judge reads them.
 
     Example:
         >>> from judgegym.judges.core.judgment import Judgment, Status
@@ -120,7 +120,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     @property
     def judged_words(self) -> str:
-        """How many answers are judged."""
+        """The number of judged rows, in words."""
         judged = sum(judgment.explanation != NOT_JUDGED for judgment in self.judgments)
         return f"{judged:,} of {len(self):,} rows are judged"
 
@@ -131,24 +131,24 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     @property
     def failures(self) -> list[int]:
-        """The places of the answers whose judge failed, from 0."""
+        """The indices of the answers whose judge failed, from 0."""
         return [
             index for index, judgment in enumerate(self.judgments) if judgment.status.is_failure
         ]
 
     @property
     def cost(self) -> float | None:
-        """US dollars for all judge calls; `None` if the price is not known."""
+        """US dollars for all judge calls; `None` if the price is unknown."""
         return sum(
             (call.run.usage for judgment in self.judgments for call in judgment.calls), Usage()
         ).cost
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each answer: what was given beside it, what the judge said, and what it cost.
+        """Return a row for each answer: its other columns, the judgment, and the cost.
 
-        With the judges of aspects and criteria also the verdict on each, 1, 0 or `None`, as
-        `aspect/NAME` and `criterion/NAME`; if rows have different ones, a list of objects in
-        `verdicts`.
+        Judges of aspects and criteria add each verdict (1, 0 or `None`) as `aspect/NAME` or
+        `criterion/NAME`. If rows have different aspects or criteria, `verdicts` has a list of
+        objects instead.
         """
         extra_columns = self.columns or ({},) * len(self)
         by_name = _verdict_columns(self.judgments)
@@ -219,11 +219,14 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return len(self.judgments)
 
     def __iter__(self) -> Iterator[Judgment[DetailT]]:
-        """Return the judgments."""
+        """Iterate over the judgments."""
         return iter(self.judgments)
 
     def __str__(self) -> str:
-        """Return the table as text: of more than 40 answers the first and the last 20, and how all ended."""
+        """Return the table as text.
+
+        Of more than 40 answers it shows the first and the last 20, and counts the statuses of all.
+        """
         return str(self._shorten_table())
 
     def _shorten_table(self) -> TextTable:
@@ -238,7 +241,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return TextTable(whole.header, rows, title=title)
 
     def __repr__(self) -> str:
-        """Return the table as text, for prompts and notebooks; the calls are in `judgments`."""
+        """Return the table as text, for prompts and notebooks; `judgments` has the calls."""
         return str(self)
 
     def _repr_html_(self) -> str:
@@ -247,7 +250,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
 
 def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]:
-    """Return the columns by aspect or criterion of each judgment; none of a judge that has neither."""
+    """Return each judgment's columns by aspect or criterion; none for other judges."""
     kinds = {
         "aspect" if isinstance(judged.detail, PanelDetail) else "criterion"
         for judged in judgments

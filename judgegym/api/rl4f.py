@@ -1,7 +1,8 @@
-"""Peer evaluation with self-critique, for scripts and notebooks: models answer, and score each other's answers.
+"""Peer evaluation with self-critique, for scripts and notebooks (RL4F).
 
-Source: the specification's notebook (Rationale-Based Self-Critique Loops); the results have its
-    names and types.
+Models answer a question, score each other's answers, and revise their scores. Source: the
+specification's notebook (Rationale-Based Self-Critique Loops); the results have its names and
+types.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MODEL_KEYS = (
 
 
 class ModelAnswer(TypedDict):
-    """A model's answer; `error` says why there is none."""
+    """A model's answer; `error` is the reason if there is none."""
 
     model: str
     response: str
@@ -45,7 +46,10 @@ class ModelAnswer(TypedDict):
 
 
 class PeerScore(TypedDict):
-    """One model's score of another's answer, 0 to 100; `None` if the judge failed, with the reason in `error`."""
+    """One model's score of another's answer, 0 to 100.
+
+    The score is `None` if the judge failed; `error` then has the reason.
+    """
 
     evaluating_model: str
     evaluated_model: str
@@ -55,7 +59,10 @@ class PeerScore(TypedDict):
 
 
 class CritiqueEntry(TypedDict):
-    """One round of self-critique of one score; after a failed round score and reasoning are `None`."""
+    """One self-critique round of one score.
+
+    After a failed round score and reasoning are `None`.
+    """
 
     evaluating_model: str
     evaluated_model: str
@@ -67,13 +74,13 @@ class CritiqueEntry(TypedDict):
 
 
 class RL4FEvaluator:
-    r"""Lets models answer a question, score each other by a rubric, and critique and revise their scores.
+    r"""Evaluates models on a question: they answer, score each other, and revise their scores.
 
     Attributes:
         user_query_answers: the answer of each model.
         evaluation_query_answers: the last score of each candidate by each judge.
-        critique_history: the entries of each round of critique; a score that a round did not change
-            has no further entry.
+        critique_history: the entries of each critique round; once a round leaves a score unchanged,
+            it has no further entries.
 
     Example:
         >>> evaluator = RL4FEvaluator("model-a", "model-b", "model-c", offline=True)
@@ -94,18 +101,16 @@ class RL4FEvaluator:
         """Set up the models.
 
         Args:
-            models: names of models at the endpoint of the settings, or mappings of `name`,
-                `model_name`, `base_url`, `api_key_env` and so on for models with their own
-                endpoint.
+            models: names of models at the endpoint of the settings; or, for models with their own
+                endpoint, mappings with `name`, `model_name`, `base_url`, `api_key_env` and so on.
             include_self: let each model score its own answer, too.
             offline: use the stand-in for all models, without key or network; its scores mean
                 nothing.
-            settings: settings of a judge (`judge_base_url`, `judge_temperature`, …) for all models;
-                but keys, headers, prices and limits are not those of a model with a `base_url` of
-                its own.
+            settings: judge settings (`judge_base_url`, `judge_temperature`, …) for all models. A
+                model with its own `base_url` does not get the keys, headers, prices and limits.
 
         Raises:
-            SettingsError: there are fewer than two models, two have one name, or a setting is
+            SettingsError: there are fewer than two models, two have the same name, or a setting is
                 unknown or wrong.
         """
         self._models = {_model_name(model): _make_settings(model, settings) for model in models}
@@ -127,7 +132,7 @@ class RL4FEvaluator:
         Args:
             user_query: the question to every model.
             rubric: the rubric by which answers are scored.
-            iterations: 1 for the first scores, plus the number of rounds of critique.
+            iterations: 1 for the first scores, plus the number of critique rounds.
 
         Raises:
             ValueError: `iterations` is below 1.
@@ -138,7 +143,7 @@ class RL4FEvaluator:
     evaluate_sync = make_sync(evaluate)
 
     def score_table(self) -> TextTable:
-        """Return the last scores, with judges as rows and candidates as columns; `–` for a missing score."""
+        """Return the last scores by judge (rows) and candidate; `–` for a missing score."""
         scores = {
             (entry["evaluating_model"], entry["evaluated_model"]): entry
             for entry in self.evaluation_query_answers
@@ -155,7 +160,7 @@ class RL4FEvaluator:
         return TextTable(("judge \\ candidate", *self._models), rows)
 
     def format_critique_entry(self, item: CritiqueEntry) -> str:
-        """One entry of the history as text, with score and reasoning before and after."""
+        """Format one entry of the history, with score and reasoning before and after."""
         raw = item["raw_response"].replace("\n", "\n    ")
         return "\n".join(
             (

@@ -1,8 +1,9 @@
-"""A judge with the resources that it needs: its client, its cache and, offline, its stand-in.
+"""A judge with the resources it needs: its client, its cache and, offline, its stand-in.
 
-Guarantees: nothing is opened before the first answer; everything is closed by `close`, at the end
-of a `with` block, or when the process ends; the judge always runs on the background loop of the
-process. Arguments are checked by the names that the caller knows, and shown to help and Tab.
+Guarantees: nothing is opened before the first call; everything is closed by `close`, at the end of
+    a `with` block, or when the process ends; the judge always runs on the process's background
+    loop. Errors name arguments as the caller knows them; signatures show all settings to help and
+    Tab.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Arguments = ParamSpec("Arguments")
 def make_sync(
     method: Callable[Concatenate[SelfT, Arguments], Coroutine[Any, Any, ResultT]],
 ) -> Callable[Concatenate[SelfT, Arguments], ResultT]:
-    """Make the same method for code without `await`."""
+    """Wrap an async method for code without `await`."""
 
     @functools.wraps(method)
     def wrapper(
@@ -60,7 +61,7 @@ def make_sync(
 
 
 def check_text(value: object, name: str) -> str:
-    """Return a text as it is.
+    """Return a text unchanged.
 
     Raises:
         DataError: it is no text; the message names the argument.
@@ -71,7 +72,7 @@ def check_text(value: object, name: str) -> str:
 
 
 def check_optional_text(value: object, name: str) -> str | None:
-    """Return a text as it is, or `None`.
+    """Return a text unchanged, or `None`.
 
     Raises:
         DataError: it is something else; the message names the argument.
@@ -80,11 +81,11 @@ def check_optional_text(value: object, name: str) -> str | None:
 
 
 def read_list(value: object, name: str, read: Callable[[object, str], ResultT]) -> list[ResultT]:
-    """What `read` makes of each of several answers and its name; a single text is a list of one.
+    """Read each of several answers with `read(value, name)`; a single text is a list of one.
 
     Raises:
         DataError: it is no list, or an answer cannot be read; the message names the argument and
-            the place in it.
+            the index.
     """
     if isinstance(value, str):
         return [read(value, name)]
@@ -94,7 +95,7 @@ def read_list(value: object, name: str, read: Callable[[object, str], ResultT]) 
 
 
 def describe_kind(value: object) -> str:
-    """What an argument is, for messages."""
+    """Describe an argument's type or value, for messages."""
     kind = type(value).__name__
     return (
         f"{value!r} ({kind})"
@@ -108,10 +109,12 @@ def describe_kind(value: object) -> str:
 async def stand_in_settings(
     stack: AsyncExitStack, settings: SettingsT, prompts: Sequence[str | PromptFormat] = ()
 ) -> SettingsT:
-    """Return the settings with the URL of a stand-in as endpoint, which knows these prompts, too; `stack` stops it.
+    """Return the settings with a stand-in as endpoint, which also knows these prompts.
+
+    `stack` stops the stand-in.
 
     Raises:
-        SettingsError: no other process can load one of the prompts.
+        SettingsError: a prompt cannot be loaded in another process.
     """
     from judgegym.offline import StandIn  # late: only offline use starts a child process
 
@@ -127,21 +130,21 @@ async def stand_in_settings(
 
 
 class JudgeSession(Generic[JudgeT]):
-    """A judge that connects to its endpoint at the first call, until the end of the process or of `with`.
+    """A judge that connects at its first call, until `close` or the end of the process.
 
-    A subclass names its settings, which its signature shows with types and defaults, and what makes
-    the judge of them.
+    A subclass names its settings type and the factory that makes the judge; its signature shows all
+    settings with types and defaults.
     """
 
     _settings_type: ClassVar[type[JudgeSettings]]
     _factory: Callable[[Any, ChatClient], JudgeT]
     _offline_prompts: Sequence[str | PromptFormat] = ()
-    """Prompts that are not of this project's judges, for the stand-in."""
+    """Prompts of judges that are not built in, for the stand-in."""
 
     def __init_subclass__(
         cls, settings: type[JudgeSettings] | None = None, factory: Callable[..., Any] | None = None
     ) -> None:
-        """Take the settings, and what makes the judge of settings and client."""
+        """Set the settings type and the judge's factory, and build the signature."""
         super().__init_subclass__()
         if settings is None:
             return
@@ -184,10 +187,10 @@ class JudgeSession(Generic[JudgeT]):
         self._open_lock = asyncio.Lock()
 
     async def _open_judge(self) -> JudgeT:
-        """Return the judge. To be run on the background loop.
+        """Open the judge, or return it if it is open. Run this on the background loop.
 
         Raises:
-            SettingsError: the judge cannot be opened as its settings say.
+            SettingsError: the judge cannot be opened with its settings.
         """
         async with self._open_lock:
             if self._judge is None:
@@ -208,12 +211,12 @@ class JudgeSession(Generic[JudgeT]):
             return self._judge
 
     def _name_arguments(self, message: str) -> str:
-        """Return a message with the names of arguments in place of flags: `judge_base_url` for `--judge_base_url`."""
+        """Replace flags in a message by argument names: `judge_base_url` for `--judge_base_url`."""
         names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
         return re.sub(rf"--({names})\b", r"\1", message)
 
     async def _close(self) -> None:
-        """Close the client; the next call opens another. To be run on the background loop."""
+        """Close the client; the next call opens another. Run this on the background loop."""
         BACKGROUND.forget(self._close)
         stack, self._stack, self._judge = self._stack, None, None
         if stack is not None:

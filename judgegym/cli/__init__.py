@@ -1,4 +1,4 @@
-"""The command `judgegym`: one entry to the environments, to finished runs and to the servers.
+"""The command `judgegym`: entry to environments, data sets, finished runs and servers.
 
 A distribution adds a command by an entry point, whose object is a `Command`:
 
@@ -7,7 +7,7 @@ A distribution adds a command by an entry point, whose object is a `Command`:
     hello = "my_plugin.commands:HELLO"            HELLO = Command("say hello", "my_plugin.hello",
     "NAME")
 
-`judgegym --help` and shell completion import the object of every entry point, so its module should
+`judgegym --help` and shell completion import every entry point's object, so its module should
 import little. The command's module is imported when the command is called.
 """
 
@@ -29,17 +29,17 @@ class Command:
         def main(argv: Sequence[str], *, prog: str) -> int: ...
         def make_parser(prog: str) -> argparse.ArgumentParser: ...
 
-    `main` runs the command. `argv` are the words behind its name, `prog` is what the user has typed
-    up to its name, for usage and messages. It returns the exit code; a `judgegym.SettingsError` is
-    printed as one message, with code 2. `make_parser` returns the arguments for shell completion;
-    without it, the command's arguments are not completed.
+    `main` runs the command and returns the exit code. `argv` holds the words after the command's
+    name, `prog` the words up to and including it, for usage and messages. A
+    `judgegym.SettingsError` is printed as one message, with exit code 2. `make_parser` returns the
+    arguments for shell completion; without it, the command's arguments are not completed.
 
     Attributes:
-        about: what it does, in a few words.
+        about: a short description.
         module: the module.
-        arguments: the arguments, as the overview shows them.
-        group: the heading in the overview; one of JudgeGym's (such as `data sets` or `finished
-            runs`), or another one.
+        arguments: the arguments as the overview shows them.
+        group: the heading in the overview: one of JudgeGym's (such as `data sets` or `finished
+            runs`), or a new one.
     """
 
     about: str

@@ -1,4 +1,4 @@
-"""`judgegym batch RUN`: show how the batches of a run stand, and cancel those that are open."""
+"""`judgegym batch RUN`: show the state of a run's batches, and cancel open ones."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     """Run the command.
 
     Args:
-        argv: its words.
+        argv: the command's arguments.
         prog: what the user typed to start it.
 
     Returns:
-        The exit code: 0; 1 if the provider refuses to say, or to cancel; 2 if there is no such run.
+        The exit code: 0; 1 if the provider refuses to tell the state or to cancel; 2 if there is no
+        such run.
     """
     options = make_parser(prog).parse_args(argv)
     return exit_code(
@@ -48,7 +49,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return its arguments."""
+    """Return the command's parser."""
     parser = OneLineParser(prog, _ABOUT)
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run directory, or a file of score or process"
@@ -114,11 +115,13 @@ async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
 async def _query_batch(
     batch: Batch, name: str, variable: str | None, *, is_cancelled: bool
 ) -> None:
-    """Ask the provider how a batch stands, and cancel it if it is not over; without a key nobody is asked.
+    """Ask the provider for a batch's state, and cancel it if it is open.
+
+    Without a key the provider is not asked.
 
     Raises:
-        EndpointError: the provider does not say.
-        SettingsError: it is to be cancelled, and there is no key.
+        EndpointError: the provider does not tell the state.
+        SettingsError: the batch is to be cancelled, and there is no key.
     """
     from pydantic import SecretStr
 

@@ -1,8 +1,8 @@
-"""The commands of `judgegym`, what each is for, and the module that it is imported from when it is called.
+"""The commands of `judgegym`: what each does and which module runs it.
 
-Each command is imported when it is called, so that help, errors and completion come at once. A
-printed command begins as the user has called the program, so that it works in the same shell.
-`judgegym --help` says which commands there are, where the help of each is, and how commands end.
+Each command is imported when it is called, so that help, errors and completion are fast. Printed
+commands begin as the user called the program, so that they work in the same shell. `judgegym
+--help` lists the commands, how to get their help, and the exit codes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = (
     "shell",
 )
 _HEADINGS = (_ENVIRONMENTS, _DATA, "judges on trial", _RUNS, _SERVERS, _SHELL)
-"""The order of the overview; other headings follow."""
+"""The headings in the overview's order; other headings follow."""
 _VERB = "judgegym.environments.command_line.main"
 
 COMMANDS: Mapping[str, Command] = {
@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, Command] = {
         "complete judgegym in bash, zsh or fish", "judgegym.cli.completion", "SHELL", _SHELL
     ),
 }
-"""The built-in commands. The module of the verbs takes an environment, too: see `_run_verb`."""
+"""The built-in commands. The verbs' module also takes an environment: see `_run_verb`."""
 
 NAME = "judgegym"
 HELP = ("--help", "-h", "--help_all", "--help-all")
@@ -101,7 +101,11 @@ disk); 141 the output pipe is closed."""
 
 
 def find_program() -> Program:
-    """`judgegym` where the shell finds this one under that name, else its path; or `python -m judgegym`."""
+    """Find how the user called this program, for printed commands.
+
+    The result is `judgegym` if the shell finds this program under that name, else its path; or
+    `python -m judgegym`.
+    """
     path = Path(sys.argv[0])
     if path.name == "__main__.py":
         return Program(("python", "-m", NAME), (sys.executable, "-m", NAME))
@@ -112,7 +116,7 @@ def find_program() -> Program:
 
 
 def load_installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]:
-    """Return the commands of installed distributions, and of each that cannot be used the reason."""
+    """Load the commands of installed distributions, and the reasons of unusable ones."""
     commands: dict[str, Command] = {}
     reasons: dict[str, str] = {}
     points = read_entry_points(entry_points.COMMANDS, COMMANDS)
@@ -130,10 +134,10 @@ def load_installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]
 
 
 def find_command(name: str) -> Command | None:
-    """Return the command of this name, built-in or of an installed distribution.
+    """Find the command with this name, built-in or of an installed distribution.
 
     Raises:
-        SettingsError: a distribution brings one that cannot be used.
+        SettingsError: a distribution's command of this name cannot be used.
     """
     if name in COMMANDS:
         return COMMANDS[name]
@@ -157,7 +161,7 @@ def _load_command(point: EntryPoint) -> Command:
 
 
 def render_overview(program: Program) -> str:
-    """Return the whole page, at most 80 columns wide."""
+    """Render the overview of all commands, at most 80 columns wide."""
     installed, reasons = load_installed_commands()
     groups: dict[str, list[str]] = {heading: [] for heading in _HEADINGS}
     for name, command in {**COMMANDS, **installed}.items():
@@ -194,7 +198,7 @@ path/to/file.py, path/to/file.py:Class or package.module:Class.
 
 
 def _shorten(text: str, width: int) -> str:
-    """Return the text in one line of at most this many characters."""
+    """Return the text in one line of at most `width` characters."""
     line = text.rstrip().replace("\n", " ")
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
@@ -240,7 +244,7 @@ def _run(program: Program, argv: Sequence[str]) -> int:
 
 
 def _unknown_command_error(program: Program, word: str) -> SettingsError:
-    """Return the error of a word that is no command."""
+    """Return the error for a word that is no command."""
     if word.replace("-", "_") in environment_names():
         correction = f"{program.name} {'|'.join(VERBS)} {word} …"
         return SettingsError(f"{word} is an environment; the verb comes first: {correction}")
@@ -255,7 +259,7 @@ def _unknown_command_error(program: Program, word: str) -> SettingsError:
 
 
 def _run_verb(program: Program, verb: str, argv: Sequence[str]) -> int:
-    """Run a verb of the environment that the first word names; returns the exit code."""
+    """Run a verb of the environment named by the first word; return the exit code."""
     usage = program.usage(verb)
     if argv and argv[0] in HELP:
         names = "\n".join(f"  {name}" for name in environment_names())

@@ -1,8 +1,7 @@
-"""`judgegym completion SHELL`: the code that makes a shell complete `judgegym`; and the answers to that shell.
+"""`judgegym completion SHELL`: print the shell's completion code, and answer its requests.
 
-The shell calls `judgegym` itself, with the line so far in the environment (argcomplete's protocol).
-Only what the words
-so far need is imported: the settings of an environment, once its name stands there.
+The shell calls `judgegym` with the line so far in environment variables (argcomplete's protocol).
+Imports are lazy: an environment's settings are imported once its name is typed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ put this into the shell's start-up file:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the arguments of the command."""
+    """Return the command's parser."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description=f"Print the code that makes a shell complete {NAME}.",
@@ -40,7 +39,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
-    """Print it; returns the exit code.
+    """Print the completion code; return the exit code.
 
     Raises:
         MissingExtraError: argcomplete is not installed.
@@ -54,7 +53,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def complete() -> NoReturn:
-    """Answer the shell, and end the process; for a line that is wrong already there is no answer."""
+    """Print completions for the shell and end the process; nothing for an invalid line."""
     import argcomplete  # late, as all of it: it is an extra
     from argcomplete.lexers import split_line
 
@@ -69,7 +68,7 @@ def complete() -> NoReturn:
 
 
 def _select_parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
-    """Return the parser of what follows these words, and how many of them it need not read."""
+    """Return the parser for the words after these, and how many words it skips."""
     if not words:
         installed, _ = load_installed_commands()
         commands = {**COMMANDS, **installed}
@@ -91,7 +90,10 @@ def _select_parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
 def _word_parser(
     choices: Mapping[str, str], *flags: str, ending: str = ""
 ) -> argparse.ArgumentParser:
-    """One word out of several, each with what it is; or a file with this ending, once its name has begun."""
+    """Return a parser of one word out of several described choices.
+
+    With `ending`, also files of that ending, once their name has begun.
+    """
     from argcomplete.completers import FilesCompleter
 
     parser = argparse.ArgumentParser(add_help=False)
@@ -107,7 +109,7 @@ def _word_parser(
 
 
 def _settings_parser(verb: str, word: str) -> argparse.ArgumentParser:
-    """Return the settings of an environment's verb."""
+    """Return a parser of the settings of an environment's verb."""
     from judgegym.environments.command_line.arguments import (
         make_settings_type,
     )  # late: what they take to import

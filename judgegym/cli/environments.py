@@ -1,8 +1,8 @@
-"""Environments by the word that a user gives: a name, a file of one's own, or a class of a module.
+"""Environments by name: a built-in name, a Python file, or a class of a module.
 
-The built-in names are those of the files `<name>_environment.py` of the packages
-`eval_environments` and `environments`; there is no other list of them. Installed distributions
-bring further names by entry points of the group `judgegym.environments`.
+The files `<name>_environment.py` of the packages `eval_environments` and `environments` define the
+built-in names; there is no other list. Installed distributions add names by entry points of the
+group `judgegym.environments`.
 """
 
 from __future__ import annotations
@@ -47,30 +47,37 @@ def built_in_modules() -> Mapping[str, str]:
 
 
 def read_installed_environments() -> Mapping[str, EntryPoint]:
-    """Return the environments of installed distributions, by name; `load_environment` tells why one cannot be used."""
+    """Return the environments of installed distributions, by name.
+
+    `load_environment` raises the reason if one cannot be used.
+    """
     points = index_by_name(read_entry_points(ENVIRONMENTS, built_in_modules()))
     return {name.replace("-", "_"): point for name, point in points.items()}
 
 
 def find_distribution(word: str) -> str:
-    """Return the distribution whose entry point the word names; empty for a built-in name, a file or a class."""
+    """Return the distribution that provides an environment.
+
+    Empty for a built-in name, a file or a class.
+    """
     name = word.replace("-", "_")
     point = None if name in built_in_modules() else read_installed_environments().get(name)
     return "" if point is None else point.distribution
 
 
 def environment_names() -> list[str]:
-    """The names that the verbs take: the built-in ones, and those of installed distributions that are not refused."""
+    """List the usable names: built-in ones, and those of installed distributions."""
     names = built_in_modules()
     installed = read_installed_environments()
     return [*names, *(name for name, point in installed.items() if not point.refusal)]
 
 
 def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
-    """Return the environment that a word names.
+    """Load the environment that a word names.
 
     Raises:
-        SettingsError: there is none, there are several, or its code cannot be loaded.
+        SettingsError: there is no such environment, there are several, or its code cannot be
+            loaded.
     """
     location, _, name = word.partition(":")
     if location.endswith(".py") or "/" in location:
@@ -94,7 +101,7 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
 
 
 def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
-    """Return the environment of an entry point, which names a class, or a module with one environment.
+    """Load the environment of an entry point: a class, or a module with one environment.
 
     Raises:
         SettingsError: it cannot be imported, or is no environment.
@@ -115,7 +122,7 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Return the module of a file, run as `python file.py` runs it but under another name than `__main__`."""
+    """Run a Python file as a module, as `python file.py` does, but not as `__main__`."""
     spec = spec_from_file_location(f"__{path.stem}__", path)  # no name that another module has
     assert spec is not None and spec.loader is not None  # it ends with .py
     module = module_from_spec(spec)
@@ -126,10 +133,10 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def _load_user_module(word: str, location: Path | str) -> ModuleType:
-    """Return the user's module: a file, or one by its name.
+    """Import a module by its file or its name.
 
     Raises:
-        SettingsError: it is not there, or raises an error while it is imported.
+        SettingsError: it does not exist, or raises an error while it is imported.
     """
     if isinstance(location, Path) and not location.is_file():
         raise SettingsError(
@@ -146,10 +153,10 @@ def _load_user_module(word: str, location: Path | str) -> ModuleType:
 
 
 def _select_environment(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:
-    """Return the class of this name, or without a name the only environment that the module defines.
+    """Return the class of this name; without a name, the module's only environment.
 
     Raises:
-        SettingsError: it has no such class, or not one environment alone.
+        SettingsError: it has no such class, or not exactly one environment.
     """
     from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
 
@@ -192,7 +199,7 @@ def _select_environment(module: ModuleType, word: str, name: str) -> type[Judged
 
 
 def _describe_missing_methods(abstract: type[Any]) -> str:
-    """Which methods a class lacks, and which of its own may be misspelt."""
+    """Describe the methods that a class lacks, and its methods that may be misspelt."""
     public_names = [name for name in vars(abstract) if not name.startswith("_")]
     missing = sorted(getattr(abstract, "__abstractmethods__", ()))
     similar = [
@@ -206,5 +213,5 @@ def _describe_missing_methods(abstract: type[Any]) -> str:
 
 
 def is_class(value: object) -> TypeGuard[type[Any]]:
-    """Return whether a name of a module is a class; to Python 3.10, `list[int]` is one, too."""
+    """Return whether a value is a class; in Python 3.10 `list[int]` would pass as one."""
     return inspect.isclass(value) and get_origin(value) is None

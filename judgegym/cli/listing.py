@@ -1,7 +1,7 @@
-"""`judgegym list`: the environments, and what each of them needs, as their classes declare it.
+"""`judgegym list`: the environments and their requirements, as their classes declare them.
 
-Datasets are the settings that `--offline` fills with bundled samples; endpoints are those that the
-environment's own settings say its verbs ask.
+Data sets are the settings that `--offline` fills with bundled samples. The environment's settings
+tell which endpoints its verbs call.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 _LINE_WIDTH = 80
 _TITLE_WIDTH = 10
 _POLICY = "policy"
-"""Stands for the policy's URL when the settings are asked which endpoints they need."""
+"""A placeholder for the policy's URL, to ask the settings which endpoints they need."""
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
-    """Print the named environments, or all built-in and installed ones; returns the exit code.
+    """Print the named environments, or all built-in and installed ones; return the exit code.
 
     Raises:
         SettingsError: there is no such environment.
@@ -61,7 +61,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the arguments of the command."""
+    """Return the command's parser."""
     parser = argparse.ArgumentParser(
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
     )
@@ -73,7 +73,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _describe_installed(point: EntryPoint) -> list[str]:
-    """Return the lines of an environment that a distribution brings; the reason if it cannot be used."""
+    """Describe an environment of a distribution; the reason if it cannot be used."""
     try:
         return describe_environment(point.name, load_installed(point), point.distribution)
     except UserError as error:
@@ -85,7 +85,10 @@ def _describe_installed(point: EntryPoint) -> list[str]:
 def describe_environment(
     word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution: str
 ) -> list[str]:
-    """The lines of one environment; `distribution` is who brings it, empty for one that is not installed by itself."""
+    """Describe one environment, as lines.
+
+    `distribution` provides it; it is empty for one that is not installed separately.
+    """
     from judgegym.engine.settings import PolicySettings
 
     config, policy = env_type.config_type(), PolicySettings()
@@ -138,7 +141,7 @@ def _describe_policy(config: EnvConfig, policy: PolicySettings) -> str:
 
 
 def _list_judges(config: EnvConfig) -> Iterator[str]:
-    """Yield the judges' endpoint, with the verbs that ask it where not all do."""
+    """Yield the judge's endpoint, with the verbs that call it unless all do."""
     verbs = [
         verb
         for verb in VERBS
@@ -154,7 +157,7 @@ def _list_judges(config: EnvConfig) -> Iterator[str]:
 
 
 def _list_model_settings(config: EnvConfig) -> Iterator[str]:
-    """Yield the settings that are lists of models with endpoints of their own."""
+    """Yield the settings that are lists of models with their own endpoints."""
     for name, field in type(config).model_fields.items():
         (item, *_) = (*get_args(field.annotation), None)
         if get_origin(field.annotation) is list and is_class(item) and issubclass(item, BaseModel):
@@ -162,7 +165,7 @@ def _list_model_settings(config: EnvConfig) -> Iterator[str]:
 
 
 def _list_server_presets() -> Iterator[str]:
-    """Yield the presets that are no environment's."""
+    """Yield the presets that belong to no environment."""
     names = tuple(f"{name}_" for name in built_in_modules())
     yield "judge-server: Judges over HTTP, for trainers."
     presets = [f"--config {name}" for name in list_presets() if not name.startswith(names)]

@@ -42,7 +42,7 @@ from judgegym.judges.conversations.turns import Turn, split_turns
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import (
     JudgeTask,
-    ScoreItem,
+    TaskScorer,
     make_failure,
     remove_task_thinking,
     score_or_fail,
@@ -64,7 +64,7 @@ class ResponseJudge:
         policy: samples the responses of tasks with `to_sample`.
     """
 
-    score: ScoreItem
+    score: TaskScorer
     settings: ThinkingSettings
     policy: Policy | None = None
 

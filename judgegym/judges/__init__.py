@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from judgegym.judges.core.model_judge import ModelJudge as ModelJudge
     from judgegym.judges.core.model_judge import Question as Question
     from judgegym.judges.core.prompt_format import PromptFormat as PromptFormat
-    from judgegym.judges.core.prompt_format import ShownPrompt as ShownPrompt
+    from judgegym.judges.core.prompt_format import StandInPrompt as StandInPrompt
     from judgegym.judges.core.tasks import JudgeTask as JudgeTask
     from judgegym.judges.parsing.verdict_parser import ParsedVerdict as ParsedVerdict
     from judgegym.judges.parsing.verdict_parser import verdict_parser as verdict_parser
@@ -43,7 +43,7 @@ _MODULES = {
     "judgegym.judges.core.judgment": ("Judgment", "Scale", "Status"),
     "judgegym.judges.core.message_template": ("MessageTemplate",),
     "judgegym.judges.core.model_judge": ("Answers", "ModelJudge", "Question"),
-    "judgegym.judges.core.prompt_format": ("PromptFormat", "ShownPrompt"),
+    "judgegym.judges.core.prompt_format": ("PromptFormat", "StandInPrompt"),
     "judgegym.judges.core.tasks": ("JudgeTask",),
     "judgegym.judges.parsing.verdict_parser": ("ParsedVerdict", "verdict_parser"),
 }

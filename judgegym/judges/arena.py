@@ -27,7 +27,7 @@ from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, describe
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt, bracketed_fields
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import split_explanation
 from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel, arena_form, arena_label
@@ -337,7 +337,7 @@ _ENDS = ("The End of Assistant A's Answer", "The End of Assistant B's Answer")
 _TIE, _MUCH = 0.04, 0.3
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     lead = shown.merits[_A] - shown.merits[_B]
     if abs(lead) < _TIE:
         return "By the words they use there is nothing to choose between them.\n\n[[A=B]]"

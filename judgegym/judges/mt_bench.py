@@ -31,7 +31,7 @@ from judgegym.judges.core.delimiters import Lookalikes, break_tokens
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts, Status
 from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import decode_object
 from judgegym.judges.parsing.labels import choice_form, choice_letter
@@ -326,7 +326,7 @@ _A, _B = (
 )
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     lead = shown.merits[_A[0]] - shown.merits[_B[0]] if _B[0] in shown.merits else None
     verdict = (
         1 + int(10 * shown.merit)

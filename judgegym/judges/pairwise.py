@@ -26,7 +26,7 @@ from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt, bracketed_fields
 from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import (
     JudgeTask,
@@ -297,7 +297,7 @@ _ENDS = [f"The End of Assistant {letter}'s Answer" for letter in ascii_uppercase
 _TITLES = tuple(_STARTS)
 
 
-def _choose(shown: ShownPrompt) -> str:
+def _choose(shown: StandInPrompt) -> str:
     # Equal merits are decided by the text, so that the position of an answer never matters.
     best = max(shown.merits, key=lambda title: (shown.merits[title], shown.sections[title]))
     letter = _STARTS[best]
@@ -308,7 +308,7 @@ def _choose(shown: ShownPrompt) -> str:
     )
 
 
-def _rate(shown: ShownPrompt) -> str:
+def _rate(shown: StandInPrompt) -> str:
     return f"By its words, the response covers a part of the query.\n\n{1 + int(10 * shown.merit)}"
 
 

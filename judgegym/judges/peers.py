@@ -21,7 +21,7 @@ from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revisio
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
-from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, StandInPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import extract_critique
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
@@ -180,7 +180,7 @@ def peer_prompt(
     )
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     reasoning = (
         "As far as words show what the rubric asks for, the response covers a part of the query."
     )

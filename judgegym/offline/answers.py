@@ -32,7 +32,7 @@ from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.prompt_format import (
     PREVIOUS_EVALUATION,
     PromptFormat,
-    ShownPrompt,
+    StandInPrompt,
     find_marker_lines,
     read_sections,
 )
@@ -279,7 +279,9 @@ def _format_object(
     return json.dumps({name: fields[name] for name in properties}, ensure_ascii=False)
 
 
-def _make_shown_prompt(parsed: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:
+def _make_shown_prompt(
+    parsed: ParsedPrompt, model: str, move: Callable[[], float]
+) -> StandInPrompt:
     prompt_format, sections = parsed.prompt_format, parsed.sections
     question = sections.get(prompt_format.question, "")
     reference = next(
@@ -295,7 +297,7 @@ def _make_shown_prompt(parsed: ParsedPrompt, model: str, move: Callable[[], floa
     context = [
         text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)
     ]
-    return ShownPrompt(
+    return StandInPrompt(
         parsed.instructions, sections, merits, make_generator(0, repr(context), "case")
     )
 

@@ -17,12 +17,14 @@ from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError
 
 TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"
-"""The folder as it is in this package."""
+"""The folder in this package that is copied."""
 _REQUIREMENT = "judgegym[server]"
 _ENVIRONMENT_SERVERS = "environment_servers"
-"""The folder of NeMo Gym 0.7 with the servers that stand before an agent; older versions have none."""
+"""The folder of NeMo Gym 0.7 with environment servers, which agents call; older versions have
+none."""
 _FROM_0_7 = "\n# From 0.7 on"
-"""How the last part of each configuration begins, which only NeMo Gym with environment servers can start."""
+"""The beginning of the last part of each configuration, which needs a NeMo Gym with environment
+servers."""
 
 
 def copy_server_folder(folder: Path) -> Path:
@@ -32,10 +34,10 @@ def copy_server_folder(folder: Path) -> Path:
         folder: the folder of a NeMo Gym project, or a checkout of NeMo Gym.
 
     Returns:
-        The copy: `place/resources_servers/judgegym`.
+        The copy: `folder/resources_servers/judgegym`.
 
     Raises:
-        SettingsError: there is no such place, or it has a server of this name.
+        SettingsError: there is no such folder, or it already has a server of this name.
     """
     if not folder.is_dir():
         raise SettingsError(f"{folder} is no folder; expected the one in which `gym` is called")
@@ -62,7 +64,10 @@ def copy_server_folder(folder: Path) -> Path:
 
 
 def _has_environment_servers(folder: Path) -> bool:
-    """Whether the NeMo Gym of a checkout, or that of this environment, has environment servers; true without any."""
+    """Return whether NeMo Gym (of a checkout, or installed) has environment servers.
+
+    True if there is no NeMo Gym.
+    """
     if (folder / "nemo_gym").is_dir():
         return (folder / _ENVIRONMENT_SERVERS).is_dir()
     return find_spec("nemo_gym") is None or find_spec(_ENVIRONMENT_SERVERS) is not None
@@ -76,7 +81,7 @@ _NEXT_STEPS = """{target}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Put the folder there, and say what comes next.
+    """Copy the folder, and print the next steps.
 
     Args:
         argv: the words after the program's name; the process's own by default.

@@ -4,7 +4,7 @@ Guarantees: all routes are those of `judgegym judge-server --for nemo_gym`, answ
 code: `/verify`, `/seed_session`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`,
 `/compare`, `/v1/score` and the page. A failed judge is a row with `_ng_failure_class` and
 `mask_sample`, and never a score; within a session of 0.7 it is an HTTP error, which ends one
-episode. Settings that cannot work end the process at its start, with one line.
+episode. Settings that cannot work end the process at its start, with a one-line error.
 
 Source: nemo-gym 0.4.0 and 0.7.0 (`base_resources_server.py`, `server_utils.py`).
 """
@@ -34,11 +34,11 @@ with report_missing_extra("nemo-gym"):
     from nemo_gym.server_utils import get_server_url
 
 _GYM_SETTINGS = ("host", "port", "workers")
-"""Settings of the reward server for which NeMo Gym's configuration has names of its own."""
+"""Settings of the reward server that NeMo Gym's configuration has under other names."""
 
 
 class JudgeGymServerConfig(BaseResourcesServerConfig):
-    """The block of the server in NeMo Gym's configuration.
+    """The server's block in NeMo Gym's configuration.
 
     Attributes:
         reward_server: settings of `judgegym judge-server` by name. What is left out, or null, comes
@@ -58,7 +58,7 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
     config: JudgeGymServerConfig
 
     def setup_webserver(self) -> FastAPI:
-        """Return the application: all paths lead to the reward server, whose judges live as long as the process.
+        """Return the application; the reward server answers all paths.
 
         Raises:
             SystemExit: a setting is wrong.
@@ -72,18 +72,18 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
         return app
 
     def setup_exception_middleware(self, app: FastAPI) -> None:
-        """None is added: the reward server answers every error itself, and hears of callers that leave."""
+        """Add no middleware: the reward server answers every error, and notices disconnects."""
 
     async def verify(self, body: BaseVerifyRequest) -> BaseVerifyResponse:
-        """Not called: the reward server answers `/verify`."""
+        """Raise an error: the reward server answers `/verify`."""
         raise NotImplementedError
 
 
 def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
-    """Return the application for these settings.
+    """Make the application with these settings.
 
     Raises:
-        SettingsError: one is wrong, or cannot work where NeMo Gym starts the server.
+        SettingsError: a setting is wrong, or cannot work in a server that NeMo Gym starts.
     """
     server_settings = {
         name: value for name, value in config.reward_server.items() if value is not None
@@ -124,7 +124,7 @@ def _judge_settings(
     """Return the judge's endpoint, if it is a model server of NeMo Gym.
 
     Raises:
-        SettingsError: another endpoint is named, too.
+        SettingsError: another endpoint is set, too.
     """
     if config.judge_model_server is None:
         return {}

@@ -1,4 +1,4 @@
-"""OpenEnv: our judges as its rubrics (`rubric`), our environments as its servers (`server`, `app`) and their client.
+"""OpenEnv: judges as rubrics (`rubric`), environments as servers (`server`, `app`), and a client.
 
 Source: openenv 0.10.0, November 2026: `Rubric`, `Environment`, `create_app`, `EnvClient`.
 """

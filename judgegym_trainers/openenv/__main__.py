@@ -1,4 +1,4 @@
-"""`python -m judgegym_trainers.openenv ENVIRONMENT [--env.name=value …]`: serve an environment by arguments.
+"""`python -m judgegym_trainers.openenv ENVIRONMENT [--env.name=value …]`: serve an environment.
 
 Exit codes: 0, or 2 if an argument or a setting is wrong or OpenEnv is not installed.
 """
@@ -14,7 +14,7 @@ from judgegym.llm.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     parser = OneLineParser(
         "python -m judgegym_trainers.openenv",
         "Serve an environment to OpenEnv's clients. Further arguments are settings of `judgegym "

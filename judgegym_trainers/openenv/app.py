@@ -1,4 +1,7 @@
-"""The application that the environment variables of `server` name: `uvicorn judgegym_trainers.openenv.app:app`."""
+"""The application defined by `server`'s environment variables, for uvicorn.
+
+Start it with `uvicorn judgegym_trainers.openenv.app:app`.
+"""
 
 from __future__ import annotations
 

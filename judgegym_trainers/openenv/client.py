@@ -37,7 +37,7 @@ class CompletionAction(Action):
 
 
 class RowObservation(Observation):
-    """A row after `reset`, the outcome of its completion after `step`.
+    """A row after `reset`, and its result after `step`.
 
     The reward is `None` where the judge failed; then `metadata` has `judge_failed`, and why in
     `explanation`.

@@ -1,15 +1,15 @@
-"""Our judges as OpenEnv's rubrics.
+"""JudgeGym's judges as OpenEnv rubrics.
 
     rubric = JudgeRubric("http://127.0.0.1:8400")
 
-Guarantees: a failed judge is `None`, OpenEnv's "no reward", and never a number; what the judge said
-is in the observation's metadata. OpenEnv's own containers do not know `None`: `Gate` and
-`WeightedSum` raise a `TypeError` over it, and `Sequential` goes on and returns the score of the
-rubrics that follow. A composition with judges is therefore wrapped in `FailSafe`, whose reward is
-`None` if a judge in it has failed.
+Guarantees: a failed judge is `None`, OpenEnv's "no reward", and never a number; the judge's
+    explanation is in the observation's metadata. OpenEnv's own containers do not support `None`:
+    `Gate` and `WeightedSum` raise a `TypeError`, and `Sequential` continues and returns the score
+    of the rubrics that follow. Therefore wrap a composition with judges in `FailSafe`, whose reward
+    is `None` if one of its judges has failed.
 
-Where a text of a request is, is said by a path such as `observation.metadata.question`, by several
-of which the first that is there counts, or by a function of action and observation.
+The location of a text is a path such as `observation.metadata.question`, several paths of which the
+first existing one counts, or a function of action and observation.
 
 Source: openenv 0.10.0, `openenv.core.rubrics`.
 """
@@ -34,7 +34,7 @@ with report_missing_extra("openenv"):
 __all__ = ["FailSafe", "JudgeRubric", "close"]
 
 TextLocation: TypeAlias = str | Sequence[str] | Callable[[object, object], object]
-"""Where a value is: a path, several paths, or a function of action and observation."""
+"""The location of a value: a path, several paths, or a function of action and observation."""
 
 _QUESTION_NAMES = ("messages", "prompt", "question")
 _ANSWER_NAMES = ("completion", "response", "answer", "message", "text", "content")
@@ -58,7 +58,8 @@ def check_locations(
     """Check the paths to the texts of a request.
 
     Raises:
-        SettingsError: one begins with neither `action.` nor `observation.`, or a field is unknown.
+        SettingsError: a path begins with neither `action.` nor `observation.`, or a field is
+            unknown.
     """
     unknown = [name for name in fields if name not in NAMES]
     if unknown:
@@ -78,15 +79,15 @@ def make_row(
     response: TextLocation = RESPONSE,
     fields: Mapping[Field, TextLocation] = FIELDS,
 ) -> CompletionRow:
-    """Return the completion of a step, from where its texts are.
+    """Return the completion of a step, read from the locations of its texts.
 
     Args:
         action: OpenEnv's.
         observation: OpenEnv's.
-        prompt: where it is what the policy was asked, as text or messages.
-        response: where it is what the policy has answered.
-        fields: where it is what else the judge is shown, by the names of `POST /v1/score`; what is
-            missing is left out.
+        prompt: the location of the prompt, which is text or messages.
+        response: the location of the policy's response.
+        fields: the locations of the judge's other fields, by the names of `POST /v1/score`; missing
+            values are left out.
     """
     prompt_value, response_value = (
         _convert_messages(_find_value(location, action, observation))
@@ -112,7 +113,7 @@ def _describe_location(location: TextLocation) -> str:
 
 
 def _find_value(location: TextLocation, action: object, observation: object) -> object:
-    """Return the first value that is there; an empty one only if there is no other."""
+    """Return the first existing value; an empty one only if there is no other."""
     if callable(location):
         return location(action, observation)
     fallback: object = None
@@ -129,7 +130,7 @@ def _find_value(location: TextLocation, action: object, observation: object) -> 
 
 
 def _convert_messages(value: object) -> object:
-    """Text, or messages; those that are pydantic models as mappings."""
+    """Return text, or messages with pydantic models converted to mappings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return value
     return [
@@ -140,12 +141,12 @@ def _convert_messages(value: object) -> object:
 class JudgeRubric(Rubric):
     """A rubric whose score, from 0 to 1, is that of a judge.
 
-    In async code the score is awaited, as by `Environment._apply_rubric_async`; in a thread without
-    an event loop, as a synchronous `step` has, the call blocks until it is there. Rubrics with
-    equal settings share their connections.
+    In async code the score is awaited, as `Environment._apply_rubric_async` does; in a thread
+    without an event loop, such as that of a synchronous `step`, the call blocks. Rubrics with equal
+    settings share their connections.
 
     Attributes:
-        last_score: as every rubric's; `None` if the judge failed.
+        last_score: the last score, as in every rubric; `None` if the judge failed.
         last_result: reward, status, label and explanation of the last call.
         raises: whether a failure raises a `NoRewardError`; set by `FailSafe`.
     """
@@ -164,11 +165,11 @@ class JudgeRubric(Rubric):
 
         Args:
             url: the URL of a reward server.
-            prompt: where the prompt is: a path such as `observation.prompt`, several, or a function
-                of action and observation.
-            response: where the response is.
-            fields: where reference, rubric, aspects, criteria, baseline and context are.
-            name: how the keys of the observation's metadata begin.
+            prompt: the location of the prompt: a path such as `observation.prompt`, several, or a
+                function of action and observation.
+            response: the location of the response.
+            fields: the locations of reference, rubric, aspects, criteria, baseline and context.
+            name: the prefix of the keys in the observation's metadata.
             settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
                 process, under the server's names, with `offline` by the stand-in; `token`,
                 `token_env` and `mount` of the server; `invalid_completion_score` of an empty
@@ -214,7 +215,7 @@ class JudgeRubric(Rubric):
 
 
 class FailSafe(Rubric):
-    """A composition of rubrics; its reward is `None` if a judge that it asked has failed."""
+    """A composition of rubrics; its reward is `None` if one of its judges has failed."""
 
     def __init__(self, rubric: Rubric) -> None:
         """Wrap the outermost rubric: `FailSafe(Sequential(Gate(JudgeRubric(…)), …))`."""
@@ -224,7 +225,7 @@ class FailSafe(Rubric):
     def forward(
         self, action: object, observation: object
     ) -> float | Awaitable[float | None] | None:
-        """Return the reward; an awaitable of it where a rubric inside is asynchronous."""
+        """Return the reward; an awaitable of it if an inner rubric is asynchronous."""
         for inner_rubric in self.rubrics():
             inner_rubric.last_score = None  # one that is not reached has none
             if isinstance(inner_rubric, JudgeRubric):

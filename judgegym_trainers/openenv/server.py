@@ -1,6 +1,6 @@
-"""The server of a single-turn environment: OpenEnv's `create_app` over one that is open in this process.
+"""The server of a single-turn environment: OpenEnv's `create_app` over an open environment.
 
-Which environment is said by arguments, or by environment variables, as a container has them:
+Arguments name the environment, or environment variables, as in a container:
 
     OPENENV_JUDGEGYM_ENVIRONMENT=arena_hard                             a name,
     path/to/file.py:Class or module:Class OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name":
@@ -10,10 +10,10 @@ Which environment is said by arguments, or by environment variables, as a contai
 
 `JUDGEGYM_ENV__…`, `JUDGEGYM_CONFIG` and `JUDGEGYM_OFFLINE` are read as by every command.
 
-The environment is OpenEnv's `Environment`: `reset` gives a row, `step` the reward of a completion.
-Guarantees: the row is a function of the seed alone; all instances share the environment that is
-open in this process, with its judge's limits; any number of sessions is judged at once; a failed
-judge is `reward=None`, flagged in the metadata.
+It implements OpenEnv's `Environment`: `reset` returns a row, `step` the reward of a completion.
+Guarantees: the row depends only on the seed; all instances share the environment that is open in
+this process, with its judge's limits; any number of sessions is judged at once; a failed judge is
+`reward=None`, flagged in the metadata.
 
 Source: openenv 0.10.0, `openenv.core.env_server.http_server`, `openenv.core.env_server.interfaces`.
 """
@@ -64,7 +64,7 @@ class RowReward(Rubric):
         self.environment = environment
 
     async def forward(self, action: CompletionAction, observation: RowObservation) -> float | None:
-        """Return the reward, or `None`; how it came about is in the observation's metadata."""
+        """Return the reward, or `None`; the observation's metadata explains it."""
         choice = Choice(
             action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason
         )
@@ -74,7 +74,7 @@ class RowReward(Rubric):
 
 
 def describe_outcome(result: CompletionReward) -> dict[str, Any]:
-    """What the metadata of an observation say of a reward."""
+    """Return a reward's entries in the metadata of an observation."""
     return {
         "judge_failed": result.is_failed,
         "invalid_completion": result.is_invalid,
@@ -84,7 +84,7 @@ def describe_outcome(result: CompletionReward) -> dict[str, Any]:
 
 
 class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowState]):
-    """One session: a row, then its reward. It also has OpenEnv's routes of tasks."""
+    """One session: a row, then its reward. It also implements OpenEnv's routes of tasks."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -107,11 +107,11 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """Begin an episode.
 
         Args:
-            seed: chooses the row, if neither `uid` nor `index` does; without any, a random one that
-                the metadata name.
+            seed: chooses the row, if neither `uid` nor `index` does; by default a random one, named
+                in the metadata.
             episode_id: the id of the episode; by default a new one.
             uid: the row with this id.
-            index: the row at this place of the split, from 0.
+            index: the row at this index of the split, from 0.
             split: `train` or `eval`; by default the server's.
             further: what clients may add; not used.
 
@@ -197,22 +197,22 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **row: Any
     ) -> RowObservation:
-        """As `reset_async`, in code without `await`."""
+        """Do the same as `reset_async`, in code without `await`."""
         return run_blocking(self.reset_async(seed, episode_id, **row))
 
     def step(
         self, action: CompletionAction, timeout_s: float | None = None, **further: Any
     ) -> RowObservation:
-        """As `step_async`, in code without `await`."""
+        """Do the same as `step_async`, in code without `await`."""
         return run_blocking(self.step_async(action, timeout_s, **further))
 
     @property
     def state(self) -> RowState:
-        """Where the session is."""
+        """The state of the session."""
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """What `GET /metadata` says."""
+        """Return the response of `GET /metadata`."""
         rows = (
             f"{len(self._default_environment)} rows, split {self._default_environment.source.split}"
         )
@@ -223,21 +223,21 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         )
 
     def list_splits(self) -> list[dict[str, str]]:
-        """Return the splits."""
+        """List the splits."""
         return [{"name": name, "type": kind} for name, kind in _SPLITS.items()]
 
     async def num_tasks(self, split: str) -> int:
-        """How many rows a split has."""
+        """Return the number of rows of a split."""
         return len(await self._open_split(split))
 
     async def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """Return the rows' ids and places."""
+        """List the rows' ids and indices."""
         return await self.get_task_range(split)
 
     async def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the ids and places of some rows."""
+        """List the ids and indices of some rows."""
         uids = (await self._open_split(split)).uids
         return [{"id": uids[index], "index": index} for index in range(len(uids))[start:stop]]
 
@@ -245,7 +245,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """Return a row.
 
         Raises:
-            IndexError: there is none at this place.
+            IndexError: there is no row at this index.
         """
         environment = await self._open_split(split)
         if not 0 <= index < len(environment):
@@ -255,7 +255,10 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return {"id": row.uid, "index": index, "messages": messages, "category": row.category}
 
     async def _open_split(self, split: str | None) -> OpenedEnvironment:
-        """Return the environment of a split; one that is not open is opened in a thread, since that reads its rows."""
+        """Return the environment of a split.
+
+        A new one is opened in a thread, because that reads its rows.
+        """
         if split is None or split == self._default_environment.source.split:
             return self._default_environment
         if split not in _SPLITS:
@@ -266,11 +269,12 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
 
 def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
-    """Return the application: a FastAPI app with OpenEnv's routes.
+    """Make the application: a FastAPI app with OpenEnv's routes.
 
     Args:
-        source: the environment; its rows are read now, so that a wrong setting ends the start.
-        sessions: how many WebSocket sessions there may be at once.
+        source: the environment; its rows are read now, so that a wrong setting is an error at the
+            start.
+        sessions: maximum number of concurrent WebSocket sessions.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -290,7 +294,7 @@ def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
 
 
 def from_variables(variables: Mapping[str, str]) -> Any:
-    """Return the application that environment variables name.
+    """Make the application that environment variables define.
 
     Raises:
         SettingsError: no environment is named, or a setting is wrong.
@@ -343,5 +347,5 @@ def from_variables(variables: Mapping[str, str]) -> Any:
 
 
 async def _respond_with_error(request: Request, error: Exception) -> JSONResponse:
-    """What the caller can correct is a 400 with the reason; OpenEnv would answer 500 without one."""
+    """Answer 400 with the reason for a user's error; OpenEnv would answer 500 without one."""
     return JSONResponse({"detail": str(error)}, status_code=400)

@@ -1,19 +1,18 @@
-"""Groups of completions that are judged together: whole batches of a trainer, or samples that come one by one.
+"""Groups of completions that are judged together: of a trainer's batch, or of single samples.
 
-`GroupedBatch` has a group by its position in the trainer's global batch. Guarantees: a group is
-judged once, whole, by the process that holds its first completion, also where the trainer spreads
-it over several processes; neighbouring groups with equal prompts stay apart; a batch that is not
-made of whole groups of one row each is refused in one
-sentence, by all processes alike. torch is not imported: it is used if the trainer has set up its
-    process group.
+`GroupedBatch` identifies a group by its position in the trainer's global batch. Guarantees: a group
+is judged once, whole, by the process that holds its first completion, even if the trainer spreads
+it over several processes; neighbouring groups with equal prompts stay separate; a batch that does
+not consist of whole groups of one row each is refused with the same one-line error in all
+processes. torch is not imported: it is used if the trainer has set up its process group.
 
-`SampleBatcher` has a group by its id. Guarantees: samples of one group meet, in whatever order they
-come; with a judge that compares, a group is judged once it is whole, or `group_wait_s` after its
-first sample if the others stay away, and a sample that comes later is compared with the others in a
-request of its own; with any other judge each sample is
-judged at once, and waits for its group only if the judge failed. Every sample gets a finite score:
-its reward, what an empty one is worth, or in place of a missing reward the mean of its group,
-flagged. Any event loop may ask; a caller that leaves takes no group with it.
+`SampleBatcher` identifies a group by its id. Guarantees: the samples of a group are gathered in
+whatever order they arrive. With a judge that compares, a group is judged once it is whole, or
+`group_wait_s` after its first sample; a later sample is compared with the others in a separate
+request. With any other judge each sample is judged immediately, and waits for its group only if the
+judge failed. Every sample gets a finite score: its reward, the score of an empty completion, or,
+flagged, the mean of its group in place of a missing reward. It can be used from any event loop; a
+cancelled caller does not cancel its group.
 
 Source: TRL 1.16, `GRPOTrainer`; torch 2.13, `torch.distributed`.
 """
@@ -44,14 +43,14 @@ if TYPE_CHECKING:
 
 PartT = TypeVar("PartT")
 _PROCESS_TIMEOUT = timedelta(hours=6)
-"""How long a process waits for the judgments of another one, which have deadlines of their own."""
+"""Maximum wait for the judgments of another process, which have their own deadlines."""
 
 Judge = Callable[[Sequence[Sequence[CompletionRow]]], Awaitable[list[list[CompletionReward]]]]
 """`RewardScorer.score`."""
 
 
 def find_distributed() -> Any:
-    """`torch.distributed`, if the trainer runs in several processes; otherwise `None`."""
+    """Return `torch.distributed` if the trainer runs in several processes; else `None`."""
     module = sys.modules.get("torch.distributed")
     if (
         module is None
@@ -64,24 +63,26 @@ def find_distributed() -> Any:
 
 
 class GroupedBatch:
-    """Judges batches in groups. Where there are several processes, all of them judge each batch, also an empty part.
+    """Judges batches in groups.
 
-    Each batch has a process group of its own: two reward functions that run at the same time cannot
-    take each other's parts. All processes make their first call in the same order.
+    If there are several processes, all of them must judge each batch, even an empty part.
+
+    Each object has its own process group, so that two reward functions that run at the same time
+    cannot take each other's parts. All processes must make their first calls in the same order.
     """
 
     def __init__(self, scorer: RewardScorer) -> None:
-        """Judge batches by `scorer`."""
+        """Judge batches with `scorer`."""
         self._scorer = scorer
         self._distributed: Any = None
         self._processes: Any = None
 
     async def score(self, rows: Sequence[CompletionRow], size: int) -> list[CompletionReward]:
-        """Return the results of this process's rows, which are in groups of `size` in the global batch.
+        """Score this process's rows, which form groups of `size` in the global batch.
 
         Raises:
-            SettingsError: the global batch is not made of groups of this size; or a process could
-                not judge at all.
+            SettingsError: the global batch does not consist of groups of this size, or a process
+                could not judge at all.
         """
         if self._distributed is None and (module := find_distributed()) is not None:
             self._distributed = module
@@ -119,7 +120,7 @@ class GroupedBatch:
         return [results[index] for index in indices]
 
     async def _gather(self, part: PartT) -> list[PartT]:
-        """Return the parts of all processes, in the order of their numbers."""
+        """Gather the parts of all processes, in the order of their ranks."""
         if self._distributed is None:
             return [part]
         parts: list[PartT | None] = [None] * self._distributed.get_world_size()
@@ -147,11 +148,11 @@ class GroupedBatch:
 GROUP_WAIT_S = 600.0
 """Seconds after its first sample for which a group waits for the others."""
 _MAX_REMEMBERED_GROUPS = 1024
-"""The most groups that are remembered after they were judged, for samples that come later."""
+"""Maximum number of judged groups that are remembered for late samples."""
 
 
 class _Group:
-    """The samples of one group that have come so far."""
+    """The samples of one group so far."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -161,7 +162,7 @@ class _Group:
         self.tasks = Tasks()  # those that outlive their caller
 
     def add(self, row: CompletionRow) -> asyncio.Future[CompletionReward]:
-        """Add a sample; returns where its result will be."""
+        """Add a sample; return the future of its result."""
         self.rows.append(row)
         self.results.append(asyncio.get_running_loop().create_future())
         if len(self.rows) >= self.size:
@@ -170,7 +171,7 @@ class _Group:
 
 
 class SampleBatcher:
-    """Scores samples that come one by one."""
+    """Scores samples that arrive one by one."""
 
     def __init__(
         self,
@@ -187,12 +188,12 @@ class SampleBatcher:
 
         Args:
             judge: judges groups.
-            size: how many samples a group has.
+            size: number of samples in a group.
             together: whether the judge compares them, or puts their scores on one scale.
-            may_be_alone: whether it can judge one without the others.
-            wait_s: seconds after its first sample for which a group waits for the others.
-            fallback_score: the score of a sample without a reward in a group without any.
-            invalid_completion_score: what an empty completion is worth.
+            may_be_alone: whether it can judge a single sample.
+            wait_s: seconds that a group waits for more samples after its first one.
+            fallback_score: the score of a sample without a reward in a group without any reward.
+            invalid_completion_score: the score of an empty completion.
 
         Raises:
             SettingsError: there is nothing to compare.
@@ -215,13 +216,13 @@ class SampleBatcher:
     async def score(
         self, group: Hashable, row: CompletionRow, *, size: int | None = None, recurs: bool = False
     ) -> CompletionReward:
-        """What a sample is worth: it has a `score` in any case.
+        """Score a sample; the result always has a `score`.
 
         Args:
             group: the id of its group.
             row: the sample.
-            size: how many samples this group has, if not as many as others.
-            recurs: whether this id names another group later, as where a prompt is the only id.
+            size: the size of this group, if it differs from the others'.
+            recurs: whether this id may later name another group, as when the prompt is the only id.
 
         Raises:
             SettingsError: no sample can be judged.
@@ -252,7 +253,7 @@ class SampleBatcher:
         )
 
     async def _close_in_time(self, group: _Group) -> None:
-        """Wait for all samples of a group, or until its time is over; judge them, if they are judged together."""
+        """Wait until a group is whole or its time is over; judge it, if it is judged together."""
         try:
             await asyncio.wait_for(group.closed.wait(), self._wait_s)
         except asyncio.TimeoutError:
@@ -261,7 +262,7 @@ class SampleBatcher:
             await _settle(group.results, self._judge_rows(group.rows))
 
     async def _score_late(self, group: _Group, row: CompletionRow) -> CompletionReward:
-        """The result of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
+        """Score a sample whose group is closed: take an equal sample's result, or compare again."""
         if row in group.rows:
             return await asyncio.shield(group.results[group.rows.index(row)])
         return (await self._judge_rows([*group.rows, row]))[-1]
@@ -286,7 +287,7 @@ class SampleBatcher:
         return results
 
     def _forget(self) -> None:
-        """Forget the oldest groups, but none that is open."""
+        """Forget the oldest groups, except open ones."""
         while (
             len(self._groups) > _MAX_REMEMBERED_GROUPS
             and next(iter(self._groups.values())).closed.is_set()

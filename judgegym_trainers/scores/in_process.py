@@ -1,8 +1,8 @@
-"""Scores of a judge in this process. Imported only when it is used: it needs all packages of the judges.
+"""Scores of a judge in this process.
 
-With `group_size`, single responses meet in cohorts of this process. So it is for trainers that send
-all samples of a prompt from one process; where several processes each send a part of a group, a
-server gathers it.
+This module is imported only when needed: it needs all packages of the judges. With `group_size`,
+single responses are gathered in cohorts of this process: use it for trainers that send all samples
+of a prompt from one process. If several processes each send a part of a group, use a server.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _MAX_PENDING = 100_000
 
 
 class InProcessSource:
-    """A judge with a core of its own, which opens at the first request."""
+    """A judge with its own core, which opens at the first request."""
 
     def __init__(self, judge: Mapping[str, JSON], *, deadline_s: float, offline: bool) -> None:
         """Score with `judge`, configured as in the server.
 
         Args:
-            judge: the settings of the judge; `offline` does what the argument does, and `monitor`
-                are the settings of monitors as in the server, such as `run_dir` and `gold_judge`.
+            judge: the judge's settings; its key `offline` means the same as the argument, and
+                `monitor` holds the server's monitor settings, such as `run_dir` and `gold_judge`.
             deadline_s: seconds within which a score is returned.
-            offline: ask the stand-in instead of the judge's endpoint; its scores mean nothing.
+            offline: use the stand-in instead of the judge's endpoint; its scores mean nothing.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -111,12 +111,12 @@ class InProcessSource:
             return self._core
 
     async def _open_stand_in(self, stack: AsyncExitStack) -> JudgeMount:
-        """Return the judge at a stand-in, which knows the prompt files of the gold judge, too."""
+        """Return the judge at a stand-in, which also knows the gold judge's prompt files."""
         prompts = [] if self._monitor_settings is None else list_references(self._monitor_settings)
         return await stand_in_settings(stack, self._judge, prompts)
 
     def _monitors(self, judge: JudgeMount) -> ServerMonitors | None:
-        """What watches the judge; where a trainer has several processes, each of them has a folder of its own."""
+        """Return the judge's monitors; each process of a trainer has its own folder."""
         monitor_settings = self._monitor_settings
         if monitor_settings is None:
             return None

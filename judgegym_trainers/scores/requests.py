@@ -1,10 +1,9 @@
-"""Completions with what a judge is told of them, from the cells and conversations that trainers have.
+"""Requests for scores, made from the cells and conversations of trainers.
 
 Trainers pass cells as their data frames hold them: Arrow structs with null fields, NumPy arrays and
-scalars, NaN for
-what is missing, OmegaConf containers. Guarantees: a missing cell is left out; a number, a list or
-an object where text is expected becomes its text, as with a label of OpenRLHF; any other cell is an
-error of that row only.
+scalars, NaN for missing values, OmegaConf containers. Guarantees: missing cells are left out; a
+number, a list or an object where text is expected is converted to text, as with OpenRLHF's labels;
+any other cell is an error of that row only.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _ERROR_FIELDS = ("is_error", "error", "status")
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
 FIELDS: tuple[Field, ...] = get_args(Field)
-"""What a judge may be told of a row beside its prompt."""
+"""The fields of a row that a judge may see beside its prompt."""
 
 
 class CellError(ValueError):
-    """A cell cannot be sent to a judge; the message names the field and the type that was found."""
+    """A cell cannot be sent to a judge; the message names the field and the type found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,9 @@ class CompletionRow:
     """One completion.
 
     Attributes:
-        shared: the fields of the request that all completions of its group have in common.
+        shared: the request's fields that all completions of its group share.
         response: the completion; a choice only for an environment.
-        error: why it cannot be judged; empty otherwise.
+        error: the reason why it cannot be judged, or empty.
     """
 
     shared: Mapping[str, JSON]
@@ -60,16 +59,16 @@ def make_completion_row(
     group: object = None,
     member: object = None,
 ) -> CompletionRow:
-    """Return a completion with what its judge is told; one that cannot be told is an error of this row.
+    """Make a completion with its judge's fields; an unusable field is this row's error.
 
     Args:
-        prompt: what the policy was asked, as text or messages.
-        response: what it wrote.
+        prompt: the policy's prompt, as text or messages.
+        response: the policy's response.
         cells: the row, with `FIELDS` under their own names.
         label: the reference, or an object of `reference`, `rubric`, `criteria`, `context` and
-            `baseline`; it comes before the cells.
-        group: an id of the group to which the response belongs, if it can be one.
-        member: the response's own id in it.
+            `baseline`; it takes precedence over the cells.
+        group: the id of the response's group, if usable.
+        member: the response's id in its group.
     """
     try:
         ids = {
@@ -92,14 +91,14 @@ def make_completion_row(
 
 
 def find_group_error(group: Sequence[CompletionRow]) -> str:
-    """Why the rows cannot be judged together; empty if they can."""
+    """Return why the rows cannot be judged together; empty if they can."""
     if any(row.shared != group[0].shared for row in group) and not any(row.error for row in group):
         return "the completions of a group differ in their prompt, reference or other fields"
     return next((row.error for row in group if row.error), "")
 
 
 def make_request_body(group: Sequence[CompletionRow]) -> dict[str, JSON]:
-    """Return the body of `POST /v1/score` for one completion, or for several that are compared."""
+    """Make the body of `POST /v1/score` for one completion, or for several that are compared."""
     responses = [cast(JSON, row.response) for row in group]
     return {
         **group[0].shared,
@@ -108,7 +107,9 @@ def make_request_body(group: Sequence[CompletionRow]) -> dict[str, JSON]:
 
 
 def to_json(value: object) -> JSON:
-    """A value as JSON: arrays as lists, objects without their null fields, NaN as null, secrets and paths as text.
+    """Convert a value to JSON.
+
+    Arrays become lists, null fields are dropped, NaN becomes null, secrets and paths become text.
 
     Raises:
         CellError: the value has no counterpart in JSON.
@@ -131,10 +132,10 @@ def to_json(value: object) -> JSON:
 
 
 def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
-    """Return the fields of a request in a row that has them under their own names; those of missing cells are left out.
+    """Read a request's fields from a row; missing cells are left out.
 
     Raises:
-        CellError: one cannot be sent.
+        CellError: a field cannot be sent.
     """
     fields: dict[str, JSON] = {}
     for name, read in _READERS.items():
@@ -148,7 +149,7 @@ def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
 
 
 def read_tool_fields(tools: object) -> dict[str, JSON]:
-    """Return the field of a request with definitions of tools; none of a cell that holds something else.
+    """Read the request's field `tools`; empty if the cell holds something else.
 
     Raises:
         CellError: a definition cannot be sent.
@@ -171,7 +172,7 @@ def read_tool_fields(tools: object) -> dict[str, JSON]:
 
 
 def _read_cell(row: Mapping[str, object], name: str) -> JSON:
-    """The cell of a field, from the first of its usual columns; criteria of another column only if they can be read."""
+    """Read a field from its first usual column; criteria of another column only if they parse."""
     if row.get(name) is not None:
         return to_json(row[name])
     cells = {
@@ -193,7 +194,9 @@ def _read_cell(row: Mapping[str, object], name: str) -> JSON:
 
 
 def read_label_fields(label: object) -> dict[str, JSON]:
-    """Return the fields of a label: the reference, or of an object (also as JSON text) what else the judge is shown.
+    """Read the fields of a label.
+
+    A label is the reference, or an object (also as JSON text) of further fields.
 
     Raises:
         CellError: the label cannot be sent.
@@ -208,7 +211,7 @@ def read_label_fields(label: object) -> dict[str, JSON]:
 
 
 def parse_group_id(value: JSON) -> str | int | None:
-    """Return a cell as the id of a group or of one of its members; `None` if it can be none."""
+    """Return a cell as the id of a group or a member; `None` if it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return value if isinstance(value, int) or 0 < len(value) <= MAX_ID_LENGTH else None
@@ -251,7 +254,7 @@ def _read_aspects(value: JSON) -> JSON:
 
 
 def _read_criteria(value: JSON) -> JSON:
-    """Criteria, also as JSON text; any other text is something else under the same name."""
+    """Read criteria, also as JSON text; any other text of this name is ignored."""
     if not isinstance(value, str):
         return value or None
     try:
@@ -273,10 +276,12 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 
 
 def convert_conversation(conversation: object) -> JSON:
-    """Text, or messages with role and content; an only turn of the assistant in which nothing stands is an empty text.
+    """Convert a text or messages with role and content to JSON.
 
-    Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out.
-    An image goes along with its data, or as its address.
+    A single assistant turn without content becomes an empty text.
+
+    Tool calls, their results and names are kept; `judgegym.judges.conversations` writes them out as
+    text. An image is kept with its data, or as its URL.
 
     Raises:
         CellError: it is neither text nor messages.
@@ -320,7 +325,7 @@ def _convert_turn(turn: object) -> dict[str, JSON]:
 
 
 def _convert_parts(content: object) -> str | list[dict[str, JSON]]:
-    """Text, or parts of text and images; of any other part the kind alone."""
+    """Convert content to text, or to parts of text and images; of other parts only the kind."""
     if hasattr(content, "tolist"):  # an array, as a data frame has it
         content = content.tolist()
     if isinstance(content, str):
@@ -354,7 +359,7 @@ def _convert_part(part: object) -> dict[str, JSON]:
 
 
 def _convert_call(value: object) -> JSON:
-    """A tool call, or a value in one, as it is, since judges read calls of all forms; `…` for what JSON cannot hold."""
+    """Convert a tool call, or a value in one, to JSON; `…` for what JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): _convert_call(item) for name, item in value.items() if item is not None}
     try:

@@ -1,7 +1,7 @@
-"""What a completion is worth in training: by a judge of texts, or by an environment.
+"""Rewards of completions in training: by a judge of texts, or by an environment.
 
-Guarantees: a failed judge has no reward; its `score`, for trainers that take nothing but numbers,
-is marked in `flags`; an empty completion is no failed judge.
+Guarantees: a failed judge gives no reward; its `score`, for trainers that accept only numbers, is
+    marked in `flags`; an empty completion is not a failed judge.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
 MAX_FAILURES = 32
-"""After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
+"""After this many failed judgments in a row (or two groups), an adapter that masks them ends the
+training."""
 REFUSED_AT_START = 8
 _REJECTION = re.compile(
     r": rejected( HTTP (?P<status>\d+))? after \d+ request| rejected the first \d+ requests: HTTP "
     r"(?P<of_all>\d+): "
 )
-"""How an `EndpointError` or `EndpointOutage` of the judge's endpoint reads in the explanation of a judgment."""
+"""The text of a judge's `EndpointError` or `EndpointOutage` in the explanation of a judgment."""
 
 
 class RefusedError(ValueError):
-    """Completions cannot be judged, as with a missing baseline or a rubric of another scale; the message says why."""
+    """Completions cannot be judged, as with a missing baseline; the message has the reason."""
 
 
 class NoRewardError(RuntimeError):
-    """The judge failed, and the framework takes an error for that; the message says how and why."""
+    """The judge failed, and the framework expects an error for that; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionReward:
-    """What a completion is worth, by a judge or by an environment.
+    """A completion's reward, from a judge or from an environment.
 
     Attributes:
         reward: a judge's score from 0 to 1, or an environment's reward in its own range; `None` if
-            the judge failed, or if an empty completion is to have none.
-        status: how the judgment ended, or `refused` for a row that cannot be judged.
+            the judge failed, or if empty completions get none.
+        status: the judgment's status, or `refused` for a row that cannot be judged.
         label: the verdict in the judge's terms, if it is one word, such as `win`.
         explanation: the judge's reasons; without a verdict, what went wrong.
         metrics: the environment's metrics of this completion alone, finite numbers; empty if the
             judge failed.
-        instead: the number for a trainer that knows no missing reward.
+        instead: the number for trainers that do not support missing rewards.
     """
 
     reward: float | None
@@ -64,17 +65,20 @@ class CompletionReward:
 
     @property
     def is_invalid(self) -> bool:
-        """Whether the completion is at fault: it is empty or in the wrong format, and no judge was asked."""
+        """Whether the completion is empty or in the wrong format, and was not judged."""
         return self.status == INVALID_COMPLETION
 
     @property
     def is_failed(self) -> bool:
-        """Whether there is no number for a completion that has something to judge."""
+        """Whether a completion with something to judge has no reward."""
         return self.reward is None and not self.is_invalid
 
     @property
     def refusal(self) -> str:
-        """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
+        """The reason why retrying cannot help, or empty.
+
+        Either the row cannot be judged, or the judge's endpoint refuses it.
+        """
         is_refusal = self.status == REFUSED or (
             self.is_failed and _REJECTION.search(self.explanation) is not None
         )
@@ -82,22 +86,22 @@ class CompletionReward:
 
     @property
     def is_unauthorized(self) -> bool:
-        """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
+        """Whether the judge's endpoint refuses the key or the model, and so every request."""
         match = _REJECTION.search(self.explanation) if self.is_failed else None
         return match is not None and (match["status"] or match["of_all"]) in ("401", "403", "404")
 
     @property
     def flags(self) -> dict[str, float]:
-        """1 or 0 for trainers that keep numbers; all completions have the same keys."""
+        """Flags (1 or 0) for trainers that log numbers; all completions have the same keys."""
         return {"judge_failed": float(self.is_failed), "invalid_completion": float(self.is_invalid)}
 
     @property
     def outcome(self) -> dict[str, str | None]:
-        """How the judgment ended, in words."""
+        """The status, label and explanation, by name."""
         return {"status": self.status, "label": self.label, "explanation": self.explanation}
 
     def error(self) -> NoRewardError:
-        """Return the error that says that there is no reward."""
+        """Make the error for a missing reward."""
         return NoRewardError(
             f"no reward ({self.status}): {self.explanation or 'no reason was given'}"
         )
@@ -108,30 +112,32 @@ class CompletionReward:
         return {"score": self.score, **self.flags}
 
     def or_else(self, instead: float) -> CompletionReward:
-        """Return the same, with this score if there is no reward."""
+        """Return the same result, with this score if there is no reward."""
         return replace(self, instead=instead)
 
 
 def make_failures(
     explanation: str, count: int = 1, status: str = JUDGE_FAILED
 ) -> list[CompletionReward]:
-    """Return the results of so many completions without a reward."""
+    """Make the results of `count` completions without a reward."""
     return [CompletionReward(None, status, explanation=explanation)] * count
 
 
 class FailureStreak:
-    """Ends a training whose judge is down, where failed samples are masked.
+    """Ends a training whose judge is down, if failed samples are masked.
 
-    A batch of masked samples alone has no token, and trainers divide by the number of tokens: the
-    loss would be NaN. Where it is 0 instead, the training would go on for nothing.
+    A batch of only masked samples has no tokens, and trainers divide by the number of tokens: the
+    loss would be NaN. If it is 0 instead, the training would continue without learning.
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start at zero."""
         self._count = 0
 
     def add(self, result: CompletionReward, group_size: int) -> None:
-        """Count a judgment; allow fewer than `MAX_FAILURES` failed ones in a row, or fewer than two groups.
+        """Count a judgment; a success resets the count.
+
+        Fewer than `MAX_FAILURES` failures in a row, or fewer than two groups, are allowed.
 
         Raises:
             NoRewardError: there are too many.
@@ -145,16 +151,15 @@ class FailureStreak:
 
 
 class FirstRequests:
-    """Finds out whether the first requests are refused, all of them: then the settings are at fault, and not the rows.
+    """Detects that the first requests are all refused: the settings are wrong, not the rows.
 
-    Completions of one prompt show the judge the same prompt, which alone may be at fault: in a
-    batch they count as one.
-    Refusals come sooner than verdicts: in a `with` statement a call is under way, and the count
-        waits for its end.
+    Completions of one prompt count as one in a batch, since that prompt alone may be at fault.
+    Refusals arrive sooner than verdicts: use the object in a `with` statement during a call, so
+    that the count waits for its end.
     """
 
     def __init__(self) -> None:
-        """Begin with no request."""
+        """Start without requests."""
         self._refused = self._under_way = 0
         self._is_proven = False
 
@@ -163,14 +168,14 @@ class FirstRequests:
         self._under_way += 1
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End a call."""
         self._under_way -= 1
 
     def add(self, results: Sequence[CompletionReward]) -> str:
-        """Read the results of a request; returns why it was refused, or an empty text.
+        """Read the results of a request; return why it was refused, or an empty text.
 
         Raises:
-            SettingsError: the judge's endpoint knows neither the key nor the model.
+            SettingsError: the judge's endpoint refuses the key or the model.
         """
         if any(result.status == OK for result in results):
             self._is_proven = True
@@ -183,8 +188,8 @@ class FirstRequests:
         """Count the requests of a whole batch, each with its prompt and its results.
 
         Raises:
-            SettingsError: none has a score so far, and this batch of several prompts was refused,
-                or `REFUSED_AT_START` requests; or see `add`.
+            SettingsError: there is no score so far, and all of this batch of several prompts, or
+                `REFUSED_AT_START` requests, were refused; or see `add`.
         """
         if self._is_proven:
             return
@@ -201,11 +206,13 @@ class FirstRequests:
 
 
 def substitute_reward(rewards: Sequence[float | None], fallback: float) -> float:
-    """What stands in for a missing reward: the group's mean, which leaves the others' distances from it as they are.
+    """Return the substitute for a missing reward: the group's mean.
+
+    It leaves the others' distances from the mean unchanged.
 
     Args:
-        rewards: those of the group, itself included.
-        fallback: what stands in where the group has no reward.
+        rewards: the rewards of the group, the missing one included.
+        fallback: the substitute if the group has no reward.
     """
     available = [reward for reward in rewards if reward is not None]
     return exact_mean(available) if available else fallback

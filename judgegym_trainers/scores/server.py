@@ -45,19 +45,20 @@ class ServerSource:
     def __init__(
         self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float
     ) -> None:
-        """Score through the server at `url`.
+        """Score with the server at `url`.
 
         Args:
-            url: the server's URL, such as `http://127.0.0.1:8400`; a token in it is shown nowhere.
+            url: the server's URL, such as `http://127.0.0.1:8400`; a token in it is never shown.
             token: a bearer token, if the server needs one.
             mount: the name of a mounted judge; empty for the judge at the root.
-            timeout_s: seconds for one attempt; later none begins at a server that cannot be
-                reached.
-            deadline_s: seconds for a request with all its attempts, at a server that asks to come
-                again (503).
+            timeout_s: seconds for one attempt; an unreachable server is not retried after that
+                time.
+            deadline_s: seconds for a request with all its attempts, if the server asks for retries
+                (503).
 
         Raises:
-            SettingsError: `url` is not the URL of a server, or the token can be in no header.
+            SettingsError: `url` is not the URL of a server, or the token cannot be sent in a
+                header.
         """
         if not _is_http(url):
             raise SettingsError(
@@ -85,16 +86,16 @@ class ServerSource:
         self._is_proven = False
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached.
+        """See `Source`. An unreachable server is retried after each of `PAUSES_S`.
 
-        A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what
-        it has begun goes on, and is not paid for twice. One that has answered before and now knows
-        neither the judge nor the token is
-        retried as one that cannot be reached: a proxy says that while the server is started again.
+        A busy server (503) is retried after its `Retry-After`, until the deadline: work that it has
+        begun continues, and is not paid for twice. A server that has responded before and now
+        rejects the judge or the token is retried like an unreachable one: a proxy responds like
+        that during a restart.
 
         Raises:
             BudgetError: the budget of the server or of its client is spent: no later request would
-                have a score.
+                get a score.
         """
         request = wire.dumps(make_request_body(group))
         started, pauses = time.monotonic(), iter(PAUSES_S)
@@ -135,7 +136,7 @@ class ServerSource:
             await asyncio.sleep(pause_s)
 
     def _log_change(self, problem: str = "", *, is_back: bool = False) -> None:
-        """Say once that the server does not answer and is asked again, and once that it is back."""
+        """Log once that the server does not respond and is retried, and once that it is back."""
         if is_back is self._is_away:
             self._is_away = not is_back
             logger.warning(
@@ -146,7 +147,7 @@ class ServerSource:
             )
 
     async def _post(self, request: bytes, within_s: float) -> tuple[int, bytes, float | None]:
-        """Send a request; return the status, the body, and after how many seconds the server asks to come again."""
+        """Send a request; return the status, the body, and `Retry-After` in seconds."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)

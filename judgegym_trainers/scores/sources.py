@@ -1,18 +1,18 @@
-"""From the settings of a trainer's reward function to what it scores with: a reward server, or a judge in this process.
+"""Sources of scores for trainers: a reward server, or a judge in this process.
 
 Guarantees of a `RewardScorer`:
 
-* A result within the deadline, which is a failure if there is no answer by then.
-* Any event loop, or none, may ask: the work is done on the background loop of the process, which
-  closes sessions when the process ends. Equal requests of a batch are one.
+* There is a result within the deadline; it is a failure if there is no response by then.
+* It can be used from any event loop, or none: the work is done on the process's background loop,
+  which closes sessions when the process ends. Equal requests of a batch are sent once.
 * A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a
   `SettingsError` at the first request.
 * A reward server whose budget is spent raises a `BudgetError`: all further rewards would be
   missing.
 * A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each
   reason. If all prompts of a first batch with several, or the first `REFUSED_AT_START` requests,
-  are refused, the settings are at fault: a `SettingsError` says so. Completions of one prompt in a
-  batch are one request: that prompt may be at fault.
+  are refused, a `SettingsError` is raised, since the settings must be wrong. Completions of one
+  prompt in a batch count as one request: that prompt alone may be at fault.
 * With a reward server only aiohttp and orjson are imported; a judge in this process needs all
   packages of the judges.
 """
@@ -57,16 +57,16 @@ DEADLINE_S = 900.0
 """Seconds within which a trainer's function has its scores."""
 _MOST_WARNINGS = 100
 _NO_KEY = ("", "none")
-"""Values that say that there is no key."""
+"""Values that mean "no key"."""
 
 
 class Source(Protocol):
     """Scores requests; always used on the background loop."""
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """Return a result for each completion of a request, which has one or several that are compared.
+        """Score each completion of a request; several completions are compared.
 
-        Empty ones have no reward. A failed judge is a result, no error.
+        Empty ones have no reward. A failed judge is a result, not an error.
 
         Raises:
             RefusedError: the request cannot be judged (a missing baseline, a rubric of another
@@ -76,14 +76,14 @@ class Source(Protocol):
         """
 
     async def close(self) -> None:
-        """Close what is open; the next request opens it again."""
+        """Close all connections; the next request opens them again."""
 
 
 class RewardScorer:
     """Scores the completions of a trainer's reward function.
 
     Attributes:
-        first: whether the first requests are all refused.
+        first_requests: detects that the first requests are all refused.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class RewardScorer:
         """Score with `source`, until the end of the process or until `close`.
 
         Args:
-            source: what scores.
-            deadline_s: seconds after which a request without an answer has no score.
-            invalid_completion_score: what an empty completion is worth; `None`: it has no reward.
+            source: the source of the scores.
+            deadline_s: seconds after which a request without a response has no score.
+            invalid_completion_score: the reward of an empty completion; `None` for no reward.
         """
         self._source = source
         self._deadline_s = deadline_s
@@ -110,11 +110,13 @@ class RewardScorer:
     async def score(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
-        """Return the results of the completions of each group, in order; each is a request, and all are judged at once.
+        """Score the completions of each group, in order.
+
+        Each group is a request; all requests are sent at once.
 
         Raises:
             SettingsError: a setting cannot work.
-            BudgetError: what a reward server may spend is spent.
+            BudgetError: the reward server's budget is spent.
         """
         results = await self.score_part(groups)
         self.first_requests.check(zip((group[0].shared for group in groups), results, strict=True))
@@ -123,11 +125,11 @@ class RewardScorer:
     async def score_part(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
-        """As `score`, for a part of a batch; `first.check` is called with the whole of it."""
+        """Score a part of a batch; call `first_requests.check` for the whole batch."""
         return await BACKGROUND.join(self._score_groups(groups))
 
     async def score_each(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """Return the results of completions that are judged by themselves.
+        """Score completions that are judged separately.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -198,7 +200,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "a finite number": _is_finite,
     "a number of seconds above 0": lambda value: _is_finite(value) and value > 0,
 }
-"""What a setting can be, by the words of messages."""
+"""The checks of settings, by the words for them in messages."""
 _EXPECTED = {
     **dict.fromkeys(("offline", "together"), "true or false"),
     **dict.fromkeys(("url", "token", "token_env", "mount"), _TEXT),
@@ -206,14 +208,14 @@ _EXPECTED = {
     "judge": "a mapping",
     "on_failure": "leave_out or score",
 }
-"""What a setting is, by name; those that are not named are numbers, or are read elsewhere."""
+"""The expected value of each setting, by name; others are numbers, or are checked elsewhere."""
 
 
 def check_settings(**settings: object) -> None:
-    """Check settings, of which nobody has checked the types.
+    """Check settings whose types are unchecked.
 
     Raises:
-        SettingsError: one is of another type, or cannot work.
+        SettingsError: a setting has the wrong type, or cannot work.
     """
     for name, value in settings.items():
         expected = _EXPECTED.get(name, "a finite number")
@@ -226,25 +228,25 @@ def check_settings(**settings: object) -> None:
 
 @dataclass(frozen=True)
 class JudgeSource:
-    """What scores completions: a reward server, or a judge in the process that asks.
+    """A source of scores: a reward server, or a judge in the calling process.
 
-    It pickles, and holds no connections. Its `repr` shows neither the token nor the judge's
+    It can be pickled, and holds no connections. Its `repr` shows neither the token nor the judge's
     settings, which may have an API key.
 
     Attributes:
         url: the URL of a reward server; or
-        judge: the settings of a judge to run in each process that judges, under the server's names:
-            a mapping of any configuration library, or a `JudgeMount`; in a mapping also `offline`,
-            with the attribute's meaning, and `monitor`: `run_dir`, `gold_judge` and the server's
-            other settings of monitors.
-        offline: with `judge`, ask the stand-in instead of its endpoint; its scores mean nothing.
-        token: the server's bearer token, which trainers print and log with their settings.
-        token_env: instead: the environment variable that has it, where the scores are made.
+        judge: the settings of a judge to run in each judging process, under the server's names: a
+            mapping of any configuration library, or a `JudgeMount`. A mapping may also have
+            `offline`, as the attribute, and `monitor` with `run_dir`, `gold_judge` and the server's
+            other monitor settings.
+        offline: with `judge`, use the stand-in instead of its endpoint; its scores mean nothing.
+        token: the server's bearer token; trainers print and log it with their settings.
+        token_env: instead, the environment variable with the token, in the process that scores.
         mount: the name of a judge at the server; empty for the judge at the root.
-        invalid_completion_score: what an empty completion is worth, about which no judge is asked;
-            `None`: no reward.
+        invalid_completion_score: the reward of an empty completion, which is not judged; `None` for
+            no reward.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a request has its scores; what has none by then is a
+        deadline_s: seconds within which a request has its scores; without one by then it is a
             failure.
     """
 
@@ -260,10 +262,10 @@ class JudgeSource:
     deadline_s: float = DEADLINE_S
 
     def __post_init__(self) -> None:
-        """Check the types, and make JSON of the judge's settings.
+        """Check the types, and convert the judge's settings to JSON.
 
         Raises:
-            SettingsError: a setting is of another type, or cannot work.
+            SettingsError: a setting has the wrong type, or cannot work.
         """
         if isinstance(self.judge, str):
             raise SettingsError(
@@ -280,14 +282,14 @@ class JudgeSource:
 
     @classmethod
     def from_settings(cls, settings: object, *, within: str) -> Self:
-        """Read settings of which nobody has checked names and types, in the containers of any configuration library.
+        """Read unchecked settings, in the containers of any configuration library.
 
         Args:
             settings: the settings by name; null is the default.
-            within: where they stand, for messages.
+            within: their section, for messages.
 
         Raises:
-            SettingsError: they are no mapping, or one is unknown or of another type.
+            SettingsError: they are no mapping, or one is unknown or has the wrong type.
         """
         values = to_json(settings or {})
         if not isinstance(values, Mapping):
@@ -319,7 +321,7 @@ class JudgeSource:
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether the judge puts scores of completions that it gets together on one scale, as a cascade does."""
+        """Whether the judge puts the scores of a group on one scale, as a cascade does."""
         if not self.judge:
             return False
         from judgegym.judges.parts.cascade import CascadeSettings  # late, as below
@@ -328,7 +330,7 @@ class JudgeSource:
 
     @property
     def _definition(self) -> JudgeDefinition | None:
-        """The kind of the judge that runs in this process; `None` if a server judges."""
+        """The kind of the judge in this process; `None` if a server judges."""
         if not self.judge:
             return None
         # Late: beside a reward server a trainer's environment needs none of the judges' packages.
@@ -337,7 +339,7 @@ class JudgeSource:
         return find_named_definition(self.judge)
 
     def make_scorer(self) -> RewardScorer:
-        """What scores, with connections of its own.
+        """Make a scorer with its own connections.
 
         Raises:
             SettingsError: neither or both of `url` and `judge` are given, a setting is unknown or
@@ -381,10 +383,12 @@ class JudgeSource:
         )
 
     def get_shared_scorer(self) -> RewardScorer:
-        """What scores with these settings: one for equal settings, which a trainer passes to a function each time.
+        """Return the scorer of these settings; equal settings share one.
+
+        Trainers may pass settings to a function at each call.
 
         Raises:
-            SettingsError: see `scoring`.
+            SettingsError: see `make_scorer`.
         """
         judge = sorted((self.judge or {}).items())
         key = wire.dumps({**asdict(self), "judge": judge, "token": self.bearer_token()})
@@ -396,7 +400,7 @@ class JudgeSource:
         """Return the server's token.
 
         Raises:
-            SettingsError: its variable is not set, or the token is given, too.
+            SettingsError: its variable is not set, or the token is also given.
         """
         if not self.token_env:
             return self.token
@@ -409,18 +413,17 @@ class JudgeSource:
 
 @dataclass(frozen=True, kw_only=True)
 class RewardSettings(JudgeSource):
-    """The settings of a trainer that takes nothing but numbers: a source, and one more reward.
+    """The settings of a trainer that accepts only numbers: a source, and a fallback reward.
 
     Attributes:
-        fallback_score: the reward of a sample that the judge failed to score, where its group has
-            no other reward.
+        fallback_score: the reward of a sample whose judge failed, if its group has no other reward.
     """
 
     fallback_score: float = 0.0
 
 
 def make_single_source(url: str | None, settings: Mapping[str, Any]) -> JudgeSource:
-    """Return a source for a trainer that has one response at a time.
+    """Make a source for a trainer that has one response at a time.
 
     Raises:
         SettingsError: a setting is wrong, or the judge compares several.
@@ -439,13 +442,16 @@ _SHARED_SCORERS: dict[bytes, RewardScorer] = {}
 
 
 async def close() -> None:
-    """Close the connections that are shared now; otherwise they are closed when the process ends."""
+    """Close the shared connections now; otherwise they are closed when the process ends."""
     while _SHARED_SCORERS:
         await _SHARED_SCORERS.popitem()[1].close()
 
 
 def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
-    """What is wrong with the first secret among settings: a key, a token, or a URL with a user, password or token."""
+    """Return an error for the first secret in settings; `None` without one.
+
+    A secret is a key, a token, or a URL with a user, password or token.
+    """
     for name, value in settings.items():
         location = f"{within}.{name}" if within else name
         if name.endswith("extra_headers") and value:
@@ -473,7 +479,7 @@ def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
 
 
 def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
-    """Return the settings in a setting: a section, or a list of them."""
+    """Return the sections in a setting: itself, or those of a list."""
     if isinstance(value, Mapping):
         return [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -482,11 +488,11 @@ def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
 
 
 def read_settings_variable(variable: str, *, missing: str = "") -> dict[str, JSON]:
-    """Return the settings in a variable, a JSON object by their names.
+    """Read settings from a variable, a JSON object by their names.
 
     Args:
         variable: its name.
-        missing: what is read if it is not set.
+        missing: the default if it is not set.
 
     Raises:
         SettingsError: it is no JSON object.

@@ -1,15 +1,14 @@
-"""SkyRL: our single-turn environments, and our judges alone, as environments of skyrl-gym.
+"""SkyRL: single-turn environments, and judges alone, as environments of skyrl-gym.
 
-    source = EnvironmentSource.of("arena_hard", {"judge_model_name": "gpt-6-luna"})
+    source = EnvironmentSource.from_settings("arena_hard", {"judge_model_name": "gpt-6-luna"})
     register_environment(source)                      # in the training entry point
     write_dataset("train.jsonl", source)              # for data.train_data
 
 Guarantees: every completion is judged as in `serve`, with the limits and the cache of the process;
-a setting that
-cannot work is an error when the environment is registered. SkyRL takes a float as reward and knows
-no other: a completion whose judge failed gets `fallback_score`, with `judge_failed` in the step's
-metadata and the episode's metrics. `JudgedGenerator` of `generator.py` takes such completions out
-of the loss; `leave_out_failed` does so for any generator's output.
+    a setting that cannot work is an error when the environment is registered. SkyRL accepts only
+    floats as rewards: a completion whose judge failed gets `fallback_score`, with `judge_failed` in
+    the step's metadata and the episode's metrics. `JudgedGenerator` of `generator.py` takes such
+    completions out of the loss; `leave_out_failed` does so for any generator's output.
 
 Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (`GeneratorOutput`,
     `PromptDataset`), November 2026.
@@ -54,7 +53,7 @@ class _Episode(BaseTextEnv):
     """An episode of one step, with its metrics."""
 
     def __init__(self, extras: Mapping[str, Any] | None, fallback_score: float) -> None:
-        """Begin without metrics, with the columns of a row, and the reward of a completion whose judge failed."""
+        """Begin without metrics; set the row's columns and the fallback reward."""
         super().__init__()
         spec = (extras or {}).get("reward_spec")
         self._spec: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
@@ -62,7 +61,10 @@ class _Episode(BaseTextEnv):
         self._metrics: dict[str, float] = {}
 
     def get_metrics(self) -> dict[str, float]:
-        """The metrics of the episode; `reward_of_judged` and the environment's own only where the judge gave one."""
+        """Return the episode's metrics.
+
+        `reward_of_judged` and the environment's own only exist if the judge gave a reward.
+        """
         return dict(self._metrics)
 
     def end(self, result: CompletionReward) -> BaseTextEnvStepOutput:
@@ -89,7 +91,7 @@ class SingleTurnEnv(_Episode):
         source: EnvironmentSource,
         fallback_score: float = 0.0,
     ) -> None:
-        """Take the row that `extras` name in `reward_spec.uid`.
+        """Take the row named by `reward_spec.uid` of `extras`.
 
         Raises:
             DataError: they name none.
@@ -112,7 +114,9 @@ class SingleTurnEnv(_Episode):
 def register_environment(
     source: EnvironmentSource | str, *, env_class: str | None = None, fallback_score: float = 0.0
 ) -> str:
-    """Register an environment with skyrl-gym; to be called in the training entry point, where the generator runs.
+    """Register an environment with skyrl-gym; call this in the training entry point.
+
+    That is the process in which the generator runs.
 
     Args:
         source: the environment, or its name if it needs no settings.
@@ -145,7 +149,7 @@ class JudgeEnv(_Episode):
         source: JudgeSource,
         fallback_score: float = 0.0,
     ) -> None:
-        """Judge with the source that `register_judge` makes, by the row's `reward_spec`."""
+        """Judge with the source of `register_judge`, by the row's `reward_spec`."""
         super().__init__(extras, fallback_score)
         info = (extras or {}).get("extra_info")
         self._index = info.get("index") if isinstance(info, Mapping) else None
@@ -153,7 +157,7 @@ class JudgeEnv(_Episode):
         self._prompt: Any = ()
 
     def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:
-        """Keep the prompt, which the judge is shown."""
+        """Store the prompt, which the judge sees."""
         self._prompt = prompt
         return prompt, {}
 
@@ -182,7 +186,7 @@ def register_judge(
     env_class: str = "judgegym",
     **settings: Any,
 ) -> str:
-    """Register an environment that gives the score of a judge, from 0 to 1, for a dataset of one's own.
+    """Register an environment that gives a judge's score, from 0 to 1, for your own dataset.
 
     A row's `reward_spec.ground_truth` is the reference, or an object of `reference` and `rubric`;
     `reference`, `rubric`, `aspects`, `criteria`, `baseline` and `context` in `reward_spec` reach
@@ -215,7 +219,7 @@ def register_judge(
 def dataset_rows(
     source: EnvironmentSource | str, *, env_class: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the environment's rows as SkyRL's dataset has them; see `write_dataset`."""
+    """Yield the environment's rows in SkyRL's format; see `write_dataset`."""
     source = parse_source(source)
     environment = get_environment(source)
     name = env_class or f"judgegym_{environment.name}"
@@ -255,12 +259,13 @@ def leave_out_failed(
 ) -> MutableMapping[str, Any]:
     """Take the trajectories whose judge failed out of the loss.
 
-    Their loss masks become zero, and their rewards the mean of the others of their prompt, so that
-    those keep their advantages' order and signs, and a prompt without any other has no signal.
+    Their loss masks become zero, and their rewards the mean of their prompt's other completions, so
+    that these keep the order and signs of their advantages, and a prompt with no other has no
+    signal.
 
     Args:
-        output: what `SkyRLGymGenerator.generate` returned, which is changed and returned.
-        input_batch: what it was called with.
+        output: the output of `SkyRLGymGenerator.generate`, which is changed and returned.
+        input_batch: its input.
 
     Raises:
         SettingsError: the output has no `env_metrics`, as with `generator.batched`.

@@ -1,16 +1,16 @@
 """Environments and judges for tinker-cookbook: groups of rollouts of one prompt, judged together.
 
-`datasets.py` has what a recipe's train config takes.
+`datasets.py` has the dataset builders for a recipe's train config.
 
-Guarantees: a builder pickles, and holds neither connections nor secrets; in whichever process and
-event loop it is used, it finds there the environment or the judge that is already open. All
-completions of a group are judged at once; what the judge says is in the logs of each rollout's last
-step. No sampled tokens raise an error; thinking that the renderer knows is apart from the answer.
+Guarantees: a builder can be pickled, and holds neither connections nor secrets; in every process
+    and event loop it finds the environment or the judge that is already open there. All completions
+    of a group are judged at once; the judge's explanation is in the logs of each rollout's last
+    step. No sampled tokens can raise an error; thinking that the renderer recognises is separate
+    from the answer.
 
-Every reward is a finite number. Where the judge failed, it is the mean of the others, so that it
-leaves their advantages as they are and has none itself, with the metric `judge_failed` 1. A group
-with fewer than two results is dropped by the cookbook under every rollout strategy, and ends no
-step.
+Every reward is a finite number. If the judge failed, it is the mean of the others, with the metric
+`judge_failed` 1: the others keep their advantages, and its own is zero. The cookbook drops a group
+with fewer than two results under every rollout strategy, and continues.
 
 Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
 """
@@ -53,11 +53,11 @@ with report_missing_extra("tinker"):
 
 @dataclass(frozen=True, slots=True)
 class TinkerCompletion:
-    """What a policy has sampled.
+    """A sampled completion.
 
     Attributes:
         choice: text, thinking, and whether the text was cut off.
-        is_parsed: whether the tokens end as the renderer expects it.
+        is_parsed: whether the tokens end as the renderer expects.
     """
 
     choice: Choice
@@ -65,7 +65,7 @@ class TinkerCompletion:
 
     @property
     def stop_reason(self) -> StopReason:
-        """Why the rollout ends here, in the cookbook's words."""
+        """The reason why the rollout ends, in the cookbook's terms."""
         if self.choice.finish_reason == CUT_OFF:
             return StopReason.MAX_TOKENS
         return StopReason.COMPLETED if self.is_parsed else StopReason.PARSE_ERROR
@@ -73,14 +73,17 @@ class TinkerCompletion:
 
 @cache
 def find_renderer(renderer_name: str, model_name: str) -> Renderer:
-    """Return the renderer of that name with the tokenizer of a model, which may be a folder; one for each process."""
+    """Return a renderer with a model's tokenizer; one per process.
+
+    The model may be a folder.
+    """
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
 
 def read_completion(
     renderer: Renderer, tokens: Sequence[int], stop_reason: str | None
 ) -> TinkerCompletion:
-    """Read sampled tokens, of which `length` as the reason to stop says that they were cut off."""
+    """Read sampled tokens; the stop reason `length` means that they were cut off."""
     finish_reason = CUT_OFF if stop_reason == "length" else "stop"
     try:
         message, termination = renderer.parse_response(list(tokens))
@@ -99,7 +102,7 @@ def read_completion(
 
 
 class OneTurnEnv(Env):
-    """Asks the policy once. Single use, as the cookbook's environments are."""
+    """Asks the policy once. Single use, like all of the cookbook's environments."""
 
     def __init__(self, messages: Sequence[Message], renderer: Renderer) -> None:
         """Ask with these messages, rendered for the policy."""
@@ -110,13 +113,13 @@ class OneTurnEnv(Env):
         self._renderer = renderer
 
     async def initial_observation(self) -> tuple[tinker.ModelInput, StopCondition]:
-        """Return the prompt's tokens, and where the policy is to stop."""
+        """Return the prompt's tokens, and the stop condition."""
         return self._renderer.build_generation_prompt(
             self._messages
         ), self._renderer.get_stop_sequences()
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
-        """End the episode; the reward is 0, to which `compute_group_rewards` adds the judge's."""
+        """End the episode with reward 0; `compute_group_rewards` adds the judge's."""
         completion = read_completion(self._renderer, action, (extra or {}).get("stop_reason"))
         return StepResult(
             reward=0.0,
@@ -132,17 +135,17 @@ class OneTurnEnv(Env):
 
 
 class NoRewardsError(AllTrajectoriesFailedError):
-    """A group without rewards. The cookbook takes this error for a group to skip, and counts it as skipped."""
+    """A group without rewards; the cookbook skips it, and counts it as skipped."""
 
 
 def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[float, Metrics]]:
     """Return the reward and the metrics of each rollout.
 
-    An environment's metrics are left out where the judge failed: the cookbook takes the mean of
-    those that are there.
+    An environment's metrics are left out if the judge failed: the cookbook averages the existing
+    ones.
 
     Raises:
-        NoRewardsError: fewer than two (in a group of one: none) have a result.
+        NoRewardsError: fewer than two rollouts (in a group of one: none) have a result.
     """
     scores = fill_missing_scores([result.reward for result in results])
     if scores is None:
@@ -159,10 +162,10 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """How a prompt is sampled.
+    """The sampling of a prompt.
 
     Attributes:
-        group_size: how many rollouts.
+        group_size: number of rollouts.
         renderer_name: the cookbook's name of the policy's renderer.
         model_name: the model, or the folder, of the policy's tokenizer.
     """
@@ -174,12 +177,12 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class JudgedGroupBuilder(EnvGroupBuilder):
-    """What both kinds of groups share.
+    """The common part of both kinds of groups.
 
     Attributes:
-        rollouts: how the prompt is sampled.
+        rollouts: the sampling of the prompt.
         uid: the row's id.
-        tags: by which the cookbook groups metrics.
+        tags: the tags by which the cookbook groups metrics.
     """
 
     rollouts: Rollouts
@@ -187,7 +190,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
     tags: tuple[str, ...]
 
     async def make_envs(self) -> Sequence[Env]:
-        """Return an environment for each rollout."""
+        """Make an environment for each rollout."""
         messages = await self._messages()
         renderer = find_renderer(self.rollouts.renderer_name, self.rollouts.model_name)
         return [OneTurnEnv(messages, renderer) for _ in range(self.rollouts.group_size)]
@@ -214,7 +217,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         return group_rewards(results, "/".join((*self.tags, self.uid)))
 
     async def cleanup(self) -> None:
-        """Do nothing: connections are the process's, shared by all groups, and closed with it."""
+        """Do nothing: all groups share the process's connections, which are closed with it."""
 
     def logging_tags(self) -> list[str]:
         """Return the tags by which the cookbook groups metrics."""
@@ -222,11 +225,11 @@ class JudgedGroupBuilder(EnvGroupBuilder):
 
     @abstractmethod
     async def _messages(self) -> Sequence[Message]:
-        """What the policy is asked."""
+        """Return the policy's prompt."""
 
     @abstractmethod
     async def _judge_completions(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
-        """Return the results of the completions, in order."""
+        """Judge the completions, in order."""
 
 
 @dataclass(frozen=True)
@@ -252,8 +255,8 @@ class PromptGroupBuilder(JudgedGroupBuilder):
     """A prompt without an environment, and a judge.
 
     Attributes:
-        messages: what the policy is asked.
-        fields: what else the judge is told, as in a body of `POST /v1/score`: reference, rubric, ….
+        messages: the policy's prompt.
+        fields: the judge's other fields, as in a body of `POST /v1/score`: reference, rubric, ….
         source: the judge.
     """
 

@@ -1,10 +1,10 @@
-"""Datasets for the train config of a recipe: an environment's rows, or prompts with a judge.
+"""Datasets for a recipe's train config: an environment's rows, or prompts with a judge.
 
     config = train.Config(dataset_builder=EnvironmentDatasetBuilder(environment="arena_hard", …), …)
 
-Guarantees: the rows of an epoch are in the order that `serve` would have with the same seed,
-whichever batch is asked for first; each row is read once before the first rollout, and one that
-cannot be read is an error that names its place.
+Guarantees: the rows of an epoch are in the same order as in `serve` with the same seed, whichever
+    batch is requested first; each row is read once before the first rollout, and an unreadable row
+    is an error that names it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """A prompt, and what the judge is told beside it, as in a body of `POST /v1/score`."""
+    """A prompt, and the judge's other fields, as in a body of `POST /v1/score`."""
 
     uid: str
     messages: tuple[Message, ...] = ()
@@ -51,7 +51,7 @@ class PromptRow:
 
 
 def load_prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[PromptRow]:
-    """Return the rows of a file or of a dataset's name, or the rows that are given.
+    """Load the rows of a file or of a dataset on the hub, or convert given rows.
 
     Raises:
         DataError: they cannot be loaded, there are none, or one has no prompt.
@@ -115,13 +115,13 @@ class JudgedDataset(RLDataset):
         epochs: int = 1,
         seed: int | None = None,
     ) -> None:
-        """Name the rows.
+        """Set the rows and the batches.
 
         Args:
-            uids: their ids, each once.
+            uids: the rows' ids, each once.
             make_group: makes the group of a row.
-            batch_size: how many groups a batch has.
-            epochs: how often each row comes.
+            batch_size: number of groups in a batch.
+            epochs: number of times that each row is used.
             seed: shuffles each epoch; `None` keeps the order of `uids`.
         """
         self._uids, self._make_group = uids, make_group
@@ -129,7 +129,7 @@ class JudgedDataset(RLDataset):
         self._orders: dict[int, Sequence[str]] = {}
 
     def __len__(self) -> int:
-        """How many batches there are."""
+        """Return the number of batches."""
         return -(-len(self._uids) * self._epochs // self._batch_size)
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
@@ -156,16 +156,16 @@ class JudgedDataset(RLDataset):
 
 @chz.chz
 class JudgedDatasetBuilder(RLDatasetBuilder):
-    """What both kinds of datasets share.
+    """The common part of both dataset builders.
 
     Attributes:
         model_name_for_tokenizer: the policy, or a folder with its tokenizer.
         renderer_name: the cookbook's name of its renderer.
-        batch_size: how many groups a batch has.
-        group_size: how many rollouts a group has.
-        epochs: how often each row comes.
-        seed: of the order of rows.
-        test_group_size: how many rollouts a row of the test set has.
+        batch_size: number of groups in a batch.
+        group_size: number of rollouts in a group.
+        epochs: number of times that each row is used.
+        seed: the seed of the rows' order.
+        test_group_size: number of rollouts for a row of the test set.
     """
 
     model_name_for_tokenizer: str
@@ -184,7 +184,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
 
     @chz.validate
     def _check_secrets(self) -> None:
-        """The cookbook writes its config into files, and to the services that log it."""
+        """Refuse secrets: the cookbook writes its config into files and logging services."""
         problem = find_secret(
             {
                 name: getattr(self, name)
@@ -196,7 +196,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
             raise SettingsError(f"{problem}, since the cookbook writes its config into a log")
 
     async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
-        """Return the datasets for training and for tests.
+        """Make the datasets for training and for tests.
 
         Raises:
             SettingsError: a setting is wrong, or the judge's API key is missing.
@@ -217,7 +217,10 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
     ) -> tuple[Sequence[str], GroupFactory] | None:
-        """The ids of the rows of a set, and what makes the group of a row; `None` if there is no such test set."""
+        """Return the ids of a set's rows, and the factory of their groups.
+
+        `None` if there is no test set.
+        """
 
 
 @chz.chz
@@ -263,18 +266,19 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
 
     Attributes:
         prompts: a JSONL, JSON, CSV or Parquet file, a dataset on the hub, or the rows themselves. A
-            row has `prompt` (text or messages), and may have an id and what the judge is told:
+            row has `prompt` (text or messages), and may have an id and the judge's other fields:
             `reference`, `rubric`, `aspects`, `criteria`, `baseline`, `context`.
         test_prompts: the same for the test set.
         url: the URL of a reward server; or
-        judge: the settings of a judge to run in each process that judges, under the server's names.
-        judge_offline: with `judge`, ask the stand-in; its scores mean nothing.
+        judge: the settings of a judge to run in each judging process, under the server's names.
+        judge_offline: with `judge`, use the stand-in; its scores mean nothing.
         token_env: the environment variable with the server's bearer token, which is written to no
             file.
         mount: the name of a judge at the server; empty for the judge at the root.
         invalid_completion_score: the reward of an empty completion.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a group has its scores; what has none by then is a failure.
+        deadline_s: seconds within which a group has its scores; without one by then it is a
+            failure.
         name: the tag under which the cookbook logs metrics.
     """
 

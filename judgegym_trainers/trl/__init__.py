@@ -11,10 +11,11 @@
     train_dataset=arena.dataset())
 
 Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and
-deviation; beside other reward functions, where TRL would count it as 0, the first batch is an
-error; all completions of a batch are judged at the same time; a group is judged once, whole, on any
-number of processes; what a reward function has opened is closed when the training ends; a judge
-that is down ends the training. All of them pickle, which the asynchronous trainer needs.
+    deviation; with other reward functions, where TRL would count it as 0, the first batch raises an
+    error; all completions of a batch are judged at the same time; a group is judged once, whole, on
+    any number of processes; connections of a reward function are closed when the training ends; a
+    judge that is down ends the training. All objects can be pickled, which the asynchronous trainer
+    needs.
 
 Source: TRL 1.16.0 (November 2026), `GRPOTrainer`, `AsyncGRPOTrainer`: reward functions,
     `environment_factory`.
@@ -47,7 +48,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs the packages of the environments, which the core and a reward server do without."""
+    """Import names that need the environments' packages, which a reward server does without."""
     if name in ("JudgeEnvironment", "judge_environment"):
         from judgegym_trainers.trl import environment
 

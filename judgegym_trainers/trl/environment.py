@@ -1,24 +1,23 @@
-"""An environment for TRL: its rows as a dataset, its rewards as a reward function, and as `environment_factory`.
+"""An environment for TRL: dataset, reward function and `environment_factory`.
 
-`reward` judges what the policy writes. As `environment_factory`, for training beside environments
-with tools, it judges what the policy submits with a tool. Both give the rewards of `serve`, in the
-environment's own range.
+`reward` judges what the policy writes. As `environment_factory`, for training together with
+environments that have tools, it judges what the policy submits with a tool. Both give the rewards
+of `serve`, in the environment's own range.
 
 Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged
-together, which judges of groups need, and equal ones are judged once. If the judge's endpoint does
-not know the key or the model, or refuses all prompts of a first batch with several, or the first
-`REFUSED_AT_START`, the settings are at fault, and a `SettingsError` says so. The batch is that of
-all processes if the size of groups is known.
+    together, as group judges need, and equal ones are judged once. If the judge's endpoint refuses
+    the key or the model, or all prompts of a first batch with several, or the first
+    `REFUSED_AT_START`, a `SettingsError` is raised. The batch is that of all processes if the group
+    size is known.
 
-TRL's completions are text, or messages: after calls of tools several of them, of which the last
-turn of the assistant is the answer. Where the chat template of the tokenizer is known to TRL,
-reasoning has a field of its own.
+TRL's completions are text, or messages: several after tool calls, of which the last assistant turn
+is the answer. If TRL knows the tokenizer's chat template, reasoning has its own field.
 
 With `environment_factory`, TRL calls `reset(**row)` before it samples, offers the public methods to
-the policy as tools, and at the end asks each environment of the batch, one after another, for
-`get_reward()`, which is given nothing: what the policy has written is not shown to an environment,
-only what it passes to a tool. So the policy answers with the tool `answer`. The first call of
-`get_reward` judges the answers of all environments at once; the others find their rewards.
+the policy as tools, and at the end calls `get_reward()` of each environment in the batch, one after
+another, without arguments: an environment does not see what the policy has written, only what it
+passes to a tool. So the policy answers with the tool `answer`. The first call of `get_reward`
+judges the answers of all environments at once; the others find their rewards ready.
 
 Source: TRL 1.16.0, `GRPOTrainer._generate_and_score_completions`, `._calculate_rewards`.
 """
@@ -70,10 +69,10 @@ class TrainerRow(TypedDict):
     """A row of a trainer's dataset.
 
     Attributes:
-        prompt: what the policy is asked.
+        prompt: the policy's prompt.
         uid: the row's id in the environment.
         environment: the environment's name.
-        split: of which split it is.
+        split: its split.
     """
 
     prompt: list[Message]
@@ -83,10 +82,10 @@ class TrainerRow(TypedDict):
 
 
 def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRow:
-    """Return the completion of the row with these cells.
+    """Make the completion of the row with these cells.
 
     Raises:
-        DataError: they name none.
+        DataError: they name no row.
     """
     if not isinstance(uid, str) or split not in (None, *_SPLITS):
         raise DataError(
@@ -99,12 +98,14 @@ def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRo
 def read_choice(
     completion: Conversation, ids: object = None, ends: Collection[int] | None = None
 ) -> Choice:
-    """Return the answer in a completion as a choice; without text if the completion ends before an answer.
+    """Read the answer in a completion as a choice.
+
+    It has no text if the completion ends before an answer.
 
     Args:
         completion: text, or the messages of the policy and its tools.
-        ids: the tokens of the completion.
-        ends: the tokens that end a completion; one without them at its end was cut off.
+        ids: the completion's tokens.
+        ends: the end tokens; a completion that does not end with one was cut off.
     """
     is_cut_off = (
         bool(ends) and isinstance(ids, Sequence) and bool(ids) and ids[-1] not in (ends or ())
@@ -133,7 +134,7 @@ def judge_environment(
     group_size: int | None = None,
     name: str | None = None,
 ) -> JudgeEnvironment:
-    """Return an environment for a trainer; nothing is read yet.
+    """Make an environment for a trainer; nothing is read yet.
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
@@ -143,7 +144,7 @@ def judge_environment(
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
         group_size: the trainer's `num_generations`; needed with `group_judge` as
             `environment_factory`.
-        name: under which TRL logs the rewards, and the rows name it; by default the environment's.
+        name: its name in TRL's logs and in the rows; by default the environment's.
 
     Raises:
         SettingsError: there is no such environment, or a setting has no counterpart in JSON.
@@ -157,7 +158,7 @@ def judge_environment(
 
 
 class JudgeEnvironment:
-    """The parts of an environment that a trainer takes. It keeps none of the rollouts that it has begun alive.
+    """The parts of an environment that a trainer takes; it keeps no reference to rollouts.
 
     Attributes:
         name: under which TRL logs its rewards.
@@ -183,7 +184,7 @@ class JudgeEnvironment:
         )
 
     def __reduce__(self) -> tuple[Callable[[], JudgeEnvironment], tuple[()]]:
-        """How it is made again, in the process of TRL's asynchronous trainer; see `check_worker`."""
+        """Pickle the call that made it, for TRL's asynchronous trainer; see `check_worker`."""
         check_worker(self)
         return self._factory, ()
 
@@ -206,7 +207,7 @@ class JudgeEnvironment:
         return Dataset.from_list(self.rows(split))
 
     def __call__(self) -> ToolEpisode:
-        """One environment of those that the trainer makes."""
+        """Make one of the trainer's environments."""
         episode: ToolEpisode = self._episode_type(self)
         number = next(self._counter)
         self._alive.add(number)
@@ -215,10 +216,10 @@ class JudgeEnvironment:
 
     @property
     def closing(self) -> object:
-        """For `callbacks`, with `environment_factory`: closes the judge's connections when the training ends.
+        """A callback for `callbacks`, needed only with `environment_factory`.
 
-        `reward` does so by itself. Without it they are closed when the trainer is given up, or the
-        process ends.
+        It closes the judge's connections when the training ends. `reward` does so by itself.
+        Without it they are closed when the trainer is deleted, or the process ends.
         """
         return make_closing_callback(self._close)
 
@@ -278,14 +279,14 @@ class JudgeEnvironment:
     async def _judge_rows(
         self, rows: Sequence[CompletionRow], size: int | None, size_error: str
     ) -> list[CompletionReward]:
-        """Return the results of this process's completions, in order.
+        """Judge this process's completions, in order.
 
         Args:
-            rows: those of this process.
+            rows: the rows of this process.
             size: the number of completions of each row, which may be spread over several processes:
-                all of these call this at the same time. `None`: all are here, and neighbours with
-                the same row belong together.
-            size_error: the error where they are compared and the size is not known.
+                all of them must call this at the same time. `None`: all are here, and neighbours
+                with the same row belong together.
+            size_error: the error if they are compared and the size is unknown.
 
         Raises:
             SettingsError: the completions are not in groups of this size, or none can be judged.
@@ -302,14 +303,14 @@ class JudgeEnvironment:
         return self._sources["eval" if row.shared["split"] == "eval" else "train"]
 
     def _begin(self, episode: ToolEpisode) -> None:
-        """Count an episode among those that are judged together next."""
+        """Add an episode to those that are judged together next."""
         reference = weakref.ref(episode)
         if reference in self._started:  # of a batch that nobody has asked for its rewards
             self._started = []
         self._started.append(reference)
 
     def _judge(self, episode: ToolEpisode) -> None:
-        """Begin to judge an episode, and with it all that have begun with it."""
+        """Start judging an episode, together with all that have begun with it."""
         batch = [member for reference in self._started if (member := reference()) is not None]
         self._started = []
         batch = batch if episode in batch else [episode]
@@ -364,7 +365,7 @@ class ToolEpisode:
             False  # whether there may be other environments in the batch, which other classes judge
         )
         self._judgment: tuple[asyncio.Task[list[CompletionReward]], int, str] | None = None
-        """That of a batch, the episode's number there, and what it had answered by then."""
+        """The batch's judgment, the episode's index in it, and its answer at that time."""
 
     def reset(self, **row: object) -> None:
         """Begin with a row of `dataset()`, whose prompt has all that the policy is asked.
@@ -390,7 +391,7 @@ class ToolEpisode:
         return "The answer is submitted."
 
     async def get_reward(self) -> float | None:
-        """What the answer is worth; `None` if the judge failed. No answer is a wrong answer.
+        """Return the answer's reward; `None` if the judge failed. No answer is a wrong answer.
 
         Raises:
             SettingsError: a setting cannot work, or the trainer adds other scores to this one.
@@ -404,7 +405,10 @@ class ToolEpisode:
         return self.rewarded.reward
 
     async def _await_judgment(self) -> tuple[CompletionReward, str]:
-        """Judge, unless another episode of the batch has begun to; to stop waiting does not stop it for the others."""
+        """Judge, unless another episode of the batch has started to.
+
+        Cancelling one waiter does not cancel the judgment for the others.
+        """
         if self._judgment is None:
             self._environment._judge(self)
         assert self._judgment is not None  # `_judge` sets it

@@ -1,14 +1,13 @@
-"""Reward functions as TRL calls them: of a judge, at a reward server or in this process, and of several functions.
+"""Reward functions for TRL: of a judge (server or in this process), and combined ones.
 
 The score of a failed judge, and of a row that cannot be judged, is `None`. An empty completion is a
-wrong answer (`invalid_completion_score`), about which no judge is asked. A judge that compares
-completions (`listwise`, `tournament`, `choice`, `arena_hard` without a baseline) needs
-`group_size`, which is the trainer's `num_generations`.
+wrong answer (`invalid_completion_score`) and is not judged. A judge that compares completions
+(`listwise`, `tournament`, `choice`, `arena_hard` without a baseline) needs `group_size`, which is
+the trainer's `num_generations`.
 
 TRL adds the scores of several reward functions and leaves `None` out of the sum, so that a failed
-judge counts as a score of 0 beside the others' scores. `combined_reward` leaves such a completion
-out of the group instead. A judge that fails 32 times in a row, or for two groups, ends the
-training.
+judge would count as 0. `combined_reward` leaves such a completion out of the group instead. A judge
+that fails 32 times in a row, or for two groups, ends the training.
 
 Source: TRL 1.16.0, `GRPOTrainer._calculate_rewards`, `._generate_and_score_completions` (`nansum`),
 `AsyncRolloutWorker`.
@@ -51,16 +50,18 @@ logger = logging.getLogger(__name__)
 
 
 class RewardFunction:
-    """A reward function as TRL calls it, once for each batch; an error, which ends the training, closes what is open.
+    """A reward function that TRL calls once for each batch.
 
-    It pickles as the call that made it: TRL's asynchronous trainer sends it to a process of its
-    own, where it opens again what it needs.
+    An error, which ends the training, closes its connections.
+
+    It is pickled as the call that made it: TRL's asynchronous trainer sends it to another process,
+    where it opens its connections again.
 
     Attributes:
-        __name__: the name under which TRL logs it.
-        close: closes what it has opened.
-        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`:
-            it scores all rows.
+        __name__: its name in TRL's logs.
+        close: closes its connections.
+        rows_of: the environment whose rows it scores, by their column `environment`; `None` for all
+            rows.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class RewardFunction:
         *,
         rows_of: str | None = None,
     ) -> None:
-        """Score batches by `score`; `factory` makes the same function again, and pickles."""
+        """Score batches with `score`; `factory` makes the same function again."""
         self.__name__ = name
         self.close, self.rows_of = close, rows_of
         self._score, self._factory = score, factory
@@ -94,18 +95,18 @@ class RewardFunction:
             raise
 
     def __reduce__(self) -> tuple[Callable[[], RewardFunction], tuple[()]]:
-        """How it is made again; see `check_worker`."""
+        """Pickle the call that made it; see `check_worker`."""
         check_worker(self)
         return self._factory, ()
 
 
 async def close(reward: RewardFunction) -> None:
-    """Close the connections of a reward function now; otherwise they are closed when the training ends."""
+    """Close a reward function's connections now; otherwise when the training ends."""
     await reward.close()
 
 
 def _find_loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """TRL's loggers of columns and of metrics; where it passes none, some that do nothing."""
+    """Return TRL's loggers of columns and of metrics; ones that do nothing if there are none."""
     extra, metric = (columns.get(name) for name in ("log_extra", "log_metric"))
     return (extra if callable(extra) else _log_nothing), (
         metric if callable(metric) else _log_nothing
@@ -122,15 +123,15 @@ def log_results(
     streak: FailureStreak,
     group_size: int | None,
 ) -> list[float | None]:
-    """Log explanations, statuses, the shares of failures and of empty completions, and the means of metrics.
+    """Log explanations, statuses, failure shares, shares of empty completions, and metrics.
 
     Args:
-        results: one for each completion; `None` for those that are others' to judge, which are in
-            no share.
+        results: one for each completion; `None` for completions that other functions judge, which
+            are not counted.
         columns: the keywords of the call.
-        name: what the names of columns and metrics begin with.
+        name: the prefix of columns and metrics.
         streak: the failures so far.
-        group_size: the number of completions of each prompt; `None` if nobody knows, as in TRL's
+        group_size: the number of completions of each prompt; `None` if unknown, as in TRL's
             asynchronous trainer, whose calls have one group each.
 
     Returns:
@@ -161,7 +162,7 @@ def log_results(
 def count_failures(
     results: Sequence[CompletionReward], streak: FailureStreak, group_size: int
 ) -> None:
-    """Warn of the failures of a batch, with the last one's reason, and count those in a row.
+    """Warn about a batch's failures, with the last reason, and count those in a row.
 
     Raises:
         NoRewardError: the judge is down.
@@ -178,7 +179,7 @@ def count_failures(
 
 
 def read_cell(columns: Mapping[str, object], name: str, index: int) -> Any:
-    """What a column has for a completion; `None` if there is none."""
+    """Return a column's value for a completion; `None` if there is none."""
     column = columns.get(name)
     return column[index] if isinstance(column, Sequence) and index < len(column) else None
 
@@ -188,7 +189,8 @@ COLUMNS: Mapping[str, Field] = {
     for name in reversed(FIELDS)
     for column in reversed(USUAL_COLUMNS[name])
 }
-"""Dataset columns that are sent to the judge, with the field of the request for each; a `rubric` may hold criteria."""
+"""The dataset columns that are sent to the judge, with the request's field for each; a `rubric` may
+hold criteria."""
 
 
 def judge_reward(
@@ -199,16 +201,16 @@ def judge_reward(
     Args:
         url: the URL of a reward server.
         group_size: the trainer's `num_generations`: compare the completions of a group with each
-            other (listwise, tournament, choice, arena_hard), or let a cascade at a server decide
-            them by one judge; one in this process does so by itself. A group that is spread over
-            several processes is gathered, and judged by one of them. In evaluations the trainer's
-            `num_generations_eval` is the size.
-        name: the function's name, under which TRL logs it.
+            other (listwise, tournament, choice, arena_hard), or let a server's cascade decide them
+            by one judge (a cascade in this process always does). A group that is spread over
+            several processes is gathered, and judged by one of them. In evaluations the size is the
+            trainer's `num_generations_eval`.
+        name: the function's name in TRL's logs.
         settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
             process, under the server's names; `token`, `token_env` and `mount` of the server;
-            `invalid_completion_score` of an empty completion (0), which `None` leaves out;
-            `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds within which a
-            batch has its scores: what has none by then is `None`.
+            `invalid_completion_score` of an empty completion (0; `None` leaves it out);
+            `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds after which a
+            missing score is `None`.
 
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those
@@ -230,7 +232,7 @@ def judge_reward(
 
 
 def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) -> RewardFunction:
-    """See `judge_reward`."""
+    """Make the function of `judge_reward`."""
     scoring = source.make_scorer()
     groups = GroupedBatch(scoring)
     streak = FailureStreak()
@@ -287,22 +289,21 @@ def combined_reward(
     weights: Sequence[float] | None = None,
     name: str = "combined",
 ) -> RewardFunction:
-    """Make one reward function of several.
+    """Combine several reward functions into one.
 
-    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has
-    none (`None` or NaN), or if a part's score or the sum is infinite: TRL would make advantages of
-    NaN of it for the whole group. TRL's log has `rewards/PART/mean` for each part, and the table of
-    completions a column for each.
+    A completion's score is the weighted sum of the parts' scores. It is `None` if any part has none
+    (`None` or NaN), or if a part's score or the sum is infinite: the whole group's advantages would
+    be NaN in TRL. TRL's log has `rewards/PART/mean` for each part, and the table of completions a
+    column for each.
 
     Args:
-        functions: reward functions as TRL calls them, sync or async. Sync ones are called in a
-            thread.
+        functions: TRL reward functions, sync or async. Sync ones are called in a thread.
         weights: a finite factor for each function, by default 1.
-        name: the function's name, under which TRL logs it.
+        name: the function's name in TRL's logs.
 
     Raises:
-        SettingsError: there are no functions, two have one name, the weights do not fit, or two
-            functions are of different environments, which have no row in common.
+        SettingsError: there are no functions, two have the same name, the weights do not fit, or
+            two functions belong to different environments, which have no row in common.
     """
     parts = list(functions)
     names = [str(getattr(part, "__name__", type(part).__name__)) for part in parts]
@@ -367,7 +368,7 @@ def combined_reward(
 
 
 def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) -> float | None:
-    """Return the sum, if it is finite."""
+    """Return the sum, if it is finite; else `None`."""
     try:
         total = math.fsum(factor * score for factor, score in zip(factors, scores, strict=True))
     except OverflowError:
@@ -380,12 +381,12 @@ def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) 
 
 @cache
 def _warn_infinite(name: str) -> None:
-    """Say once in a process that a function has infinite scores."""
+    """Warn once per process that a function has infinite scores."""
     logger.warning("%s: a score is infinite; such completions have no reward (said once)", name)
 
 
 async def _call_part(part: PartFunction, keywords: Mapping[str, object], name: str) -> Scores:
-    """Return the scores of a function; NaN is none, and neither is an infinite one."""
+    """Return the scores of a function; NaN and infinite scores become `None`."""
     if inspect.iscoroutinefunction(part) or inspect.iscoroutinefunction(type(part).__call__):
         scores: object = part(**keywords)
     else:

@@ -1,11 +1,11 @@
-"""The trainer behind a call of a reward function: how large its groups are, and when its training ends.
+"""The trainer behind a call of a reward function: its group size, and the end of its training.
 
-TRL hands reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds the
-trainer's reward functions there, and refuses those among which a failed judge would count as 0;
-`check_worker` finds those of the
-asynchronous trainer, which sends them to a process of its own. Guarantees: nothing here fails with
-a caller that is no such trainer; `close_after` calls its function once a training, or an evaluation
-by itself, has ended, and when a trainer whose training has raised is given up.
+TRL passes reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds
+the trainer's reward functions there, and refuses combinations in which a failed judge would count
+as 0; `check_worker` does so for the asynchronous trainer, which sends them to another process.
+Guarantees: nothing here fails if the caller is not such a trainer; `close_after` calls its function
+when a training, or a separate evaluation, has ended, and when a trainer whose training has raised
+is deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from judgegym.llm.errors import SettingsError
 
 Close = Callable[[], None]
 _FRAMES = 6
-"""How many callers are looked at for the trainer."""
+"""Number of calling frames searched for the trainer."""
 
 
 def find_trainer(columns: Mapping[str, object]) -> Any:
@@ -32,14 +32,14 @@ def find_trainer(columns: Mapping[str, object]) -> Any:
 
 
 def find_group_size(trainer: Any, configured: int | None) -> int | None:
-    """Return the number of completions of each prompt in this batch; `None` if nobody knows.
+    """Return the number of completions of each prompt in this batch; `None` if unknown.
 
-    Evaluations may have a number of their own. A size that divides the right one would split each
-    group in silence.
+    Evaluations may have another number. A wrong size that divides the right one would silently
+    split each group.
 
     Args:
         trainer: the trainer, if it is known.
-        configured: the number that the user has told, that of the training.
+        configured: the number that the user has set, for the training.
 
     Raises:
         SettingsError: the trainer trains with another number.
@@ -58,10 +58,10 @@ def find_group_size(trainer: Any, configured: int | None) -> int | None:
 def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, object]) -> None:
     """Check that the trainer does not count a failed judge as a score of 0.
 
-    With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is
-    harmless where a function's weight is 0, where each function scores rows of its own, and with
-    `normalize_then_sum`, which adds the group's mean in its place. A function that is called by
-    another function is not seen here.
+    With several functions TRL leaves `None` out of a sum (`nansum`). That is harmless if the
+    function's weight is 0, if each function scores different rows, and with `normalize_then_sum`,
+    which adds the group's mean in its place. A function that is called by another function is not
+    seen here.
 
     Args:
         trainer: the trainer, if it is known.
@@ -98,10 +98,10 @@ def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, objec
 def check_worker(pickled: object) -> None:
     """Check that TRL's asynchronous trainer does not count a failed judge as a score of 0.
 
-    Its `AsyncRolloutWorker` adds up scores by `nansum`, too, in a process of its own, whose calls
-    pass no trainer. It pickles what it sends there, all of it in one mapping, and `pickled` is asked
-    then. No number in the place of `None`
-    would do: an infinite one makes NaN of the advantages of its whole group.
+    Its `AsyncRolloutWorker` also adds up scores with `nansum`, in another process, whose calls pass
+    no trainer. It pickles everything that it sends there in one mapping; this check runs while
+    `pickled` is pickled. No number could replace `None`: an infinite one makes the advantages of
+    its whole group NaN.
 
     Args:
         pickled: the reward function or the environment that is pickled.
@@ -140,7 +140,10 @@ def check_worker(pickled: object) -> None:
 
 
 def _sent_to_worker() -> Mapping[str, Any]:
-    """What TRL's asynchronous worker sends to its process, from the frame that pickles it; empty if none does."""
+    """Return what TRL's asynchronous worker sends to its process.
+
+    It is read from the frame that pickles it; empty if none does.
+    """
     frame = inspect.currentframe()
     for _ in range(_FRAMES):
         frame = frame.f_back if frame is not None else None
@@ -152,7 +155,7 @@ def _sent_to_worker() -> Mapping[str, Any]:
 
 
 def check_episodes(trainer: Any) -> None:
-    """Check that nothing but environments scores the rows of `environment_factory`.
+    """Check that only environments score the rows of `environment_factory`.
 
     Raises:
         SettingsError: the trainer adds scores of reward functions to those of environments.
@@ -173,18 +176,18 @@ def check_episodes(trainer: Any) -> None:
 
 
 def _is_environment_reward(function: object) -> bool:
-    """Return whether it is TRL's own function that asks the environments of one type for `get_reward`."""
+    """Return whether it is TRL's own function that calls the environments' `get_reward`."""
     return any(
         isinstance(default, type) for default in getattr(function, "__defaults__", None) or ()
     )
 
 
 def find_calling_trainer() -> Any:
-    """Return the trainer whose function asks environments for their rewards, from the frames of the callers.
+    """Find the trainer whose function calls `get_reward`, in the frames of the callers.
 
-    TRL passes an environment nothing; its function `get_reward` has the keywords of a reward
-    function in `kwargs`. No other frame's variables are read: Python would keep them alive for as
-    long as the frame.
+    TRL passes an environment no arguments; its function `get_reward` has the keywords of a reward
+    function in `kwargs`. No other frame's variables are read: Python would keep them alive as long
+    as the frame.
     """
     frame = inspect.currentframe()
     for _ in range(_FRAMES):
@@ -197,7 +200,7 @@ def find_calling_trainer() -> Any:
 
 
 def close_after(trainer: Any, close: Close) -> None:
-    """Call `close` when the trainer has nothing more to ask; the same function is called once each time."""
+    """Call `close` when the trainer has ended; the same function is called once each time."""
     handler = getattr(trainer, "callback_handler", None)
     if trainer is None or handler is None:
         return
@@ -219,7 +222,7 @@ def close_after(trainer: Any, close: Close) -> None:
 
 
 def make_closing_callback(close: Close) -> object:
-    """Return a callback that calls `close` when the trainer that it is given to has nothing more to ask."""
+    """Make a callback that calls `close` when its trainer has ended."""
     closing_callback = _closing_callback_type()(is_training=False)
     closing_callback.close_with(close)
     return closing_callback
@@ -263,9 +266,9 @@ def _closing_callback_type() -> type[Any]:
 
 
 def call_when_gone(owner: object, close: Close) -> None:
-    """Call `close` when `owner` is collected, in a thread of its own: the collector may run in any, and must not wait.
+    """Call `close` when `owner` is collected, in a separate thread: a collector must not wait.
 
-    At the end of the process it is not called: the background loop closes everything then.
+    It is not called at the end of the process: the background loop then closes everything.
     """
     weakref.finalize(owner, _close_in_thread, close).atexit = False
 
@@ -277,6 +280,6 @@ def _close_in_thread(close: Close) -> None:
 
 
 def _close_unless_ended(close: Close) -> None:
-    """Call `close`; the end of the process may come before it is done, and closes the same."""
+    """Call `close`; if the process ends first, everything is closed anyway."""
     with contextlib.suppress(CancelledError):
         close()

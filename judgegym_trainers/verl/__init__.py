@@ -1,4 +1,4 @@
-"""Rewards for verl: a reward function for its own reward managers, and a reward manager that scores groups.
+"""Rewards for verl: a reward function, and a reward manager and agent loop that score groups.
 
 `function.py` is called for one sample, without its prompt and its group; `manager.py` sees both,
 gathers the samples of a prompt from all of verl's reward workers, and judges them together.

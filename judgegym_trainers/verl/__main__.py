@@ -1,4 +1,4 @@
-"""Prints the folder for verl's `--config-dir`, which holds `judgegym=deployed_judge`."""
+"""Print the folder for verl's `--config-dir`, which holds `judgegym=deployed_judge`."""
 
 from pathlib import Path
 

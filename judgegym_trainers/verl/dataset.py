@@ -1,4 +1,4 @@
-"""The rows of an environment as verl's dataset has them: `prompt`, and the row's id in `extra_info.uid`.
+"""An environment's rows in verl's format: `prompt`, and the row's id in `extra_info.uid`.
 
     from judgegym_trainers.verl.dataset import write_rows
     write_rows("rubric_absolute", "train.jsonl")        # data.train_files=train.jsonl
@@ -23,7 +23,7 @@ def write_rows(
     """Write all rows to a JSONL file.
 
     Args:
-        environment: its name, a source, or the arguments of `EnvironmentSource.of`, as in
+        environment: its name, a source, or the arguments of `EnvironmentSource.from_settings`, as in
             `reward_kwargs.environment`.
         path: the file.
 

@@ -5,25 +5,26 @@
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
     +reward.custom_reward_function.reward_kwargs.on_failure=score
 
-(on older versions without `reward.`). The reward manager `remote` refuses async functions: its
-`name` is `compute_score_sync`. Instead of `url`, set a judge's settings in `reward_kwargs.judge`
-(`judge.judge=rubric`, `judge.judge_model_name=…`) to run it in verl's processes. Beside a reward
-server, verl's environment needs aiohttp and orjson only.
+(on older versions without `reward.`). The reward manager `remote` refuses async functions: use the
+`name` `compute_score_sync` for it. Instead of `url`, set a judge's settings in
+`reward_kwargs.judge` (`judge.judge=rubric`, `judge.judge_model_name=…`) to run it in verl's
+processes. With a reward server, verl's environment needs only aiohttp and orjson.
 
 A setting that cannot work raises a `SettingsError` at the first sample, which ends the training
-(but for the manager `rate_limited`, which turns every error into a reward of 0). A sample without a
-score gets the fallback, and is flagged: every sample has the same keys, as verl requires. That is a
-reward to every estimator, so that the function needs `on_failure=score`; `loop.py` and `manager.py`
-can leave such a sample out.
+(except with the manager `rate_limited`, which turns every error into a reward of 0). A sample
+without a score gets the fallback, and is flagged: every sample has the same keys, as verl requires.
+Every estimator trains the fallback as a reward, so the function needs `on_failure=score`; `loop.py`
+and `manager.py` can leave such a sample out.
 
-A judge that compares responses runs in a reward server that gathers them (`--group_size` =
-`rollout.n`), since verl calls this function for each sample in one of several processes. Its
-managers do not pass the `uid` of a prompt: samples with one question and one `extra_info.index` are
-a group, or with one `extra_info.uid` where an agent loop of one's own puts it into the
-`extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole groups.
+A judge that compares responses must run in a reward server that gathers them (`--group_size` =
+`rollout.n`), since verl calls this function for each sample in one of several processes. verl's
+managers do not pass the `uid` of a prompt: samples with the same question and the same
+`extra_info.index` are a group, or with the same `extra_info.uid` if your agent loop puts it into
+the `extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole
+groups.
 
-verl loads a file by its path without an entry in `sys.modules`, which dataclasses need: there are
-none in this one.
+verl loads a file by its path without an entry in `sys.modules`, which dataclasses need: this file
+has none.
 
 Source: verl 0.9.1, its custom reward functions and reward managers.
 """
@@ -49,9 +50,10 @@ from judgegym_trainers.verl.rewards import WITHIN, FunctionSettings, find_prompt
 __all__ = ["close", "compute_score", "compute_score_sync"]
 
 _GROUP_FIELDS = ("uid", "index")
-"""The fields of a row that name its group: verl's own id, if an agent loop has put it there; the row's."""
+"""The fields of a row that identify its group: verl's id, if an agent loop has put it there; the
+row's index."""
 _VERL_ARGUMENTS = frozenset({"reward_router_address", "reward_model_tokenizer"})
-"""Arguments that verl adds where it serves a reward model."""
+"""Arguments that verl adds if it serves a reward model."""
 _AS_SCORE = (
     f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but "
     "fallback_score, which "
@@ -69,7 +71,7 @@ _NO_GROUPS = (
 )
 
 _SEEN = {"prompt": False}
-"""Whether a sample had a question so far: verl calls a function, which has no other memory."""
+"""Whether a sample had a question so far; verl calls a plain function, which has no other state."""
 
 
 async def compute_score(
@@ -79,7 +81,7 @@ async def compute_score(
     extra_info: Mapping[str, object] | None = None,
     **settings: Any,
 ) -> dict[str, float]:
-    """Return the score of one response.
+    """Score one response.
 
     Args:
         data_source: the dataset's name; not shown to the judge.
@@ -91,11 +93,10 @@ async def compute_score(
         settings: those of `FunctionSettings`: `url` of the reward server, with `token`, `token_env`
             and `mount`; or `judge`, the settings of a judge to run in this process, with the
             server's names; `fallback_score`, `invalid_completion_score`, `timeout_s`, `deadline_s`,
-            `on_failure`. What verl adds is not read otherwise.
+            `on_failure`. verl's other arguments are not read.
 
     Returns:
-        `score` (0 to 1, or what stands in for it), `judge_failed` and `invalid_completion` (0 or
-        1).
+        `score` (0 to 1, or its substitute), `judge_failed` and `invalid_completion` (0 or 1).
 
     Raises:
         SettingsError: a setting cannot work, or no row has a question.
@@ -116,15 +117,15 @@ async def compute_score(
 
 
 def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
-    """As `compute_score`, with its arguments and without `await`: for verl's reward manager `remote`."""
+    """Do the same as `compute_score` without `await`, for verl's reward manager `remote`."""
     return run_blocking(compute_score(*arguments, **settings))
 
 
 def _make_row(response: str, ground_truth: object, info: Mapping[str, object]) -> CompletionRow:
-    """Return the response with what its judge is told.
+    """Make the response with its judge's fields.
 
-    The ids are for a judge that compares: the group's, if the row has one, and one of this call,
-        for its retries.
+    The ids are for a judge that compares: the group's id, if the row has one, and an id of this
+    call, for its retries.
 
     Raises:
         SettingsError: no row had a question so far.

@@ -1,16 +1,15 @@
-"""An agent loop for verl that samples one turn and judges it; a sample whose judge failed is masked.
+"""An agent loop for verl that samples one turn and judges it; failed samples are masked.
 
     actor_rollout_ref.rollout.agent.agent_loop_config_path="$(python -m
     judgegym_trainers.verl)/agent_loop.yaml"
     actor_rollout_ref.rollout.agent.default_agent_loop=judgegym
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
-The settings are those of the reward manager (`ManagerSettings`), which is not asked where a loop
-has given the reward.
-Guarantees: the `response_mask` of a sample whose judge failed is 0 everywhere, so that no
-estimator's advantage, no whitening and no loss counts a token of it; its reward is the mean of its
-group, so that it moves no baseline, or `fallback_score` in a group without any score. The samples
-of a prompt meet, in whichever workers they are made.
+The settings are those of the reward manager (`ManagerSettings`), which is not called if a loop has
+given the reward. Guarantees: the `response_mask` of a sample whose judge failed is 0 everywhere, so
+that no advantage, no whitening and no loss counts its tokens; its reward is the mean of its group,
+so that it moves no baseline, or `fallback_score` in a group without any score. The samples of a
+prompt are gathered from all workers.
 
 Source: verl 0.9.1, `verl.experimental.agent_loop`, `verl.trainer.ppo.core_algos`.
 """
@@ -31,12 +30,13 @@ with report_missing_extra("verl"):
 
 
 _OPEN: list[tuple[Any, SampleRewards, FailureStreak]] = []
-"""The rewards of this process: verl makes a loop for each sample, all with the configuration of their worker."""
+"""The rewards of this process: verl makes a loop for each sample, all with the same configuration
+object."""
 _LOCK = threading.Lock()
 
 
 def _load_rewards(config: Any) -> tuple[SampleRewards, FailureStreak]:
-    """What this process rewards samples of a configuration with.
+    """Return this process's rewards for a configuration.
 
     Raises:
         SettingsError: a setting cannot work.
@@ -51,7 +51,7 @@ def _load_rewards(config: Any) -> tuple[SampleRewards, FailureStreak]:
 
 
 class JudgeAgentLoop(SingleTurnAgentLoop):
-    """One turn, and its reward by one of our judges or environments."""
+    """One turn, and its reward from a judge or an environment."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """Sample as verl does, and judge the response.

@@ -5,10 +5,10 @@
     reward.reward_manager.module.path=pkg://judgegym_trainers.verl.manager
     +reward.custom_reward_function.reward_kwargs.judge.judge=listwise
 
-verl reads no missing reward: a sample without a score gets the mean of its group, which only some
-estimators subtract. With others the manager is refused; `loop.py` masks such a sample. The samples
-of a `uid` meet, in whichever reward workers they arrive; see `ManagerSettings` for all settings,
-and `scores.groups` for what is guaranteed. The judge is shown the policy's own prompt
+verl does not support missing rewards: a sample without a score gets the mean of its group, which
+only some estimators subtract. With others the manager is refused; `loop.py` masks such a sample
+instead. The samples of a `uid` are gathered from all reward workers; see `ManagerSettings` for all
+settings, and `scores.groups` for the guarantees. The judge is shown the policy's own prompt
 (`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
 `reward_extra_info`.
 
@@ -28,14 +28,14 @@ with report_missing_extra("verl"):
 
 
 class RewardOfVerl(TypedDict):
-    """What verl takes from a reward manager."""
+    """The result that verl expects from a reward manager."""
 
     reward_score: float
     reward_extra_info: dict[str, float | str]
 
 
 class JudgeRewardManager(RewardManagerBase):
-    """Scores samples with one of our judges or environments, together with the others of their prompt."""
+    """Scores samples with a judge or an environment, together with the others of their prompt."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class JudgeRewardManager(RewardManagerBase):
             config: the trainer's configuration.
             tokenizer: the policy's.
             compute_score: verl's reward function, which is not called.
-            reward_router_address: where verl has deployed a reward model.
-            reward_model_tokenizer: that model's.
+            reward_router_address: the address of a reward model that verl has deployed.
+            reward_model_tokenizer: that model's tokenizer.
 
         Raises:
             SettingsError: a setting cannot work, or the estimator would train a failed judge as a
@@ -67,7 +67,7 @@ class JudgeRewardManager(RewardManagerBase):
         self._rewards = SampleRewards(config, arguments, workers=workers, algorithm=algorithm)
 
     async def run_single(self, data: Any) -> RewardOfVerl:
-        """Return the reward of one sample, when its group has come as far as its judge needs it.
+        """Reward one sample, once its judge has as much of its group as it needs.
 
         Raises:
             SettingsError: no sample can be judged, which ends the training.

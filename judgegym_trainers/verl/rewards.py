@@ -1,10 +1,10 @@
-"""What verl's reward manager and our agent loop share: settings, samples, and one place where groups meet.
+"""The common part of verl's reward manager and agent loop: settings, samples, groups.
 
 verl gives each sample to a reward worker that it draws at random
 (`AgentLoopWorker._compute_score`), so that the samples of a prompt are spread over
 `reward.num_workers` processes. Guarantees: with several workers, one Ray actor gathers and judges
-for all of them; limits of the judge count for the training as a whole. An actor that dies is
-started again, and asked again.
+for all of them; the judge's limits hold for the whole training. An actor that dies is restarted,
+and its calls are retried.
 
 Source: verl 0.9.1: `reward.custom_reward_function.reward_kwargs`, the arguments of a deployed
 reward model, `AgentLoopWorker._compute_score` (all fields of the row, with `uid` and `raw_prompt`),
@@ -35,25 +35,25 @@ from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.scores.sources import RewardSettings
 
 DEADLINE_S = 280.0
-"""Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
+"""Below the 300 s (`reward.timeout`) after which the manager `rate_limited` uses 0, unflagged."""
 WITHIN = "reward_kwargs"
 ESTIMATORS = (
     *("grpo", "grpo_vectorized", "rloo", "rloo_vectorized"),
     *("reinforce_plus_plus_baseline", "gpg", "gdpo"),
 )
-"""The values of `algorithm.adv_estimator` that subtract the mean of the group, or that of the others."""
+"""The values of `algorithm.adv_estimator` that subtract the mean of the group or of its other
+members."""
 
 
 def use_deployed_model(
     judge: Mapping[str, Any], arguments: Mapping[str, object]
 ) -> Mapping[str, Any]:
-    """Return the settings of a judge that is the model that verl has deployed, unless they name another endpoint.
+    """Add the model deployed by verl to a judge's settings, unless they name an endpoint.
 
     Args:
-        judge: the settings of the judge.
-        arguments: those that verl adds: the address of its router, which speaks the protocol of
-            OpenAI, and the model's tokenizer, whose path is the name under which the model is
-            served.
+        judge: the judge's settings.
+        arguments: verl's arguments: the address of its router, which has an OpenAI-compatible API,
+            and the model's tokenizer, whose path is the name of the served model.
     """
     address = arguments.get("reward_router_address")
     if not isinstance(address, str) or judge.get("judge_base_url") is not None:
@@ -65,10 +65,10 @@ def use_deployed_model(
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSettings(RewardSettings):
-    """What the function reads in `reward.custom_reward_function.reward_kwargs`.
+    """The function's settings in `reward.custom_reward_function.reward_kwargs`.
 
     Attributes:
-        on_failure: `score`, which this form needs: a failed judge is trained as `fallback_score`.
+        on_failure: must be `score` for the function: a failed judge is trained as `fallback_score`.
     """
 
     deadline_s: float = DEADLINE_S
@@ -77,7 +77,7 @@ class FunctionSettings(RewardSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerSettings(GroupSettings):
-    """What the reward manager and the agent loop read in `reward.custom_reward_function.reward_kwargs`.
+    """The settings of reward manager and agent loop, in verl's `reward_kwargs`.
 
     `extra_info.uid` names a row of `environment`.
     """
@@ -86,10 +86,10 @@ class ManagerSettings(GroupSettings):
 
     @classmethod
     def read(cls, settings: object, arguments: Mapping[str, object]) -> ManagerSettings:
-        """Read the settings, in the containers of any configuration library; see `deployed`.
+        """Read the settings from any configuration library's containers; see `use_deployed_model`.
 
         Raises:
-            SettingsError: one is unknown, or cannot work.
+            SettingsError: a setting is unknown, or cannot work.
         """
         values = to_json(settings or {})
         if isinstance(values, Mapping) and isinstance(judge := values.get("judge"), Mapping):
@@ -97,14 +97,14 @@ class ManagerSettings(GroupSettings):
         return cls.from_settings(values, within=WITHIN)
 
     def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
-        """Check that the mean of its group is no reward to a sample without a score.
+        """Check that the group's mean is no reward to a sample without a score.
 
         Args:
             algorithm: verl's `algorithm`.
             size: `actor_rollout_ref.rollout.n`.
 
         Raises:
-            SettingsError: the estimator trains it as one.
+            SettingsError: the estimator would train it as a reward.
         """
         configured = algorithm.get("adv_estimator")
         estimator = str(getattr(configured, "value", configured))
@@ -123,9 +123,10 @@ class ManagerSettings(GroupSettings):
 
 
 MAX_EXPLANATION_LENGTH = 500
-"""How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
+"""Maximum characters of an explanation: verl makes an array of a batch's explanations, each as long
+as the longest."""
 PROMPTS = ("question", "prompt")
-"""The fields of `extra_info` that have the question, where it is not the policy's prompt."""
+"""The fields of `extra_info` with the question, if it is not the policy's prompt."""
 
 
 class VerlSample(NamedTuple):
@@ -133,8 +134,8 @@ class VerlSample(NamedTuple):
 
     Attributes:
         group: the id of its group: verl's `uid` of the prompt, or else the prompt itself.
-        has_uid: whether verl has said its `uid`.
-        is_validation: whether it is known to be one of a validation.
+        has_uid: whether verl has passed its `uid`.
+        is_validation: whether it is known to belong to a validation.
         row: prompt, fields and response.
     """
 
@@ -181,12 +182,12 @@ def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSampl
 def read_row_sample(
     fields: Mapping[str, Any], response: str, *, prompt: JSON = None, is_environment: bool = False
 ) -> VerlSample:
-    """Read a sample in the fields of its row.
+    """Read a sample from the fields of its row.
 
     Args:
         fields: the columns of the row, with verl's `uid` and `raw_prompt`.
         response: the policy's text.
-        prompt: the policy's prompt, where `raw_prompt` has no messages.
+        prompt: the policy's prompt, if `raw_prompt` has no messages.
         is_environment: whether `extra_info.uid` names a row of an environment, which has all other
             fields.
     """
@@ -212,7 +213,7 @@ def read_row_sample(
 
 
 def make_extra_info(result: CompletionReward) -> dict[str, float | str]:
-    """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
+    """Return what verl logs of a sample (`reward_extra_info`); the keys are always the same."""
     return {
         **result.numbers,
         "judge_status": result.status,
@@ -240,14 +241,15 @@ def _read_messages(value: object) -> JSON:
 
 
 _MAX_WAITING = 100_000
-"""How many samples may wait in the actor; each of verl's reward workers takes 1,000 at a time."""
+"""Maximum number of samples waiting in the actor; each of verl's reward workers takes 1,000 at a
+time."""
 
 Score: TypeAlias = Callable[..., Awaitable[CompletionReward]]
 """`SampleBatcher.score`."""
 
 
 class Actor:
-    """The groups of a training, in a process of their own."""
+    """The groups of a training, in a separate process."""
 
     def __init__(self, settings: ManagerSettings, size: int) -> None:
         """Gather groups of `size`."""
@@ -261,7 +263,10 @@ class Actor:
 
 
 def make_actor_score(settings: ManagerSettings, size: int) -> Score:
-    """The scores of the actor of these settings, which all reward workers share; starts it if it is not there."""
+    """Return the `score` of the actor with these settings, shared by all reward workers.
+
+    The actor is started if it does not exist.
+    """
     import ray  # late: verl brings it along
 
     digest = hashlib.sha256(repr((asdict(settings), size)).encode()).hexdigest()[:16]
@@ -283,11 +288,11 @@ def make_actor_score(settings: ManagerSettings, size: int) -> Score:
 
 
 class SampleRewards:
-    """The rewards of samples that one process of verl has, whose groups meet in one place.
+    """The rewards of samples in one process of verl; groups are gathered in one place.
 
     Attributes:
-        settings: those in verl's configuration.
-        size: how many samples a prompt has.
+        settings: the settings in verl's configuration.
+        size: number of samples of a prompt.
     """
 
     def __init__(
@@ -302,10 +307,10 @@ class SampleRewards:
 
         Args:
             config: the trainer's configuration.
-            arguments: those of the reward model that verl has deployed.
-            workers: how many processes have samples of a prompt.
-            algorithm: verl's `algorithm`, where its estimator is told of a failed judge by the
-                reward alone.
+            arguments: the arguments of the reward model that verl has deployed.
+            workers: number of processes with samples of a prompt.
+            algorithm: verl's `algorithm`, if only the reward tells its estimator about a failed
+                judge.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -327,7 +332,7 @@ class SampleRewards:
                 self._score = make_actor_score(self.settings, self.size)
 
     async def reward_sample(self, sample: VerlSample) -> CompletionReward:
-        """What a sample is worth, when its group has come as far as its judge needs it.
+        """Reward a sample, once its judge has as much of its group as it needs.
 
         Raises:
             SettingsError: no sample can be judged.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from judgegym.judges.core.prompt_format import ShownPrompt
+from judgegym.judges.core.prompt_format import StandInPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import strip_form
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -59,7 +59,7 @@ class Forger:
             titles = form.select_judged(reading.sections)
             merits = {title: _BEST * (PLACEHOLDER in reading.sections[title]) for title in titles}
             reply = form.reply(
-                ShownPrompt(reading.instructions, reading.sections, merits, Random(0))
+                StandInPrompt(reading.instructions, reading.sections, merits, Random(0))
             )
             fields = form.fields(reply)
             behind = content.rpartition(PLACEHOLDER)[2].strip()

@@ -35,7 +35,7 @@ class SyllablesJudge(judges.ModelJudge[judges.JudgeSettings, None, float]):
         return [judges.Question("syllables", prompt, nearness)]
 
 
-def _reply(shown: judges.ShownPrompt) -> str:
+def _reply(shown: judges.StandInPrompt) -> str:
     return f"I counted.\nSYLLABLES: 5, {round(7 * shown.merit)}, 5"
 
 

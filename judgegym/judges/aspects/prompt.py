@@ -26,7 +26,7 @@ from judgegym.judges.core.calls import MAX_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.naming import slug
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.core.tasks import JudgeTask
 
 Polarity = Literal[1, -1]
@@ -297,7 +297,7 @@ _ABSENCE = re.compile(r"\b(avoids?|free|refuses?|without)\b", re.IGNORECASE)
 _EASIEST, _HARDEST = 0.1, 0.8
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     """Draft a stand-in reply.
 
     A question about harm is answered by words of harm, any other by merit with a random threshold.

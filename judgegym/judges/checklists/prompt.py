@@ -25,7 +25,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import MAX_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import draw_ids
@@ -167,7 +167,7 @@ def _render_criterion(criterion: Criterion) -> str:
 _EASIEST, _HARDEST = 0.1, 0.8
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     """Draft a stand-in reply: decide each criterion by merit with a random threshold.
 
     Of options, take the one at that position.

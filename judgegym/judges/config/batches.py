@@ -1,6 +1,6 @@
-"""The settings of batches: a judge's requests go through a provider's batch endpoint, for half the price.
+"""The settings of batches, and a judge's client that uses them.
 
-A judge's client, whose requests go there if the settings say so.
+With these settings a judge's requests go through a provider's batch endpoint, for half the price.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import BatchKind, BatchOptions, ChatSettings
 
 BATCH_PRICE_SHARE = 0.5
-"""What a request costs in a provider's batch, as a share of what it costs live (OpenAI, Anthropic)."""
+"""The price of a request in a provider's batch, as a share of its live price (OpenAI,
+Anthropic)."""
 BATCH_VERBS = ("evaluate", "process")
 
 
@@ -34,42 +35,47 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
     help_group: ClassVar[str] = "judge"
 
     judge_batch: BatchKind | None = operational(None, verbs=BATCH_VERBS, common=True)
-    """Send the judge's requests in batches, which cost half and may take hours. openai: OpenAI's files and batches.
-    anthropic: Anthropic's message batches (judge_api=anthropic). folder: files for vllm run-batch. Live if unset."""
+    """Send the judge's requests in batches, which cost half and may take hours. openai: OpenAI's
+    files and batches. anthropic: Anthropic's message batches (judge_api=anthropic). folder: files
+    for vllm run-batch. Live if unset."""
     judge_batch_folder: Path | None = operational(None, verbs=BATCH_VERBS)
-    """Write batches to this folder as NAME.jsonl, and wait for NAME.out.jsonl there (judge_batch=folder)."""
+    """Write batches to this folder as NAME.jsonl, and wait for NAME.out.jsonl there
+    (judge_batch=folder)."""
     judge_batch_rows: int = operational(10_000, verbs=BATCH_VERBS, ge=1)
     """Keep at most this many rows or groups in progress, whose requests make the batches."""
     judge_batch_lines: int = operational(50_000, verbs=BATCH_VERBS, ge=1, le=100_000)
     """Put at most this many requests into one batch."""
     judge_batch_retries: int = operational(3, verbs=BATCH_VERBS, ge=0)
-    """Send a request whose line of a batch brought no usable response again at most this many times."""
+    """Send a request whose line of a batch brought no usable response again at most this many
+    times."""
     judge_batch_fallback: Literal["batch", "live"] = operational("batch", verbs=BATCH_VERBS)
-    """Send a request again whose batch expired, was cancelled or left it out: with the next batch, or live."""
+    """Send a request again whose batch expired, was cancelled or left it out: with the next batch,
+    or live."""
     judge_batch_price: float | None = operational(None, verbs=BATCH_VERBS, ge=0, le=1)
-    """Count a request in a batch with this share of its live price; if unset, 0.5, and 1 for a folder."""
+    """Count a request in a batch with this share of its live price; if unset, 0.5, and 1 for a
+    folder."""
     judge_batch_poll: float = operational(30.0, verbs=BATCH_VERBS, gt=0)
     """Look at open batches every so many seconds."""
     judge_batch_quiet: float = operational(60.0, verbs=BATCH_VERBS, gt=0)
-    """Send a batch after this many seconds in which nothing has changed, although a row might still add to it; it is
-    sent at once when all rows wait for batches."""
+    """Send a batch after this many seconds in which nothing has changed, although a row might still
+    add to it; it is sent at once when all rows wait for batches."""
 
     def max_rows_in_progress(self, live: int) -> int:
-        """How many rows may be in progress; `live` where requests are sent by themselves."""
+        """Return how many rows may be in progress; `live` if requests are sent live."""
         return live if self.judge_batch is None else self.judge_batch_rows
 
     @property
     def batch_share(self) -> float:
-        """What a judge's request costs in a batch, as a share of what it costs live."""
+        """The price of a judge's request in a batch, as a share of its live price."""
         if self.judge_batch_price is not None:
             return self.judge_batch_price
         return 1.0 if self.judge_batch == "folder" else BATCH_PRICE_SHARE
 
     def apply_batches(self, chat: ChatSettings) -> ChatSettings:
-        """Return the settings of a judge's client, whose requests go into batches if the user says so.
+        """Return the client settings with batches, if the user has chosen them.
 
         Raises:
-            SettingsError: the judge's endpoint cannot be asked in this kind of batch.
+            SettingsError: the judge's endpoint does not support this kind of batch.
         """
         if self.judge_batch is None:
             return chat
@@ -95,7 +101,7 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
 
 
 def configure_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
-    """Return the settings of a client whose requests go into batches, with the prices of those.
+    """Return the client settings with batches, and with the prices of batches.
 
     Raises:
         SettingsError: its endpoint cannot be asked in this kind of batch.
@@ -126,11 +132,13 @@ async def open_client(
     make: Callable[..., ChatClient] = ChatClient,
     make_cache: Callable[[Path], JudgmentCache] = JudgmentCache,
 ) -> ChatClient:
-    """Return a chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache` open client and cache.
+    """Open a chat client for the judge's endpoint; `stack` closes it.
+
+    `make` and `make_cache` create client and cache.
 
     Raises:
         SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be
-            opened, or the budget is of dollars and the judge's price is not known.
+            opened, or the budget is in dollars and the judge's price is unknown.
     """
     cache = None
     if settings.judge_cache is not None:

@@ -1,6 +1,7 @@
-"""The settings of a budget, which every command has that asks a model, and the command that goes on with a larger one.
+"""The settings of a budget, for every command that calls a model.
 
 `--budget_calls` and `--budget_usd` hold for policy and judge together, and for all parts of a run.
+A run that ends at its budget prints the command that continues with a larger one.
 """
 
 from __future__ import annotations
@@ -14,38 +15,39 @@ from judgegym.judges.config.fields import operational
 from judgegym.llm.cost.budget import Budget, Expense
 
 BUDGETS = ("budget_calls", "budget_usd")
-"""The settings, which are of one command: a file of a run has none of them."""
+"""The budget settings. They belong to one command: a run's files do not keep them."""
 
 
 class BudgetSettings(BaseModel, use_attribute_docstrings=True):
-    """What may be spent."""
+    """The limits of what a run may spend."""
 
     help_group: ClassVar[str] = "run"
 
     budget_calls: int | None = operational(None, ge=1)
-    """Send policy and judge at most this many requests in the whole run, retries and what was sent before --resume
-    included; the run then ends with exit code 3 and the command that goes on. No limit if unset."""
+    """Send policy and judge at most this many requests in the whole run, retries and what was sent
+    before --resume included; the run then ends with exit code 3 and the command that goes on. No
+    limit if unset."""
     budget_usd: float | None = operational(None, gt=0)
-    """Send policy and judge no request that could make the whole run, what was spent before --resume included, cost
-    more than this many US dollars; it then ends with exit code 3 and the command that goes on. It
-    needs the prices of
-    both (the table of prices knows common models) and limits of tokens. No limit if unset."""
+    """Send policy and judge no request that could make the whole run, what was spent before
+    --resume included, cost more than this many US dollars; it then ends with exit code 3 and the
+    command that goes on. It needs the prices of both (the table of prices knows common models) and
+    limits of tokens. No limit if unset."""
 
     def budget(self) -> Budget | None:
-        """Return the budget, to be shared by all clients of a run; `None` without a limit."""
+        """Return the budget, shared by all clients of a run; `None` without a limit."""
         if self.budget_calls is None and self.budget_usd is None:
             return None
         return Budget(self.budget_calls, self.budget_usd)
 
     def enlarge_command(self, words: Sequence[str], spent: Expense, section: str = "") -> list[str]:
-        """Return the words of a command with a larger budget: one that is spent is twice what was.
+        """Return the command's words with a larger budget: twice what was spent.
 
-        Calls stand for dollars that cannot be counted.
+        If the dollars cannot be counted, the limit is in calls.
 
         Args:
-            words: as the user gave them.
-            spent: by the whole run.
-            section: what stands before the names of the settings on the command line.
+            words: the command line.
+            spent: what the whole run has spent.
+            section: the prefix of the settings on the command line.
         """
         calls, usd, remaining, iterator = (
             self.budget_calls,

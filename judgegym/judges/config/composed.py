@@ -1,9 +1,9 @@
-"""Settings that depend on other settings: those of the kind of judge that is chosen, and of no other.
+"""Composed settings: settings whose fields depend on the values of others.
 
-A class of such settings says which further settings there are (`choices`) and which of them its
-values choose (`chosen`). `ScoreSettings(judge="aspect", strictness=3)` then is an object of a
-subclass that has the settings of that judge, too, and refuses those of all others.
-`reading/choices.py` has what follows for sources of settings.
+Such a class defines the further settings (`choices`) and which of them its values choose
+(`select_choices`). `ScoreSettings(judge="aspect", strictness=3)` then is an object of a subclass
+that also has that judge's settings, and refuses those of all others. `reading/choices.py` applies
+this to sources of settings.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from judgegym.llm.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class ChoiceHelp:
-    """What `--help` says about a choice, such as a kind of judge.
+    """The help page of a choice, such as a kind of judge.
 
     Attributes:
-        setting: which setting chooses, such as `judge`.
+        setting: the setting that chooses, such as `judge`.
         name: the choice, such as `cascade`.
-        groups: the names of the settings that are listed, by the title of their group.
-        others: those that only `--help_all` lists.
+        groups: the names of the listed settings, by the title of their group.
+        others: the settings that only `--help_all` lists.
     """
 
     setting: str
@@ -39,33 +39,33 @@ class ChoiceHelp:
 
 
 class ComposedSettings(BaseModel):
-    """Settings to which those of what they choose are added."""
+    """Settings that are extended by those of their choices."""
 
     choosing: ClassVar[tuple[str, ...]] = ()
     """The settings whose values choose."""
     composed: ClassVar[tuple[type[ComposedSettings], frozenset[str]] | None] = None
-    """The class that was composed and the choices that were added to it; `None` of a class that is none yet."""
+    """The base class and the added choices; `None` for a class without added choices."""
     setting_verbs: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The verbs of settings that were added: those of the settings that choose them."""
+    """The verbs of added settings: those of the settings that choose them."""
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings that may be added, by the setting that chooses them, such as `judge=aspect` or `judges`."""
+        """Return the settings that can be added, by choice, such as `judge=aspect` or `judges`."""
         return {}
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Which of the choices values make that are not validated yet."""
+        """Return the choices that unvalidated values make."""
         return ()
 
     @classmethod
     def expand_short_forms(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values that are not validated yet, with what short forms stand for."""
+        """Return unvalidated values with short forms expanded."""
         return dict(values)
 
     @classmethod
     def describe_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
-        """What `--help` says about the choice that these values make; `None` if it has no page of its own.
+        """Return the help of the choice made by these values; `None` if it has no page.
 
         Raises:
             ValueError: there is no such choice.
@@ -81,20 +81,20 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def learn(cls, names: Collection[str]) -> None:
-        """Load what these choices name, if another process has made them."""
+        """Load the code of these choices, if another process has made them."""
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings that nothing reads, given the others, with the choices that would read them.
 
-        Or with the choice that is made, if that tells more. They determine no result: a resumed run
-            may change them.
+        The value may instead be the current choice, if that tells more. Ignored settings determine
+        no result: a resumed run may change them.
         """
         return {}
 
     @classmethod
     def is_changed(cls, values: Mapping[str, Any], name: str) -> bool:
-        """Whether values that are not validated yet, such as texts of flags, change a setting from its default."""
+        """Return whether unvalidated values, such as flags, change a setting from its default."""
         default = cls.model_fields[name].get_default(call_default_factory=True)
         return str(values.get(name) or default) != str(default)
 
@@ -106,26 +106,26 @@ class ComposedSettings(BaseModel):
 
     @classmethod
     def select_class(cls, values: Mapping[str, Any]) -> type[Self]:
-        """Return the class with the settings that its values choose."""
+        """Return the class with the settings that the values choose."""
         return cls.add_choices(cls.select_choices(cls.expand_short_forms(values)))
 
     @classmethod
     def make_defaults(cls) -> Self:
-        """Return the defaults; those of what is chosen as its class declares them."""
+        """Return the defaults; those of chosen settings as their classes declare them."""
         base = cls if cls.composed is None else cls.composed[0]
         return cls.model_construct(**dict(base()))
 
     def __new__(cls, *arguments: Any, **values: Any) -> Self:
-        """Return an object of the class that the values choose."""
+        """Create an object of the class that the values choose."""
         return super().__new__(cls if cls.composed is not None else cls.select_class(values))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a value, and forget what was derived from the values."""
+        """Set a value, and drop cached values derived from others."""
         super().__setattr__(name, value)
         self._forget_derived()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy, without what was derived from the values of this object."""
+        """Return a copy, without cached values derived from others."""
         copy = super().model_copy(update=update, deep=deep)
         copy._forget_derived()
         return copy
@@ -135,7 +135,7 @@ class ComposedSettings(BaseModel):
             del self.__dict__[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What pickle needs of an object whose class was made at run time."""
+        """Pickle an object whose class was made at run time."""
         return _restore, type(self).composed, self.__getstate__()
 
     @model_validator(mode="wrap")
@@ -152,7 +152,7 @@ class ComposedSettings(BaseModel):
 
 
 def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSettings:
-    """Return an empty object of a composed class."""
+    """Create an empty object of a composed class."""
     base.learn(names)
     settings_type = _compose(base, names)
     return settings_type.__new__(settings_type)
@@ -185,7 +185,7 @@ def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[Compos
 def _find_added_verbs(
     base: type[ComposedSettings], names: Collection[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the verbs of the settings that are added, if not all verbs choose them."""
+    """Return the verbs of the added settings, unless all verbs use them."""
     verbs: dict[str, list[Sequence[str]]] = {}
     for choice in names:
         choice_verbs = DeclaredSetting(choice, base, choice.partition("=")[0]).verbs
@@ -202,11 +202,11 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
 def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[SettingsT]:
-    """Return the settings, and their sections, with what their values choose.
+    """Return the settings type, and its sections, with the choices of these values.
 
     Args:
         settings_type: the settings.
-        values: those of sections as objects; not validated yet.
+        values: unvalidated values, those of sections as objects.
     """
     return _change_sections(
         settings_type, lambda model, section_values: model.select_class(section_values), values
@@ -214,14 +214,14 @@ def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[S
 
 
 def expand_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
-    """Return the settings, and their sections, with everything that their values may choose."""
+    """Return the settings type, and its sections, with all possible choices."""
     return _change_sections(settings_type, lambda model, _: model.add_choices(model.choices()), {})
 
 
 def composed_sections(
     settings_type: type[BaseModel],
 ) -> Iterator[tuple[str, type[ComposedSettings]]]:
-    """Yield the settings, and their sections, that are composed, with the prefix of their names."""
+    """Yield the composed settings and sections, with the prefix of their names."""
     if issubclass(settings_type, ComposedSettings):
         yield "", settings_type
         return
@@ -252,7 +252,7 @@ def _change_sections(
 def _replace_sections(
     settings_type: type[SettingsT], sections: tuple[tuple[str, type[ComposedSettings]], ...]
 ) -> type[SettingsT]:
-    """Return the settings whose sections are of these classes."""
+    """Return the settings type with sections of these classes."""
     fields = settings_type.model_fields
     defaults = {
         name: fields[name].default for name, _ in sections if not fields[name].is_required()

@@ -1,9 +1,9 @@
-"""A model that is asked, whatever for: where it is, its key, sampling, limits and prices, and its client's settings.
+"""The endpoint of a model: URL, key, sampling, limits, prices, and the settings of its client.
 
 Guarantees: a key from an environment variable is sent only to the host that it belongs to, unless
-the user names the variable; keys, headers and form that were given for one host go to no other,
-prices, limits and further fields of requests to no other model; what nobody has set stays unset; no
-message shows a key.
+    the user names the variable; keys, headers and API given for one host are used for no other,
+    prices, limits and extra request fields for no other model; unset settings stay unset; no
+    message shows a key.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ from judgegym.llm.usage import Prices
 logger = logging.getLogger(__name__)
 
 ASKS_ENDPOINTS: ContextVar[bool] = ContextVar("asks_endpoints", default=True)
-"""Whether endpoints are asked; for a plan, which asks none, no key is needed."""
+"""Whether endpoints are called; a plan calls none, and needs no key."""
 MAX_RETRIES = 100
-"""Default of the second limit of a call, which its deadline normally ends."""
+"""Default maximum of retries; normally the deadline ends a call first."""
 ANTHROPIC = "https://api.anthropic.com/v1"
 OPENAI = "https://api.openai.com/v1"
 NO_ENDPOINT = "http://127.0.0.1:9/v1"
-"""The URL of a client that is never asked."""
+"""The URL of a client that is never called."""
 STAND_IN_IDENTITY = "--offline"
-"""The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
+"""The stand-in's identity in the judgment cache's keys: its port changes, but its responses do
+not."""
 _KEY_HEADERS = frozenset(
     {"authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"}
 )
-"""Headers that hold an API key at some provider: with one of them no other key is needed."""
+"""Headers that hold an API key at some provider; with one of them no other key is needed."""
 
 
 class Settings(BaseModel):
@@ -70,7 +71,7 @@ class ReplicaSettings(Settings):
 
 
 class FlatSettings(Protocol):
-    """A host's settings, in which those of an endpoint stand under names of their own."""
+    """A host's settings, which hold those of an endpoint under flat names."""
 
     @property
     def model_fields_set(self) -> set[str]:
@@ -79,15 +80,15 @@ class FlatSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SettingNames:
-    """How messages name an endpoint and its settings.
+    """The names of an endpoint and its settings in messages.
 
     Attributes:
-        title: what the endpoint is, such as `the judge`.
-        prefix: stands before the name of each of its settings, such as `--env.judge_`.
-        section: prefix of the other settings of its calls, such as `env.`.
+        title: the endpoint's role, such as `the judge`.
+        prefix: the prefix of its settings, such as `--env.judge_`.
+        section: the prefix of the other settings of its calls, such as `env.`.
         base_url: the setting of its URLs, unless it follows from the prefix; so also the next ones.
         prices: the settings of its prices.
-        max_tokens: the setting that limits an answer.
+        max_tokens: the setting that limits a response.
         finish_reasons: the setting that accepts finish reasons.
     """
 
@@ -101,21 +102,21 @@ class SettingNames:
 
 
 class EndpointSettings(Settings):
-    """A model that is asked, whatever for: judge, member, part, gold judge, policy, simulated user, candidate.
+    """The endpoint of a model: judge, jury member, part, gold judge, policy, user, candidate.
 
-    Hosts have its settings under flat names of their own, such as `judge_base_url`, which also
-    check their ranges, and derive it from those.
+    Hosts declare its settings under flat names such as `judge_base_url`, which also check ranges,
+    and derive this object from them.
     """
 
     HOST_SETTINGS: ClassVar[frozenset[str]] = frozenset(
         {"model", "api", "api_key", "api_key_env", "extra_headers", "replicas"}
     )
-    """What holds for one host alone."""
+    """The settings that hold for one host only."""
     MODEL_SETTINGS: ClassVar[frozenset[str]] = frozenset(
         {"extra_body", "price_input", "price_output", "price_cached_input", "finish_reasons"}
         | {"requests_per_minute", "tokens_per_minute", "max_concurrency"}
     )
-    """What holds for one model alone."""
+    """The settings that hold for one model only."""
 
     model: ModelName = DEFAULT_POLICY
     """Ask for this model."""
@@ -140,9 +141,11 @@ class EndpointSettings(Settings):
     timeout: float = 600.0
     """Stop one attempt of a call after this many seconds."""
     deadline: float = 1800.0
-    """Stop retrying this many seconds after the first attempt; where it is set, it also bounds the next two."""
+    """Stop retrying this many seconds after the first attempt; where it is set, it also bounds the
+    next two."""
     away_deadline: float = 600.0
-    """Wait at most this many seconds for an endpoint that has answered before and now refuses connections."""
+    """Wait at most this many seconds for an endpoint that has answered before and now refuses
+    connections."""
     start_deadline: float = 60.0
     """Wait at most this many seconds for an endpoint that has never answered."""
     rejected_deadline: float = 120.0
@@ -160,7 +163,8 @@ class EndpointSettings(Settings):
     finish_reasons: FinishReasons = []
     """Take these finish reasons, too, to mean a whole answer."""
     price_input: float | None = None
-    """US dollars for a million prompt tokens; if no price is set, those of the table of list prices."""
+    """US dollars for a million prompt tokens; if no price is set, those of the table of list
+    prices."""
     price_output: float | None = None
     """US dollars for a million completion tokens."""
     price_cached_input: float | None = None
@@ -171,11 +175,11 @@ class EndpointSettings(Settings):
     """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
 
     def add(self, host: FlatSettings, names: Mapping[str, str], **values: Any) -> EndpointSettings:
-        """Return a copy with the settings of a host; one that the user has not set there is unset here.
+        """Return a copy with a host's settings; those that the user has not set are unset.
 
         Args:
             host: has them under flat names.
-            names: those, by the endpoint's names.
+            names: the flat names by the endpoint's names.
             values: further settings, by the endpoint's names.
         """
         fields = {name: getattr(host, flat) for name, flat in names.items()}
@@ -186,7 +190,7 @@ class EndpointSettings(Settings):
         )
 
     def inherit(self, whole: EndpointSettings) -> EndpointSettings:
-        """Inherit what is not set here from the endpoint of the whole, as far as it holds for this host and model."""
+        """Inherit unset settings of the whole that hold for this host and model."""
         inherited = whole.model_fields_set - self.model_fields_set
         if "base_url" in self.model_fields_set:
             inherited -= self.HOST_SETTINGS
@@ -196,7 +200,10 @@ class EndpointSettings(Settings):
 
     @property
     def effective_api(self) -> ApiName:
-        """The form in which it is asked: at Anthropic, where nothing else is set, its own, if its key is there."""
+        """The API in use.
+
+        That is Anthropic's own for its host if nothing else is set and its key is there.
+        """
         is_chosen = {
             "base_url",
             "api",
@@ -209,7 +216,10 @@ class EndpointSettings(Settings):
 
     @property
     def prices(self) -> Prices:
-        """What its tokens cost; several models of replicas have no common price but a given one."""
+        """The prices of its tokens.
+
+        Replicas with several models have no common price unless one is set.
+        """
         models = {replica.model_name or self.model for replica in self.replicas} or {self.model}
         urls = [replica.base_url for replica in self.replicas] or split_urls(self.base_url)
         configured = Prices(self.price_input, self.price_output, self.price_cached_input)
@@ -231,16 +241,16 @@ class EndpointSettings(Settings):
         takes_tool_calls: bool = False,
         unasked: str | None = None,
     ) -> ChatSettings:
-        """What the model's chat client needs.
+        """Return the settings of the model's chat client.
 
         Args:
-            names: those of its settings, for messages.
+            names: the names of its settings, for messages.
             retry_delay: upper bound of the pause before the first retry, in seconds.
-            identity: identifies the endpoint in the cache's key, in place of its URL; that of the
-                stand-in also says that this is asked in OpenAI's form.
-            thinking_markers: what begins and ends thinking in its texts, beside the known markers.
-            takes_tool_calls: a text beside tool calls is a whole answer.
-            unasked: the name of who answers without a model, which needs no key and costs nothing.
+            identity: identifies the endpoint in the cache's key, in place of its URL; with the
+                stand-in's identity, the API is OpenAI's.
+            thinking_markers: the markers of thinking in its texts, beside the known ones.
+            takes_tool_calls: whether a text beside tool calls is a whole response.
+            unasked: the name of a judge without a model, which needs no key and costs nothing.
 
         Raises:
             SettingsError: see `servers`.
@@ -293,16 +303,17 @@ class EndpointSettings(Settings):
         )
 
     def servers(self, prefix: str, api: ApiName | None = None) -> tuple[Endpoint, ...]:
-        """Return the model's servers, with their keys and headers; without a key if none is set and no host is public.
+        """Return the model's servers, with their keys and headers.
+
+        They have no key if none is set and no host is public.
 
         Args:
-            prefix: stands before the name of one of these settings in messages.
-            api: the form in which it is asked; by default that of the settings.
+            prefix: the prefix of these settings in messages.
+            api: the API; by default that of the settings.
 
         Raises:
             SettingsError: a package that the API needs is not installed; a host is public and there
-                is no key; or a key cannot be sent in a header, or a URL or a header has another
-                one.
+                is no key; a key cannot be sent in a header; or a URL or a header has another key.
         """
         api, urls = api or self.effective_api, self.base_url
         if api == "litellm":  # which finds the provider by the model's name, with keys of its own
@@ -332,7 +343,7 @@ class EndpointSettings(Settings):
         return tuple(servers)
 
     def _describe_missing_key(self, urls: list[str]) -> str:
-        """What is missing of the key of public hosts."""
+        """Describe the missing key of public hosts."""
         variable, hosts = (
             self.api_key_env,
             ", ".join(sorted({urlsplit(url).hostname or "" for url in urls})),
@@ -386,11 +397,11 @@ CALL_NAMES: Mapping[str, str] = {
     "start_deadline": "wait_for_endpoints",
     "rejected_deadline": "endpoint_rejected_deadline",
 }
-"""The flat settings that all endpoints of a host share, by their names of an endpoint."""
+"""The flat settings shared by all endpoints of a host, by the endpoint's names."""
 
 
 def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
-    """Return the flat settings of a host's endpoint, by their names of an endpoint."""
+    """Return the flat names of a host's endpoint settings, by the endpoint's names."""
     names = {
         **{name: f"{prefix}{name}" for name in EndpointSettings.model_fields},
         "model": f"{prefix}model_name",
@@ -399,7 +410,7 @@ def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 
 def _has_key(headers: Mapping[str, SecretStr]) -> bool:
-    """Return whether a header holds a key, which takes the place of a variable's."""
+    """Return whether a header holds a key, which replaces that of a variable."""
     return not _KEY_HEADERS.isdisjoint(map(str.lower, headers))
 
 
@@ -407,8 +418,7 @@ def _check_sendable(key: str, subject: str) -> str:
     """Return the key.
 
     Raises:
-        SettingsError: a character of it cannot be sent in a header; the message does not show the
-            key.
+        SettingsError: a character cannot be sent in a header; the message does not show the key.
     """
     wrong = next((character for character in key if not "!" <= character <= "~"), None)
     if wrong is not None:

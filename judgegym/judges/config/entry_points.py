@@ -1,13 +1,12 @@
-"""Names that installed distributions bring by entry points, such as commands, environments and judges.
+"""Entry points of installed distributions: commands, environments and judges.
 
 A distribution declares one in its `pyproject.toml`:
 
     [project.entry-points."judgegym.environments"]
     haiku = "my_plugin.haiku:HaikuEnv"
 
-Finding them reads the metadata of every installed distribution. Code that looks a name up therefore
-tries the built-in names first. A name that cannot be used is told with its reason, and leaves the
-other names as they are.
+Finding them reads the metadata of every installed distribution, so lookups try the built-in names
+first. A name that cannot be used is reported with its reason, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A name that one or several distributions bring.
+    """A name that one or several distributions provide.
 
     Attributes:
         name: the name.
         target: the object, as `module:attribute` or `module`.
-        distribution: who brings it, with the version.
-        refusal: why the name cannot be used; empty if it can.
-        is_of_core: JudgeGym itself brings it.
+        distribution: the distribution that provides it, with the version.
+        refusal: the reason why the name cannot be used; empty if it can.
+        is_of_core: whether JudgeGym itself provides it.
     """
 
     name: str
@@ -65,7 +64,7 @@ class EntryPoint:
 
 
 def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPoint]:
-    """Read the names of a group: those that can be used, then the refused ones.
+    """Read the names of a group: usable ones first, then refused ones.
 
     Args:
         group: such as `COMMANDS`.
@@ -102,7 +101,7 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
 
 
 def index_by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:
-    """Return the entry points by name; of a name that is used and refused, the one that is used."""
+    """Index entry points by name; a usable one comes before a refused one."""
     points_by_name: dict[str, EntryPoint] = {}
     for point in points:
         points_by_name.setdefault(point.name, point)
@@ -110,12 +109,12 @@ def index_by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:
 
 
 def _normalize(name: str) -> str:
-    """Return a name as it is compared: `my-name` and `my_name` are equal."""
+    """Normalize a name for comparison: `my-name` equals `my_name`."""
     return name.replace("-", "_")
 
 
 def _resolve_owner(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Iterator[EntryPoint]:
-    """Decide who of several owners has a name; they are keyed by their projects."""
+    """Decide which of several distributions gets a name; they are keyed by project."""
     is_of_core = CORE_DISTRIBUTION in owners and not is_built_in
     if is_of_core:
         yield owners[CORE_DISTRIBUTION]
@@ -135,14 +134,13 @@ def _resolve_owner(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Itera
 
 @contextmanager
 def explain_import_errors(subject: str) -> Iterator[None]:
-    """Tell in one line why code of a user or a plugin cannot be imported.
+    """Raise one-line errors for code of a user or plugin that cannot be imported.
 
     Args:
         subject: what is imported, for the beginning of the message.
 
     Raises:
-        SettingsError: whatever the code has raised, but for errors that are told in one line
-            already.
+        SettingsError: for any error of the code, except those that are one line already.
     """
     try:
         yield
@@ -161,7 +159,7 @@ def explain_import_errors(subject: str) -> Iterator[None]:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return what was raised, and where: the last line outside this package and the import system."""
+    """Describe an error and its last line outside this package and the import system."""
     if isinstance(error, SystemExit):
         description = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
     else:

@@ -1,8 +1,8 @@
-"""How a command ends: its exit code, and one message where it cannot go on.
+"""The end of a command: its exit code, and one message if it failed.
 
-A closed output pipe (`… | head`) ends it without a message. A terminal or locale that lacks a
-character (`–` in Latin-1) is shown a question mark. A path that the system refuses (too long, not
-permitted, a loop of links), wherever it came from, is a user error.
+A closed output pipe (`… | head`) ends it without a message. If a terminal or locale lacks a
+character (`–` in Latin-1), a question mark is shown. A path that the system refuses (too long, not
+permitted, a loop of links) is always a user error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
 _STRICT_HANDLERS = ("strict", "surrogateescape")
-"""What Python does with a character that the output lacks: of the locale C it writes the bytes of file names."""
+"""Python's error handlers that raise for a character that the output lacks."""
 _PATH_ERRORS = frozenset(
     {
         errno.ENAMETOOLONG,
@@ -39,15 +39,15 @@ _PATH_ERRORS = frozenset(
 
 
 def remove_control_characters(text: str) -> str:
-    """Return the text, which may have several lines, without what a terminal would obey or what it cannot be sent."""
+    """Replace control characters and unsendable ones in a text of one or more lines."""
     return _CONTROL_CHARACTERS.sub("�", text)
 
 
 def exit_code(command: Callable[[], int]) -> int:
-    """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed.
+    """Run a command: 2 if its input is wrong, 130 after Ctrl-C, 141 for a closed output pipe.
 
-    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects
-    every request; an alarm of a monitor with 3.
+    Also: 2 if an endpoint was never reachable, 1 if it rejects every request, 3 after a monitor's
+        alarm.
     """
     try:
         return run_and_flush(command)
@@ -65,7 +65,7 @@ def exit_code(command: Callable[[], int]) -> int:
 
 
 def run_and_flush(command: Callable[[], int]) -> int:
-    """Run a command and flush its output; returns its exit code, or 141 if the output pipe is closed.
+    """Run a command and flush its output; return its exit code, or 141 for a closed pipe.
 
     Raises:
         UserError: the system refuses a path; the message names it.

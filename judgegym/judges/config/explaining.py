@@ -24,19 +24,19 @@ from judgegym.llm.urls import redact_credentials
 
 _MAX_VALUE_LENGTH = 100
 _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]", re.DOTALL)
-"""The names that pydantic puts into the place of an error for each alternative of a type."""
+"""Pydantic's names for the alternatives of a type in an error's location."""
 
 
 def explain_flag(
     settings_type: type[BaseModel], message: str, argv: Sequence[str], verb: str | None = None
 ) -> str:
-    """Return the message for a command line that could not be parsed, in one line.
+    """Explain in one line why a command line could not be parsed.
 
     Args:
         settings_type: the settings.
-        message: that of the parser.
+        message: the parser's message.
         argv: the command line.
-        verb: only settings that it uses are suggested.
+        verb: suggests only settings of this verb.
     """
     unknown = re.search(r"unrecognized arguments: (.*)", message)
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
@@ -68,7 +68,7 @@ def explain_flag(
 def explain_values(
     settings_type: type[BaseModel], errors: Sequence[ErrorDetails], origins: Mapping[str, str]
 ) -> list[str]:
-    """The messages for validation errors, a line for each setting: what a value may be in several ways is one."""
+    """Explain validation errors, one line for each setting."""
     by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_place.setdefault(locate_error(error), []).append(error)
@@ -76,7 +76,7 @@ def explain_values(
 
 
 def locate_error(error: ErrorDetails) -> tuple[str, ...]:
-    """Where an error is, by names and positions; without pydantic's names of the alternatives of a type."""
+    """Return an error's location, by names and indices; without the alternatives of types."""
     return tuple(str(part) for part in error["loc"] if not _ALTERNATIVE.fullmatch(str(part)))
 
 
@@ -86,7 +86,7 @@ def _explain(
     errors: Sequence[ErrorDetails],
     origins: Mapping[str, str],
 ) -> str:
-    """Return the message for what is wrong with one setting, in one line."""
+    """Explain in one line what is wrong with a setting."""
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_rephrase(error['msg'])}"
@@ -126,12 +126,15 @@ def _explain(
 
 
 def _begins_with_setting(section: type[BaseModel], message: str) -> bool:
-    """Return whether a message begins with a setting of a section, or with a path within one."""
+    """Return whether a message begins with a setting of a section, or a path within one."""
     return message.partition(":")[0].partition(".")[0] in section.model_fields
 
 
 def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
-    """The names that an object in a list may have; none for a place that is in no list, or in one of several kinds."""
+    """List the names that an object in a list may have.
+
+    None for a setting outside a list, or in a list of several kinds.
+    """
     for part in parts:
         section, field = find_section(model, part), model.model_fields.get(part)
         if section is None:
@@ -143,14 +146,14 @@ def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
 
 
 def _rephrase(message: str) -> str:
-    """What pydantic says is wrong, in the words of the other messages."""
+    """Rephrase pydantic's message in the words of the other messages."""
     message = re.sub(r", unable to parse .*", "", message.removeprefix("Value error, "))
     message = re.sub(r"^Input should be ", "expected ", message)
     return message[:1].lower() + message[1:]
 
 
 def suggest_settings(settings_type: type[BaseModel], name: str, verb: str | None = None) -> str:
-    """Return the settings that a name may have meant, for the end of a message; empty if none is similar."""
+    """Return a suggestion for an unknown name, for the end of a message; may be empty."""
     return suggest_flags(name, _list_names(settings_type, verb))
 
 
@@ -159,7 +162,7 @@ def _list_names(settings_type: type[BaseModel], verb: str | None) -> list[str]:
 
 
 def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
-    """Return whether a value of this setting cannot hold a secret: its type contains neither a secret nor a model."""
+    """Return whether a value cannot hold a secret: its type has neither a secret nor a model."""
     field = model.model_fields.get(parts[0])
     if field is None:
         return False
@@ -172,7 +175,7 @@ def _is_safe_to_show(model: type[BaseModel], parts: Sequence[str]) -> bool:
 
 
 def _describe_received(value: object) -> str:
-    """Return the received value: a plain value as text, of any other only its type, because it may hold a secret."""
+    """Return a plain value as text; of any other only its type, as it may hold a secret."""
     plain = str | int | float | None
     if isinstance(value, plain) or (
         isinstance(value, list) and all(isinstance(item, plain) for item in value)
@@ -187,15 +190,16 @@ _TEXT_FILE = re.compile(
     r"\S+\.(?:txt|text|md|markdown|rst|ya?ml|jsonl?|toml|csv|j2|jinja2?|prompt)|\S*[/\\]\S*\.[A-Za-z][A-Za-z0-9]{0,5}",
     re.IGNORECASE,
 )
-"""A word that could only be meant as the name of a text file: by its ending, or by a slash and an ending."""
+"""A word that can only be the name of a text file, because of its ending, or a slash and an
+ending."""
 
 
 def read_text_or_file(value: object) -> object:
-    """Return the text of a file for `@path`; any other value as it is.
+    """Read the file of `@path`; return any other value unchanged.
 
     Raises:
-        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file,
-            without the `@`, or looks like one of a file that does not exist.
+        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file
+            without the `@`, or looks like the name of a file that does not exist.
     """
     is_name = (
         isinstance(value, str)
@@ -210,7 +214,7 @@ def read_text_or_file(value: object) -> object:
 
 
 def read_any_text_or_file(value: object) -> object:
-    """Return the same, where a text may look like the name of a file, such as the value that a rule expects."""
+    """Do the same where a text may look like a file name, such as a rule's expected value."""
     if not isinstance(value, str):
         return value
     if not value.startswith("@"):
@@ -228,7 +232,10 @@ def read_any_text_or_file(value: object) -> object:
 
 
 def _is_file(text: str) -> bool:
-    """Return whether a text is the name of a file, with an ending: a rubric of one such word is a mistake."""
+    """Return whether a text is the name of an existing file with an ending.
+
+    A rubric that is such a name is a mistake.
+    """
     if "\n" in text or "." not in text or len(text) > _MAX_NAME_LENGTH:
         return False
     try:
@@ -245,10 +252,12 @@ def is_prompt_file(name: object) -> TypeGuard[str]:
 
 
 def split_commas(value: object) -> object:
-    """Return a list from `a,b`, or what a text that begins like JSON holds; any other value as it is.
+    """Split `a,b` into a list, or parse a text that begins like JSON.
+
+    Any other value is returned unchanged.
 
     Raises:
-        ValueError: the text begins like JSON, and is none.
+        ValueError: the text begins like JSON but is not JSON.
     """
     if not isinstance(value, str):
         return value
@@ -258,13 +267,13 @@ def split_commas(value: object) -> object:
 
 
 TextOrFile = Annotated[str, BeforeValidator(read_text_or_file)]
-"""A prompt, a rubric or another text in words, or `@path` for the text of a file."""
+"""A prompt, a rubric or another text, or `@path` for the text of a file."""
 AnyTextOrFile = Annotated[str, BeforeValidator(read_any_text_or_file)]
 """Any text, or `@path` for the text of a file."""
 
 
 def prompt_digest(prompt: str) -> str:
-    """Return the SHA-256 digest of a prompt's UTF-8 bytes, the same as `sha256sum` gives for its file.
+    """Return the SHA-256 digest of a prompt's UTF-8 bytes, as `sha256sum` does for its file.
 
     >>> prompt_digest("Judge.")[:19]
     'sha256:581f76da77db'

@@ -1,7 +1,7 @@
-"""The optional parts of the installation: which extra of `judgegym` brings which package, and the command that adds it.
+"""The extras of the installation: the packages of each, and the command that installs it.
 
-No package index has this package under its name, so the command names where it was installed from
-(PEP 610).
+No package index has this package under its name, so the command names the source of the
+installation (PEP 610).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _CHECKOUT = Path(__file__).parents[3]
 
 
 def build_requirement(extra: str) -> str:
-    """What makes pip install this JudgeGym with an extra, also into another environment (PEP 508)."""
+    """Return the requirement that installs this JudgeGym with an extra (PEP 508).
+
+    It also works in another environment.
+    """
     name = f"{_NAME}[{extra}]"
     if (_CHECKOUT / "pyproject.toml").is_file():
         return f"{name} @ {_CHECKOUT.as_uri()}"
@@ -41,7 +44,7 @@ def build_requirement(extra: str) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation; of a checkout, for the same checkout."""
+    """Return the command that adds an extra to this installation, or to this checkout."""
     target = build_requirement(extra)
     _, _, url = target.partition(" @ ")
     parts = urlsplit(url)
@@ -77,9 +80,10 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "verifiers": ("verifiers",),
     "verl": ("verl",),
 }
-"""Modules by the extra that installs them. The judges and reward functions need only the core, which is not listed.
+"""Modules by the extra that installs them. Judges and reward functions need only the core, which is
+not listed.
 
-Of the trainers' extras these are the trainers' own modules."""
+For the trainers' extras these are the trainers' own modules."""
 TRAINERS = (
     *(
         "art",
@@ -99,7 +103,7 @@ TRAINERS = (
 
 
 class MissingExtraError(SettingsError, ImportError):
-    """A command or a module needs a package that is not installed; the message names the extra that installs it."""
+    """A needed package is not installed; the message names the extra that installs it."""
 
     def __init__(self, extra: str, module: str) -> None:
         """Name the module and its extra in the message."""
@@ -108,12 +112,12 @@ class MissingExtraError(SettingsError, ImportError):
         self._extra = extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        """Travel to another process as it is."""
+        """Pickle the error for another process."""
         return MissingExtraError, (self._extra, self.name or "")
 
 
 def require(extra: str) -> None:
-    """Check that an extra is installed, before starting anything that needs it.
+    """Check that an extra is installed, before anything starts that needs it.
 
     Raises:
         MissingExtraError: one of its modules is not installed.
@@ -125,7 +129,7 @@ def require(extra: str) -> None:
 
 @contextmanager
 def report_missing_extra(extra: str) -> Iterator[None]:
-    """Import modules of an extra, at the top of a module that is useless without them.
+    """Turn a failed import into a `MissingExtraError`, for modules that need the extra.
 
     Raises:
         MissingExtraError: one of its modules is not installed.
@@ -139,14 +143,17 @@ def report_missing_extra(extra: str) -> Iterator[None]:
 
 
 def find_missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """The error to show if the missing module belongs to an extra; `None` for any other module, which is a bug."""
+    """Return the error for a missing module of an extra.
+
+    `None` for any other module, which is a bug.
+    """
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     return None if extra is None else MissingExtraError(extra, module)
 
 
 def package_version() -> str:
-    """Return the version of this package; `unknown` if it runs from a folder that is not installed."""
+    """Return this package's version; `unknown` in a folder that is not installed."""
     try:
         return version("judgegym")
     except PackageNotFoundError:

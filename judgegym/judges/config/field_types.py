@@ -1,4 +1,4 @@
-"""The types of an endpoint's settings, which check what can be sent; no message shows a secret."""
+"""The types of an endpoint's settings; they check values, and no message shows a secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REQUEST_HEADERS = frozenset(
 
 
 def _convert_numbers(headers: object) -> object:
-    """Headers as given, with numbers as text: an error would show a number as harmless."""
+    """Convert numbers in headers to text: an error would show a number as harmless."""
     if not isinstance(headers, dict):
         return headers
     return {
@@ -27,10 +27,10 @@ def _convert_numbers(headers: object) -> object:
 
 
 def _check_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
-    """Further headers of requests, if they can be sent.
+    """Check that further headers can be sent.
 
     Raises:
-        ValueError: one cannot be, or is not the user's to set; no value is shown.
+        ValueError: a header cannot be sent, or may not be set; no value is shown.
     """
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
@@ -54,7 +54,7 @@ BaseUrls: TypeAlias = Annotated[str, AfterValidator(check_urls)]
 ModelName: TypeAlias = Annotated[str, AfterValidator(check_model_name)]
 """The name of a model, as an endpoint serves it."""
 ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_drop_blanks)]
-"""Further fields of requests; none is the blank that stands for a secret in a file."""
+"""Further fields of requests; none may be the blank that replaces a secret in a file."""
 ModelPrice: TypeAlias = dict[
     Literal["input", "output", "cached_input"], Annotated[float, Field(ge=0)]
 ]
@@ -66,9 +66,9 @@ ExtraHeaders: TypeAlias = Annotated[
 FinishReasons: TypeAlias = Annotated[
     list[str], AfterValidator(lambda words: sorted(parse_accepted(words)))
 ]
-"""Finish reasons that are whole beside the known ones, normalized."""
+"""Further finish reasons that mean a whole response, normalized."""
 
 
 def price_fields(price: ModelPrice) -> dict[str, Any]:
-    """Return the prices by their names of an endpoint."""
+    """Return prices by the names of an endpoint's settings."""
     return {f"price_{kind}": dollars for kind, dollars in price.items()}

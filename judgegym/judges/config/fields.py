@@ -1,7 +1,7 @@
-"""Settings as their classes declare them: default, range and description, and how commands treat each.
+"""Declared settings: default, range and description, and how commands treat each.
 
-A settings model has settings and sections (nested models); a setting's dotted name says which
-section it is in.
+A settings model has settings and sections (nested models); a setting's dotted name begins with its
+section.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pydantic.fields import FieldInfo
 
 OTHER_GROUP = "other"
 MAX_DEPTH = 90
-"""How deep lists and mappings may be nested in a setting."""
+"""Maximum nesting of lists and mappings in a setting."""
 Values = dict[str, Any]
-"""The settings of a source by dotted name, before validation; the values have no type yet."""
+"""The settings of a source by dotted name, before validation."""
 _KINDS = {
     int: "INT",
     float: "NUMBER",
@@ -46,17 +46,17 @@ def setting(
 
     Args:
         default: its default.
-        description: for `--help`: verb first, unit, range, reason; without it the text that stands
-            below the attribute, in a class with `use_attribute_docstrings`.
-        operational: it changes how a run proceeds but not its results, so that a resumed run may
-            change it.
+        description: the help text: verb first, unit, range, reason; by default the docstring of the
+            attribute, in a class with `use_attribute_docstrings`.
+        operational: whether it changes how a run proceeds but not its results, so that a resumed
+            run may change it.
         verbs: the commands that use it; empty for all.
-        group: where `--help` lists it; by default the `help_group` of the class that declares it,
-            or of its only base.
-        common: `--help` lists it; the others are listed by `--help_all`.
-        fallback: the setting of the same class that is read where this one is not set, such as the
+        group: its group in `--help`; by default the `help_group` of the declaring class, or of its
+            only base.
+        common: whether `--help` lists it; `--help_all` lists all.
+        fallback: the setting of the same class that is read if this one is unset, such as the
             variable of a key.
-        constraints: those of pydantic's `Field`, such as `ge=1`.
+        constraints: constraints of pydantic's `Field`, such as `ge=1`.
     """
     facts: dict[str, Any] = {
         "operational": operational,
@@ -73,13 +73,16 @@ def setting(
 
 
 def operational(default: Any, description: str | None = None, **facts: Any) -> Any:
-    """Declare a setting that changes how a run proceeds but not its results, so that a resumed run may change it."""
+    """Declare a setting that changes how a run proceeds but not its results.
+
+    A resumed run may change it.
+    """
     return setting(default, description, operational=True, **facts)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSetting:
-    """One declared setting: its dotted name, and the model and field that hold it."""
+    """A declared setting: its dotted name, and the model and field that hold it."""
 
     name: str
     model: type[BaseModel]
@@ -87,22 +90,22 @@ class DeclaredSetting:
 
     @property
     def info(self) -> FieldInfo:
-        """The field."""
+        """The pydantic field."""
         return self.model.model_fields[self.field]
 
     @property
     def default(self) -> object:
-        """Its default."""
+        """The default value."""
         return self.info.get_default(call_default_factory=True, validated_data={})
 
     @property
     def about(self) -> str:
-        """What it does, in one line; the text below an attribute may have several."""
+        """The description in one line; the docstring of an attribute may have several."""
         return " ".join((self.info.description or "").split())
 
     @property
     def kind(self) -> str:
-        """The kind of its value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
+        """The kind of its value: `INT`, `JSON`, …; `None` means leaving the flag out."""
         value_types = alternatives(self.info.annotation)
         literals = [
             "|".join(map(str, get_args(value_type)))
@@ -122,7 +125,7 @@ class DeclaredSetting:
 
     @property
     def is_switch(self) -> bool:
-        """Whether its flag takes no value; pydantic-settings marks such flags in the type's metadata."""
+        """Whether its flag takes no value; pydantic-settings marks such flags in the metadata."""
         return self.info.annotation is bool and bool(self.info.metadata)
 
     @property
@@ -141,9 +144,9 @@ class DeclaredSetting:
         return self._fact("common") is True
 
     def fallback(self, verb: str | None) -> str | None:
-        """Return the dotted name of the setting that a verb reads only without this one; `None` if there is none.
+        """Return the setting that a verb reads only without this one; `None` if there is none.
 
-        `serve` reads both names of data: it trains on the one, and evaluates on the other.
+        `serve` reads both data settings: it trains on one and evaluates on the other.
         """
         fallback_name = None if verb == "serve" and self.group == "data" else self._fact("fallback")
         return (
@@ -154,9 +157,11 @@ class DeclaredSetting:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The commands that use it: those that its model names in `setting_verbs`, or its own; empty for all.
+        """The commands that use it; empty for all.
 
-        A model that inherits the settings of a judge may use them in fewer commands than others do.
+        They are those of the model's `setting_verbs`, or its own.
+
+        A model may use inherited judge settings in fewer commands than others do.
         """
         declared_verbs = self._fact("verbs")
         model_verbs = dict(getattr(self.model, "setting_verbs", {})).get(self.field)
@@ -164,7 +169,7 @@ class DeclaredSetting:
 
     @property
     def group(self) -> str:
-        """The group in which `--help` lists it: its own, or that of the class that declares it or of its only base."""
+        """Its group in `--help`: its own, or that of the declaring class or of its only base."""
         declared_group = self._fact("group")
         if isinstance(declared_group, str):
             return declared_group
@@ -176,7 +181,7 @@ class DeclaredSetting:
         return str(vars(declaring).get("help_group", OTHER_GROUP))
 
     def is_used_by(self, verb: str | None) -> bool:
-        """Return whether a verb uses it; a command without verbs (`None`) uses all its settings."""
+        """Return whether a verb uses it; a command without verbs (`None`) uses all settings."""
         return verb is None or not self.verbs or verb in self.verbs
 
     def _fact(self, name: str) -> object:
@@ -185,7 +190,7 @@ class DeclaredSetting:
 
 
 def alternatives(annotation: Any) -> list[Any]:
-    """Return the types that a value may have, without `None` and without what is said of them."""
+    """Return the types that a value may have, without `None` and without annotations."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return alternatives(arguments[0])
@@ -211,7 +216,7 @@ def find_classes(annotation: Any) -> Iterator[type]:
 def declared_settings(
     model: type[BaseModel], prefix: str = "", *, verb: str | None = None
 ) -> Iterator[DeclaredSetting]:
-    """Every setting of a model and its sections that a verb uses; without a verb all."""
+    """Yield the settings of a model and its sections that a verb uses; without a verb all."""
     for name in model.model_fields:
         section = find_section(model, name)
         if section is not None:
@@ -221,7 +226,7 @@ def declared_settings(
 
 
 def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """Return the model of the section with this name; `None` if the name is not a section's."""
+    """Return the model of a section; `None` if the name is not a section's."""
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None
     return (
@@ -230,7 +235,7 @@ def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
 
 
 def format_default(default: object) -> str:
-    """Return a default as one types it; empty where it is empty, unset or of several lines."""
+    """Format a default as a user types it; empty if it is empty, unset or of several lines."""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, float):

@@ -1,7 +1,7 @@
 """A judge's settings, with the same `judge_*` names in every environment, data set and server.
 
-Guarantee: what the user has not set stays unset, so that a mount or a judge of groups does not
-inherit what a judge has chosen by itself.
+Guarantee: unset settings stay unset, so that a mount or a group judge does not inherit a default
+    that a judge has chosen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from judgegym.llm.types import ChatSettings, ImageUse
 logger = logging.getLogger(__name__)
 
 VOTE_TEMPERATURE = 0.7
-"""Default temperature where several votes make one verdict; at 0 all votes would be the same answer."""
+"""Default temperature for several votes on one verdict; at 0 all votes would be the same."""
 
 
 JudgeOutput = Literal["text", "json_schema"]
@@ -49,104 +49,111 @@ _CONSTRAINTS = frozenset(
     {"response_format", "json_schema", "grammar", "structured_outputs", "regex", "ebnf"}
     | {"guided_json", "guided_regex", "guided_choice", "guided_grammar"}
 )
-"""Fields by which endpoints are told another form of an answer."""
+"""Request fields that set another form of a response."""
 
 
 class JudgeSettings(
     ThinkingSettings, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
 ):
-    """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
+    """The settings that every judge has: endpoint, sampling, prompt and self-critique.
 
-    Each judge's package subclasses it with that judge's own settings; environments and the reward
-    server inherit those.
+    An unknown setting is an error. Each judge's package subclasses it with its own settings;
+    environments and the reward server inherit those.
     """
 
     help_group: ClassVar[str] = "judge"
     how_to_gather: ClassVar[str] = ""
-    """How single responses come to be judged together, for the message about a response that is alone."""
+    """The advice on gathering single responses, for the message about a single response."""
 
     judge_model_name: ModelName = setting(DEFAULT_JUDGE, common=True)
     """Ask for this model at the judge's endpoint."""
     judge_base_url: BaseUrls = operational(ANTHROPIC, common=True)
     """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""
     judge_api: ApiName = operational("openai", common=True)
-    """Ask the judge in this form. openai: OpenAI's chat completions, which most servers speak. anthropic: Anthropic's
-    Messages API, with thinking apart and its prefix cache used. litellm: whatever litellm reaches
-    by the model's name, such as azure/…, bedrock/…, vertex_ai/… or gemini/…, with judge_base_url
-    only if it is set. If unset, anthropic for
-    the default judge with its key in ANTHROPIC_API_KEY."""
+    """Ask the judge in this form. openai: OpenAI's chat completions, which most servers speak.
+    anthropic: Anthropic's Messages API, with thinking apart and its prefix cache used. litellm:
+    whatever litellm reaches by the model's name, such as azure/…, bedrock/…, vertex_ai/… or
+    gemini/…, with judge_base_url only if it is set. If unset, anthropic for the default judge with
+    its key in ANTHROPIC_API_KEY."""
     judge_api_key: SecretStr | None = operational(None, fallback="judge_api_key_env")
-    """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."""
+    """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command
+    line."""
     judge_api_key_env: str = operational("ANTHROPIC_API_KEY", common=True)
     """Read the judge's API key from this environment variable. Only a public host needs one."""
     judge_temperature: float = setting(0.2, common=True, ge=0)
-    """Sample the judge at this temperature. If unset, several votes or samples of one judgment are drawn at 0.7."""
+    """Sample the judge at this temperature. If unset, several votes or samples of one judgment are
+    drawn at 0.7."""
     judge_max_tokens: int = setting(4096, ge=0)
     """Limit the judge's answer to this many tokens; 0 sends no limit."""
     judge_max_retries: int = operational(MAX_RETRIES, ge=0)
-    """Retry a failed judge call at most this many times; waiting for a judge that is busy or away is no retry."""
+    """Retry a failed judge call at most this many times; waiting for a judge that is busy or away
+    is no retry."""
     judge_timeout: float = operational(300.0, gt=0)
     """Stop one attempt of a judge call after this many seconds."""
     judge_deadline: float = operational(900.0, gt=0)
-    """Stop retrying a judge call this many seconds after its first attempt; the call then fails. Time in which the
-    judge is away does not count; where this is set, it also bounds that wait."""
+    """Stop retrying a judge call this many seconds after its first attempt; the call then fails.
+    Time in which the judge is away does not count; where this is set, it also bounds that wait."""
     endpoint_away_deadline: float = operational(600.0, ge=0, common=True, group="run")
-    """Wait at most this many seconds for an endpoint, judge or policy, that has answered before and now refuses
-    connections; its calls then fail."""
+    """Wait at most this many seconds for an endpoint, judge or policy, that has answered before and
+    now refuses connections; its calls then fail."""
     wait_for_endpoints: float = operational(60.0, ge=0, group="run")
-    """Wait at most this many seconds for an endpoint, judge or policy, that has never answered in this run and refuses
-    connections, or whose host is unknown; the command then ends with exit code 2. Raise it where
-    the endpoint starts
-    beside the run."""
+    """Wait at most this many seconds for an endpoint, judge or policy, that has never answered in
+    this run and refuses connections, or whose host is unknown; the command then ends with exit code
+    2. Raise it where the endpoint starts beside the run."""
     endpoint_rejected_deadline: float = operational(120.0, ge=0, group="run")
-    """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, or because
-    the account has no credit, send nothing new and try one request again, with growing pauses, for
-    this many seconds;
-    the command then ends with exit code 1, and can be resumed."""
+    """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402,
+    403 or 404, or because the account has no credit, send nothing new and try one request again,
+    with growing pauses, for this many seconds; the command then ends with exit code 1, and can be
+    resumed."""
     judge_max_concurrency: int = operational(256, ge=1)
-    """Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503."""
+    """Send the judge at most this many requests at once; the limit is halved while it answers 429
+    or 503."""
     judge_requests_per_minute: int | None = operational(None, ge=1)
     """Send the judge at most this many requests a minute; no limit if unset."""
     judge_tokens_per_minute: int | None = operational(None, ge=1)
     """Use at most this many tokens of the judge a minute, prompts included; no limit if unset."""
     judge_cache: Path | None = operational(None)
-    """Cache judgments in this SQLite file and reuse them; several runs may share it. Off if unset."""
+    """Cache judgments in this SQLite file and reuse them; several runs may share it. Off if
+    unset."""
     judge_extra_body: ExtraBody = setting({})
     """Add these fields to each request to the judge, such as {"reasoning_effort": "low"}."""
     judge_extra_headers: ExtraHeaders = operational({})
-    """Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are secrets, which no file
-    keeps; give them again when a run is resumed."""
+    """Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are
+    secrets, which no file keeps; give them again when a run is resumed."""
     judge_finish_reasons: FinishReasons = operational([])
-    """Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are stop, end_turn,
-    eos_token, complete and their like; an answer with an unknown one is asked for again."""
+    """Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are
+    stop, end_turn, eos_token, complete and their like; an answer with an unknown one is asked for
+    again."""
     judge_output: JudgeOutput = setting("text")
-    """Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons
-    first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets
-    text. For a policy
-    that judges, set openai.extra_body."""
+    """Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON
+    object, reasons first, to whose schema the endpoint holds the judge (response_format); one that
+    refuses it gets text. For a policy that judges, set openai.extra_body."""
     judge_price_input: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million prompt tokens; if no price is set, with those
-    of the table of list prices, or else the cost is unknown."""
+    """Report the judge's cost with this price in US dollars for a million prompt tokens; if no
+    price is set, with those of the table of list prices, or else the cost is unknown."""
     judge_price_output: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million completion tokens; if no price is set, with
-    those of the table of list prices, or else the cost is unknown."""
+    """Report the judge's cost with this price in US dollars for a million completion tokens; if no
+    price is set, with those of the table of list prices, or else the cost is unknown."""
     judge_price_cached_input: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
-    prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
+    """Report the judge's cost with this price in US dollars for a million prompt tokens that its
+    endpoint had in a prefix cache; if unset, they cost what all prompt tokens cost, and the cost is
+    an upper bound."""
     judge_images: ImageUse = operational("auto")
-    """Choose what becomes of rows with images. auto: the judge is sent them, until its endpoint refuses images, which
-    is remembered for the run. yes: it is sent them, always. no: such rows are refused, for a judge
-        that reads texts
-    alone. No row is judged without its images."""
+    """Choose what becomes of rows with images. auto: the judge is sent them, until its endpoint
+    refuses images, which is remembered for the run. yes: it is sent them, always. no: such rows are
+    refused, for a judge that reads texts alone. No row is judged without its images."""
     judge_image_max_side: int = setting(1568, ge=0)
-    """Scale images whose data is here (not those of a URL) down to this many pixels of the longer side before the judge
-    is sent them, which takes Pillow (extra images); 0 sends them as they are."""
+    """Scale images whose data is here (not those of a URL) down to this many pixels of the longer
+    side before the judge is sent them, which takes Pillow (extra images); 0 sends them as they
+    are."""
     judge_critique_rounds: int = setting(0, ge=0)
     """Let the judge critique and revise its own judgment in this many rounds, one call each."""
     judge_system_prompt: TextOrFile | None = setting(None)
-    """Use this text instead of the judge's built-in system prompt; @file reads it from a file, byte for byte."""
+    """Use this text instead of the judge's built-in system prompt; @file reads it from a file, byte
+    for byte."""
     seed: int = setting(0, ge=0, common=True, group="run")
-    """Seed every random choice (rows, orders of answers, votes, bootstrap); equal seeds give equal choices."""
+    """Seed every random choice (rows, orders of answers, votes, bootstrap); equal seeds give equal
+    choices."""
 
     @field_validator("judge_model_name")
     @classmethod
@@ -182,30 +189,30 @@ class JudgeSettings(
 
     @property
     def gathers(self) -> bool:
-        """Whether single responses are gathered, so that the judge must be able to compare them."""
+        """Whether single responses are gathered, so that the judge must compare responses."""
         return False
 
     def form(self, form: VerdictForm | None) -> VerdictForm | None:
-        """Return the form, if verdicts are asked for as JSON objects."""
+        """Return the form, if verdicts are requested as JSON objects."""
         return None if self.judge_output == "text" else form
 
     @property
     def asks_endpoint(self) -> bool:
-        """Whether the judge asks a model; one that asks none needs no endpoint, key or price."""
+        """Whether the judge calls a model; otherwise it needs no endpoint, key or price."""
         return True
 
     def judge_name(self) -> str:
-        """Who judges, for results and names of files: the model, unless none is asked."""
+        """Return who judges, for results and file names: the model, if one is called."""
         return self.judge_model_name
 
     @property
     def endpoint(self) -> EndpointSettings:
-        """The model that is asked; that of a judge which asks none is not used."""
+        """The endpoint of its model; unused if the judge calls no model."""
         owner = type(self).model_fields["judge_base_url"].default
         return EndpointSettings.model_construct(set(), key_host=owner).add(self, FLAT_NAMES)
 
     def vote_count(self) -> int:
-        """How many independent judgments make one verdict; judges with several votes override it."""
+        """Return the number of votes on one verdict; judges with several votes override it."""
         return 1
 
     def built_in_prompt(self) -> str:
@@ -219,16 +226,16 @@ class JudgeSettings(
         )
 
     def prompt_digests(self) -> dict[str, str]:
-        """Digests of the judge's prompts in use, given or built in, by the setting that replaces them."""
+        """Return digests of the prompts in use, by the setting that replaces them."""
         return {"judge_system_prompt": prompt_digest(self.instructions())}
 
     @property
     def client_settings(self) -> JudgeSettings:
-        """The settings of the judge whose client this judge is opened with: its own, unless it is made of judges."""
+        """The settings of this judge's client: its own, unless it is a composed judge."""
         return self
 
     def replace_endpoint(self, url: str, model: str) -> Self:
-        """Return a copy that asks a model elsewhere, without a key, such as a stand-in."""
+        """Return a copy for another endpoint without a key, such as a stand-in."""
         return self.model_copy(
             update={"judge_base_url": url, "judge_model_name": model, "judge_api_key": None}
         )
@@ -236,12 +243,12 @@ class JudgeSettings(
     def chat_settings(
         self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env."
     ) -> ChatSettings:
-        """What the judge's chat client needs.
+        """Return the settings of the judge's chat client.
 
         Args:
             retry_delay: upper bound of the pause before the first retry, in seconds.
             identity: identifies the endpoint in the cache's key, in place of its URL.
-            section: prefix of these settings on the command line, for messages.
+            section: the prefix of these settings on the command line, for messages.
 
         Raises:
             SettingsError: the endpoint needs a key and none is set.
@@ -265,11 +272,11 @@ class JudgeSettings(
         )
 
     def fill_in(self, flat_settings: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-        """Fill in what the settings of a judge that belongs to this one leave out, from those that are set here.
+        """Fill in the unset settings of a judge that is part of this one.
 
         Args:
             flat_settings: its flat settings.
-            names: the settings that it may have from this one.
+            names: the settings that it may inherit.
         """
         endpoint = EndpointSettings.model_construct(
             **{
@@ -288,27 +295,27 @@ class JudgeSettings(
 
 
 FLAT_NAMES: Mapping[str, str] = {**flat_names(JudgeSettings, "judge_"), **CALL_NAMES}
-"""The flat settings of a judge's endpoint, by their names of an endpoint."""
+"""The flat settings of a judge's endpoint, by the endpoint's names."""
 
 
 PromptLayout = Literal["published", "shared_first"]
 
 
 class PromptLayoutSettings(JudgeSettings):
-    """The settings of a judge whose prompt can be laid out in both ways.
+    """The settings of a judge whose prompt has two layouts.
 
-    vLLM, SGLang and the hosted APIs compute, and charge for, a prefix that several prompts share
-    once. `published` is the order of the benchmark, paper or specification that a judge follows. In
-    `shared_first` everything that the prompts of one row have in common comes first, and the
-    completion under judgment last.
+    vLLM, SGLang and the hosted APIs compute a prefix shared by several prompts only once, and
+    charge less for it. `published` is the order of the benchmark, paper or specification that a
+    judge follows. In `shared_first` everything that the prompts of one row share comes first, and
+    the judged completion last.
     """
 
     judge_prompt_layout: PromptLayout = setting("published")
-    """Choose the order of the judge's prompt. published: that of the benchmark or paper. shared_first: first everything
-    that the completions of one prompt share, the completion last, so that a server's prefix cache
-    computes the shared part once; results are then not comparable with published ones. If unset,
-    shared_first for a single aspect, whose
-    order is ours, and published for all other judges."""
+    """Choose the order of the judge's prompt. published: that of the benchmark or paper.
+    shared_first: first everything that the completions of one prompt share, the completion last, so
+    that a server's prefix cache computes the shared part once; results are then not comparable with
+    published ones. If unset, shared_first for a single aspect, whose order is ours, and published
+    for all other judges."""
 
     @model_validator(mode="after")
     def _set_default_layout(self) -> Self:
@@ -320,7 +327,7 @@ class PromptLayoutSettings(JudgeSettings):
         return self
 
     def default_layout(self) -> PromptLayout:
-        """Return the layout of a judge for which the user chose none; judges may override it."""
+        """Return the layout if the user chose none; judges may override it."""
         return "published"
 
 
@@ -328,4 +335,5 @@ class ReaskSettings(JudgeSettings):
     """The settings of a judge that is asked again in the same conversation."""
 
     judge_reask: int = setting(1, ge=0)
-    """Ask a judge whose answer has no verdict again, in the same conversation, at most this many times."""
+    """Ask a judge whose answer has no verdict again, in the same conversation, at most this many
+    times."""

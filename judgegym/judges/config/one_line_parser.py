@@ -1,4 +1,4 @@
-"""The argument parser of the small commands, and what a flag that does not exist may have meant in any command."""
+"""The argument parser of small commands, and suggestions for unknown flags of any command."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ SETTINGS_BY_FOREIGN_NAME: Mapping[str, Sequence[str]] = {
     }.items()
     for name in names.split()
 }
-"""Settings, without their section, by what they are called elsewhere; the most likely ones first."""
+"""Settings, without their section, by their names in other tools; the most likely ones first."""
 _MAX_SUGGESTIONS = 4
 
 
 def find_meant_settings(name: str, known_names: Iterable[str]) -> list[str]:
-    """Return the settings that a name may have meant, at most four; none if nothing is like it.
+    """Find the settings that an unknown name may have meant, at most four.
 
     Args:
-        name: a name that no setting has.
-        known_names: the dotted names of the settings that there are.
+        name: the unknown name.
+        known_names: the dotted names of all settings.
     """
     names = list(known_names)
     last = name.rpartition(".")[2].lower().replace("-", "_")
@@ -101,7 +101,7 @@ def find_meant_settings(name: str, known_names: Iterable[str]) -> list[str]:
 
 
 def suggest_flags(name: str, known_names: Iterable[str]) -> str:
-    """What `meant` finds, for the end of a message; empty without any."""
+    """Return the suggestions of `find_meant_settings` for the end of a message; may be empty."""
     *others, last = [f"--{candidate}" for candidate in find_meant_settings(name, known_names)] or [
         ""
     ]
@@ -115,14 +115,17 @@ def suggest_flags(name: str, known_names: Iterable[str]) -> str:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line on standard error, with exit code 2; flags cannot be abbreviated."""
+    """A parser whose errors are one line on standard error, with exit code 2."""
 
     def __init__(self, prog: str, description: str) -> None:
-        """Name the program, and say what it does for `--help`."""
+        """Set the program's name and its description; flags cannot be abbreviated."""
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse the words without removed flags; exit if one of those has another value than its constant."""
+        """Parse the words without removed flags.
+
+        Exit if a removed flag has another value than its constant.
+        """
         command = self.prog.rpartition(" ")[2]
         words, removed = take_removed_flags(command, sys.argv[1:] if args is None else list(args))
         for refusal in refusals(removed):
@@ -130,7 +133,7 @@ class OneLineParser(argparse.ArgumentParser):
         return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit."""
+        """Print the error with suggestions, and exit."""
         unknown = re.match(r"unrecognized arguments: --([^ =]+)", message)
         flags = [
             option[2:]
@@ -143,7 +146,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def make_whole_number_type(minimum: int) -> Callable[[str], int]:
-    """Return the type of a flag that takes whole numbers from this one on."""
+    """Make the type of a flag that takes whole numbers from a minimum on."""
 
     def parse_word(word: str) -> int:
         if not word.isdecimal() or int(word) < minimum:
@@ -156,7 +159,7 @@ def make_whole_number_type(minimum: int) -> Callable[[str], int]:
 
 
 def parse_share(word: str) -> float:
-    """Read the value of a flag that takes a number from 0 to 1."""
+    """Parse the value of a flag that takes a number from 0 to 1."""
     try:
         number = float(word)
     except ValueError:

@@ -1,17 +1,17 @@
-"""Presets and files of settings, and `--profile[=FILE]`: where a command spends its time, as a page for a browser.
+"""Presets, YAML files of settings, and `--profile[=FILE]`.
 
-`--config NAME` finds the presets that the package brings without a checkout, whose folder
+`--config NAME` finds the presets in the package, also without a checkout; a checkout's folder
 `configs/` links to them.
 
-Guarantees for YAML: any text gives a value of plain data or one `ValueError` of one line, in about
-a second: text that is not UTF-8, nested too deeply, refers to itself, or grows by its aliases
-beyond a limit is refused before it is built.
-A name that occurs twice in a mapping is an error, too: YAML's readers let the last one win.
+Guarantees for YAML: any text gives plain data or a one-line `ValueError`, within about a second. A
+text that is not UTF-8, is nested too deeply, refers to itself, or grows beyond a limit by its
+aliases is refused before it is built. A name that occurs twice in a mapping is an error, too: YAML
+readers would let the last one win.
 
-A profile is written however the command ends, Ctrl-C included. The thread of the event loop is
-sampled every 2 ms of wall time, so that waiting shows as time of the loop itself. Samples are kept
-in memory until the end, some 10 MB for
-each minute: a profile is for minutes, not for days.
+A profile shows where a command spends its time, as a page for a browser. It is written however the
+command ends, Ctrl-C included. The event loop's thread is sampled every 2 ms of wall time, so that
+waiting shows as time of the loop itself. Samples stay in memory until the end, about 10 MB per
+minute: a profile is for minutes, not for days.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _ENDING = ".yaml"
 
 
 def list_presets(prefix: str = "") -> Sequence[str]:
-    """Return the names of the presets that begin so, in order."""
+    """List the names of the presets with this prefix, in order."""
     return sorted(path.stem for path in _FOLDER.glob(f"{prefix}*{_ENDING}"))
 
 
 def find_config_file(value: str | os.PathLike[str]) -> Path:
-    """Return the file that `--config` names: a path, or the name of a preset where no file of that name is here.
+    """Find the file of `--config`: a path, or a preset if there is no file of that name.
 
-    A value with a folder or an ending is always a path, so that a missing file of the user's is
-    never replaced.
+    A value with a folder or an ending is always a path, so that a preset never replaces a user's
+    missing file.
 
     Raises:
         SettingsError: neither a file nor a preset has that name.
@@ -89,7 +89,7 @@ class _UniqueNamesLoader(_Loader):  # type: ignore[misc]  # either of two classe
 
 
 class _LiteralNamesLoader(_UniqueNamesLoader):
-    """The same, where each name of a mapping is the text that is written: `yes` and `1.0` are words."""
+    """Builds the same, but keeps names as written: `yes` and `1.0` are words."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         for name, _ in node.value:
@@ -102,23 +102,22 @@ class YamlError(ValueError):
     """A text that is not YAML, or not of the kind that is built; its message is one line.
 
     Attributes:
-        problem: what is wrong, without the place.
+        problem: what is wrong, without the line.
         line: the number of the line, from 1, where it is known.
     """
 
     def __init__(self, message: str, problem: str, line: int | None = None) -> None:
-        """Say what is wrong, and where."""
+        """Set message, problem and line."""
         super().__init__(message)
         self.problem, self.line = problem, line
 
 
 def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
-    """Return the value of a YAML text.
+    """Parse a YAML text.
 
     Args:
         data: the text.
-        names_as_written: take the names in all mappings as the texts that are written, and not as
-            numbers or dates.
+        names_as_written: keep the names in all mappings as written, and not as numbers or dates.
 
     Raises:
         YamlError: it is not YAML, or not of the kind that is built (see the module).
@@ -150,13 +149,13 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
 
 
 def parse_nodes(data: bytes) -> yaml.Node | None:
-    """Return the nodes of a YAML text that `load_yaml` has read, with their places."""
+    """Parse a YAML text that `load_yaml` accepts into nodes with their positions."""
     node: yaml.Node | None = yaml.compose(data.decode("utf-8"), _Loader)
     return node
 
 
 def read_yaml(path: Path, prefix: str = "") -> Any:
-    """Return the value of a YAML file.
+    """Read a YAML file.
 
     Raises:
         SettingsError: it cannot be read, or is not YAML; the message begins with `prefix`, such as
@@ -174,7 +173,7 @@ def _check_size(text: str) -> None:
     """Count the nodes that the text grows to, without building it.
 
     Raises:
-        YamlError: too deep, too many, or an alias of something that it is a part of.
+        YamlError: it is too deep or too large, or an alias is part of itself.
     """
     sizes: dict[str, int] = {}  # of what an anchor names, with its aliases
     open_nodes: list[tuple[str | None, int]] = []  # anchor, and nodes before it
@@ -214,12 +213,12 @@ PROFILE_ABOUT = (
 
 
 def default_profile_name() -> str:
-    """Return the file of a flag without a name."""
+    """Return the file name for a flag without one."""
     return f"profile-{datetime.now():%Y%m%d-%H%M%S}.html"
 
 
 def check_profile(path: Path | None) -> None:
-    """Check, before anything is started, that a profile can be taken and written.
+    """Check, before anything starts, that a profile can be taken and written.
 
     Raises:
         MissingExtraError: pyinstrument is not installed.
@@ -236,7 +235,7 @@ def check_profile(path: Path | None) -> None:
 
 @contextmanager
 def write_profile(path: Path | None) -> Iterator[None]:
-    """Profile what this thread does in the block, and write it to `path`; without a path do nothing.
+    """Profile this thread during the block, and write it to `path`; without a path do nothing.
 
     Raises:
         MissingExtraError, SettingsError: as in `check`.

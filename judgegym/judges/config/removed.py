@@ -1,8 +1,8 @@
-"""Settings that were removed, or merged into another one: none vanishes without a word.
+"""Removed settings, and those merged into others: none vanishes silently.
 
-A removed setting is dropped where it has the value that is now constant, and refused by name where
-it has another one: on a command line, in an environment variable, a preset or a YAML file, in
-keyword arguments, and in the `config.yaml` of a run that is resumed.
+A removed setting is dropped if it has the value that is now constant, and refused by name if it has
+another one: on a command line, in an environment variable, a preset or a YAML file, in keyword
+arguments, and in the `config.yaml` of a resumed run.
 
 To remove a setting, delete its field, give its default a name in the module that uses it, and add
 one line to `REMOVED`: the class that declared it, its name, the value that is now constant, and
@@ -11,13 +11,12 @@ what to do instead:
     RemovedSetting("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half
     of the workers"),
 
-It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a
+It then applies wherever that class or a subclass is used: under `env.` and `openai.`, without a
 section, in a list of servers. A setting that a part of a reward, a member, a mount or a gold judge
-may have, too, goes to `REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) stands
-there by its name: `RemovedSetting("label", "format", "jsonl", …)`. Of a setting that is merged into
-another one, `is_in_force` says
-whether the new setting says the same as the old value: it has the section of the valid settings,
-all of them, and the value (`equals` makes it).
+may also have goes to `REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) is
+listed by its name: `RemovedSetting("label", "format", "jsonl", …)`. For a setting merged into
+another one, `is_in_force` tells whether the new setting has the same effect as the old value; its
+arguments are the section of the valid settings, all settings, and the value (`equals` makes it).
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
 IsInForce: TypeAlias = Callable[[Any, Any, Any], bool]
-"""Whether other settings say the same as a value: of its section, all settings, and the value."""
+"""Tells whether other settings have the same effect: takes the section, all settings, and the
+value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,13 @@ class RemovedSetting:
     """One removed setting.
 
     Attributes:
-        where: the class that declared it, or the command whose small parser had it.
+        where: the class that declared it, or the command with a small parser that had it.
         name: its name, without a section.
-        constant: the value that it now always has.
-        advice: what to do instead of setting it; the end of a sentence.
-        also: further values that mean the same.
-        is_in_force: whether another setting says the same as an old value; `None` if there is none.
+        constant: the value that now always applies.
+        advice: what to do instead; the end of a sentence.
+        also: further values with the same meaning.
+        is_in_force: tells whether another setting has the same effect as an old value; `None` if
+            there is none.
     """
 
     where: str
@@ -57,12 +58,12 @@ class RemovedSetting:
     is_in_force: IsInForce | None = None
 
     def is_constant(self, value: object) -> bool:
-        """Return whether a value, perhaps still the text of a flag, is the constant."""
+        """Return whether a value, or the text of a flag, is the constant."""
         return any(_is_equal(value, constant) for constant in (self.constant, *self.also))
 
 
 def equals(name: str, key: str | None = None) -> IsInForce:
-    """Whether the setting of this name, beside a removed one, or a value in the object that it is, has its value."""
+    """Make a check that another setting (or a key of its object) has the removed one's value."""
 
     def is_in_force(section: Any, settings: Any, value: Any) -> bool:
         current = getattr(section, name)
@@ -72,7 +73,7 @@ def equals(name: str, key: str | None = None) -> IsInForce:
 
 
 def _removed_price(where: str, name: str, kind: str) -> RemovedSetting:
-    """Return a price that is one of the names in a setting of all prices."""
+    """Declare a removed price that is now a key of a setting of all prices."""
     return RemovedSetting(
         where,
         f"{name}_{kind}",
@@ -83,7 +84,7 @@ def _removed_price(where: str, name: str, kind: str) -> RemovedSetting:
 
 
 _RUNS = ("RunSettings", "RowsRunSettings")
-"""The classes of the runs of an environment, and of those that judge the rows of a data set."""
+"""The run settings of environments and of data sets."""
 _PRICES = ("input", "output", "cached_input")
 
 REMOVED: Sequence[RemovedSetting] = (
@@ -256,7 +257,7 @@ REMOVED_FROM_JUDGES: Sequence[RemovedSetting] = ()
 
 
 def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSetting | None:
-    """Return the removed setting of this name that a class of settings, or a command, had; `None` if there is none."""
+    """Find the removed setting of a settings class, or of a command; `None` if there is none."""
     if isinstance(model, str):
         classes = {model}
     elif name in model.model_fields:
@@ -270,7 +271,7 @@ def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedS
 
 
 def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
-    """Return the removed setting at a dotted path."""
+    """Find the removed setting at a dotted path."""
     first, _, remainder = path.partition(".")
     section = find_section(model, first)
     if remainder:
@@ -279,12 +280,12 @@ def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
 
 
 def find_removed_from_judges(name: object) -> RemovedSetting | None:
-    """Return the removed setting of this name that judges had; `None` if there is none."""
+    """Find the removed setting of judges with this name; `None` if there is none."""
     return next((setting for setting in REMOVED_FROM_JUDGES if setting.name == name), None)
 
 
 def _is_equal(value: object, constant: JSON) -> bool:
-    """Return whether a value, or the text of one, is a constant."""
+    """Return whether a value, or its text, equals a constant."""
     if isinstance(value, str) and not isinstance(constant, str):
         if constant is None:
             return value.lower() in ("", "none", "null")

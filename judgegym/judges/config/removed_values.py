@@ -1,7 +1,7 @@
-"""Take removed settings from what a source gives, and say why those with another value than the constant are refused.
+"""Drop removed settings from sources, and explain why those with another value are refused.
 
 `removed.py` has the table. Every source passes here: command line, environment variables, YAML
-files and presets, keyword arguments, and the `config.yaml` of a run that is resumed.
+files and presets, keyword arguments, and the `config.yaml` of a resumed run.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from judgegym.llm import wire
 COMMAND_LINE = "command line"
 _SWITCHES = ("true", "false", "1", "0")
 _HOLD_JUDGES = frozenset({"reward", "judges", "cascade", "steps_judge", "gold_judge", "mounts"})
-"""Settings whose objects hold the settings of a judge."""
+"""Settings whose objects hold settings of judges."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedValue:
-    """A removed setting to which a source gives a value.
+    """A value that a source gives to a removed setting.
 
     Attributes:
         path: its dotted name.
-        value: the value, of the type that the source has.
+        value: the value, with the source's type.
         setting: the setting.
         origin: the source, for messages.
     """
@@ -46,7 +46,7 @@ class RemovedValue:
     origin: str = ""
 
     def refusal(self, settings: object = None, prefix: str = "--") -> str | None:
-        """Why it is refused, given the valid settings of the command; `None` if it is dropped."""
+        """Explain why it is refused, given the valid settings; `None` if it is dropped."""
         setting, section = self.setting, settings
         if setting.is_constant(self.value):
             return None
@@ -80,7 +80,7 @@ class RemovedValue:
 def take_removed(
     model: type[BaseModel], values: Mapping[Any, Any], origin: str = "", prefix: str = ""
 ) -> tuple[dict[Any, Any], list[RemovedValue]]:
-    """Return the values of a source without removed settings, and those.
+    """Split a source's values into those without removed settings, and the removed ones.
 
     Args:
         model: the settings.
@@ -109,7 +109,7 @@ def take_removed(
 
 
 def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | None:
-    """The class of the objects in a setting; `BaseModel` itself for objects that hold the settings of a judge."""
+    """Return the class of the objects in a setting; `BaseModel` for judge settings."""
     field = model.model_fields.get(str(name))
     classes = () if field is None else find_classes(field.annotation)
     models = [model for model in classes if issubclass(model, BaseModel)]
@@ -121,7 +121,7 @@ def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | 
 def _take_nested(
     model: type[BaseModel] | None, value: Any, origin: str, path: str
 ) -> tuple[Any, list[RemovedValue]]:
-    """Return the same for a list or an object of objects, also as the JSON text of a flag."""
+    """Do the same for a list or an object of objects, also as the JSON text of a flag."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and model is not None:
         remaining, taken = _take_nested(model, wire.loads_or_none(value), origin, path)
         return (remaining if taken else value), taken
@@ -155,12 +155,12 @@ def _take_nested(
 def refusals(
     taken: Sequence[RemovedValue], settings: object = None, prefix: str = "--"
 ) -> list[str]:
-    """Why removed settings are refused, a line for each; empty if all are dropped.
+    """Explain the refused removed settings, a line for each; empty if all are dropped.
 
     Args:
         taken: the removed settings of a source.
         settings: the valid settings of the command.
-        prefix: what stands before a setting's name in messages.
+        prefix: the prefix of a setting's name in messages.
     """
     return [line for value in taken if (line := value.refusal(settings, prefix)) is not None]
 
@@ -168,7 +168,7 @@ def refusals(
 def find_unknown_settings(
     model: type[BaseModel], values: Mapping[Any, Any], prefix: str = ""
 ) -> Iterator[str]:
-    """Yield the dotted names in a file of settings that no setting has."""
+    """Yield the dotted names in a settings file that no setting has."""
     for name, value in values.items():
         field, section = model.model_fields.get(str(name)), find_section(model, str(name))
         if field is None:
@@ -180,12 +180,11 @@ def find_unknown_settings(
 def take_removed_flags(
     model: type[BaseModel] | str, words: Sequence[str]
 ) -> tuple[list[str], list[RemovedValue]]:
-    """Return the words of a command line without the flags of removed settings, and those.
+    """Split a command line into words without removed flags, and the removed values.
 
     Args:
         model: the settings, or the name of a command that has a small parser.
-        words: `--name=value`, `--name value`, or, for what is true or false, `--name` and
-            `--no-name`.
+        words: `--name=value`, `--name value`, or, for booleans, `--name` and `--no-name`.
     """
     remaining: list[str] = []
     taken: list[RemovedValue] = []
@@ -212,7 +211,7 @@ def take_removed_flags(
 
 
 def _take_flag_value(setting: RemovedSetting, following: list[str]) -> str:
-    """Return the value of a flag: the next word, which is the last of `following`, and is taken from it; or `true`."""
+    """Take a flag's value from the end of `following`; `true` if the next word is no value."""
     is_given = bool(following) and not following[-1].startswith("--")
     if isinstance(setting.constant, bool):
         is_given = is_given and following[-1].lower() in _SWITCHES
@@ -230,7 +229,7 @@ def _find_removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSettin
 def take_removed_variables(
     model: type[BaseModel], variables: Mapping[str, str], prefix: str
 ) -> tuple[dict[str, str], list[RemovedValue]]:
-    """Return the environment variables without those of removed settings, and those."""
+    """Split environment variables into those without removed settings, and the removed values."""
     remaining: dict[str, str] = {}
     taken: list[RemovedValue] = []
     for variable, value in variables.items():
@@ -247,13 +246,13 @@ def take_removed_variables(
 
 
 def locate_in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
-    """Return the same with the YAML file and the line of each as its origin."""
+    """Return the values with their YAML file and line as origin."""
     root = yaml.compose(path.read_bytes(), yaml.SafeLoader) if taken else None
     return [replace(value, origin=f"{path}{find_line(root, value.path)}") for value in taken]
 
 
 def find_line(root: yaml.Node | None, path: str) -> str:
-    """`, line 7` for a setting in a YAML document, by its dotted name; empty if it is not there."""
+    """Return `, line 7` for a setting in a YAML document; empty if it is not there."""
     sections = (
         [*path.split(".")],
         ["env", *path.split(".")],

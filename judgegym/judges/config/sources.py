@@ -1,9 +1,9 @@
-"""Settings from several sources: command line > environment variables > YAML file > presets > defaults.
+"""Settings from sources: command line > environment variables > YAML file > presets > defaults.
 
-`load` reads each source once, records the source of every value, and validates all settings before
-anything is started. All errors become one `SettingsError` that names the setting, its source and
-what was expected. No message shows the value of a setting that may hold a secret. The same holds
-for settings from keyword arguments.
+`load_settings` reads each source once, records the source of every value, and validates all
+settings before anything starts. All errors become one `SettingsError` that names the setting, its
+source and what was expected. No message shows the value of a setting that may hold a secret. The
+same holds for settings from keyword arguments.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def _parse_show_config(value: object) -> object:
 
 
 ShowConfig = Annotated[Literal["all", "changed"] | None, BeforeValidator(_parse_show_config)]
-"""`--show_config`: every setting, or those that differ from the defaults."""
+"""`--show_config`: all settings, or those that differ from the defaults."""
 
 
 class SourcedSettings(BaseModel):
-    """Base of all settings that `load` reads, with what the sources of pydantic-settings need to know."""
+    """Base of all settings that `load_settings` reads, configured for pydantic-settings."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
@@ -89,12 +89,13 @@ class SourcedSettings(BaseModel):
     config: Path | None = None
     offline: CliImplicitFlag[bool] = False
     show_config: ShowConfig = operational(None)
-    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
+    """Print the settings with values and sources, and exit. changed: only those that differ from
+    the default."""
     profile: Path | None = operational(None, presets.PROFILE_ABOUT)
     trace: TraceMode = operational("off", tracing.TRACE_ABOUT)
     faults: dict[str, float] = operational({})
-    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}; latency_ms among
-    them delays each answer by so many milliseconds."""
+    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop":
+    0.05}; latency_ms among them delays each answer by so many milliseconds."""
 
 
 SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
@@ -106,10 +107,10 @@ class SettingsSource:
     """One source of values.
 
     Attributes:
-        name: shown in messages: the path of a file, or the flag that sets a preset.
-        values: the settings by dotted name, not validated yet.
+        name: for messages: the path of a file, or the flag that sets a preset.
+        values: the settings by dotted name, not yet validated.
         kind: a preset is a default that a flag or a command sets; every other source overrides it.
-        removed: the values of settings that were removed.
+        removed: the values of removed settings.
     """
 
     name: str
@@ -141,10 +142,9 @@ class ConfigLine:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class LoadedSettings(Generic[SettingsT]):
-    """Settings, and the source of each value by dotted name; a name without a source has its default.
+    """Settings, and the source of each value by dotted name; defaults have no source.
 
-    `notes` are lines that the user must see before anything is started; `verb` says which settings
-    the command uses.
+    `notes` are lines to show before anything starts; `verb` determines the settings in use.
     """
 
     settings: SettingsT
@@ -157,7 +157,7 @@ class LoadedSettings(Generic[SettingsT]):
         return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
 
     def lines(self, *, show: ShowConfig = "all") -> list[ConfigLine]:
-        """The settings that the command uses with their values and sources: all, or those that differ from default."""
+        """Return the settings in use with values and sources: all, or the changed ones."""
         lines = []
         for setting in declared_settings(type(self.settings), verb=self.verb):
             value = attrgetter(setting.name)(self.settings)
@@ -170,7 +170,7 @@ class LoadedSettings(Generic[SettingsT]):
         return lines
 
     def _default(self, setting: DeclaredSetting) -> object:
-        """Return the default of a setting: its field's, unless the section is declared with other values."""
+        """Return a setting's default, which its section may declare."""
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
         return (
@@ -202,13 +202,13 @@ def load(
         settings_type: the settings, with nested models as sections.
         argv: the command line without the program's name.
         prog: the program's name, for messages.
-        verb: the verb that uses them; no others are suggested for a flag that does not exist.
+        verb: the verb; only its settings are suggested for an unknown flag.
         reshape: changes the sources, in order of priority, before they are merged: adds presets,
             converts layouts.
 
     Raises:
-        SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or one that
-            has no effect.
+        SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or a setting
+            without effect.
     """
     learn_choices(settings_type, argv)
     all_settings = expand_choices(settings_type)
@@ -239,7 +239,7 @@ def load(
 
 
 def _merge_sources(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
-    """Return the values of all sources, those of higher priority first, and the origin of each."""
+    """Merge the values of all sources by priority; return also the origin of each."""
     merged: Values = {}
     origins: dict[str, str] = {}
     for source in reversed(sources):
@@ -252,12 +252,12 @@ def _merge_sources(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str,
 def _check_value(
     settings_type: type[BaseModel], name: str, value: object, source: SettingsSource
 ) -> None:
-    """Check that sections hold settings, and that no value is nested too deeply for those who walk through it.
+    """Check that sections hold settings, and that no value is nested too deeply.
 
-    A value that is no section would be replaced without a word by a source of higher priority.
+    A value in place of a section would be replaced silently by a source of higher priority.
 
     Raises:
-        SettingsError: another value, or one too deep.
+        SettingsError: a section holds another value, or a value is too deep.
     """
     if find_section(settings_type, name) is not None:
         raise SettingsError(
@@ -276,7 +276,7 @@ def _merge(weaker: object, stronger: object) -> object:
 
 
 def _nest_sections(settings_type: type[BaseModel], merged: Values) -> Values:
-    """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
+    """Nest the values by section, merged with each section's declared values."""
     nested: Values = {}
     for name, field in settings_type.model_fields.items():
         if find_section(settings_type, name) is not None and field.is_required():
@@ -300,7 +300,7 @@ def _nest_sections(settings_type: type[BaseModel], merged: Values) -> Values:
 def read_sources(
     settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None = None
 ) -> list[SettingsSource]:
-    """Command line, environment variables, and the YAML file that either of them names, in order of priority.
+    """Read command line, environment variables and YAML file, in order of priority.
 
     Raises:
         SettingsError: an unknown setting, or a missing or unreadable file.
@@ -341,7 +341,7 @@ def _make_source(
     raw_values: Values,
     removed: Sequence[RemovedValue],
 ) -> SettingsSource:
-    """Return the source of a kind that was read, given the removed settings that it had beside."""
+    """Make the source of a kind from raw values and the removed settings found beside them."""
     values, nested = take_removed(settings_type, raw_values)
     source = SettingsSource(kind, flatten_sections(settings_type, values, kind), kind)
     return replace(
@@ -365,8 +365,8 @@ def settings_from_keywords(
     Args:
         model: the settings.
         values: the settings by name.
-        prefix: the place of the values, for messages, such as `mounts.safety.`.
-        others: further names that are known there.
+        prefix: the prefix of the names in messages, such as `mounts.safety.`.
+        others: further known names.
 
     Raises:
         SettingsError: a name is unknown or a value is wrong; the message shows no value, since it

@@ -1,11 +1,11 @@
-"""Spans at a fraction of the SDK's cost, for the provider that `--trace` makes.
+"""Fast spans for the provider of `--trace`, at a fraction of the SDK's cost.
 
-With the SDK's spans and encoder a request of the server takes 39 % more CPU, with these 10 to 15 %
-(`benchmarks/tracing.py`). While a request is answered a span keeps plain values; its message is
-made when spans are sent, many in a row, while that code is in the processor's cache. Sampler, ids,
-processor and exporter are the SDK's. The sampler is asked once for a trace of this process; spans
-below one that is kept are kept. Most attributes have values that were sent before, so the message
-of each is kept. OpenTelemetry's own context does not change meanwhile.
+With the SDK's spans and encoder a server request takes 39 % more CPU, with these 10 to 15 %
+(`benchmarks/tracing.py`). During a request a span only keeps plain values; it is encoded when spans
+are sent, many in a row, while that code is in the processor's cache. Sampler, ids, processor and
+exporter are the SDK's. The sampler is asked once per trace of this process; spans below a kept span
+are kept. Most attribute values repeat, so their encodings are cached. OpenTelemetry's own context
+does not change meanwhile.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ _TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = (
     b"\x39",
     b"\x41",
 )
-"""The fields that each span has of its own: keys of protobuf, with the lengths of the ids."""
+"""The protobuf keys of the fields that differ for each span, with the lengths of the ids."""
 _NO_FLAGS, _SAMPLED = TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED)
 _NO_STATE = TraceState()
 
 
 class _Trace(NamedTuple):
-    """What the spans of a trace share: `caller` is the span of another process, `context` what the first began in."""
+    """The common part of a trace's spans.
+
+    `caller` is the span of another process; `context` is the one in which the first span began.
+    """
 
     id: int
     flags: TraceFlags
@@ -69,7 +72,7 @@ _current: ContextVar[QuickSpan | None] = ContextVar("judgegym_span", default=Non
 
 
 class QuickTracer(SpanTracer):
-    """Makes spans with a provider's sampler and ids, and hands those that are kept to a processor when they end."""
+    """Makes spans with a provider's sampler and ids, and sends kept ones to a processor."""
 
     def __init__(
         self, provider: TracerProvider, processor: SpanProcessor, version: str, *, has_texts: bool
@@ -109,7 +112,7 @@ class QuickTracer(SpanTracer):
         return QuickSpan(self, name, kind, attributes, shared, parent.span_id)
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the headers of a call, with the trace context of the span that is current."""
+        """Return a call's headers with the trace context of the current span."""
         span, carried = _current.get(), dict(headers)
         if span is not None:
             span_context = SpanContext(
@@ -121,10 +124,10 @@ class QuickTracer(SpanTracer):
         return carried
 
     def encode(self, spans: Sequence[ReadableSpan]) -> EncodedSpans | ExportTraceServiceRequest:
-        """The message of OTLP for spans of this tracer, as the SDK's own encoder makes it; that one for other spans.
+        """Encode this tracer's spans as OTLP; spans of others with the SDK's own encoder.
 
-        It is joined from parts that are messages themselves: protobuf reads such parts as one
-        message, and copies each that is put into another one.
+        The message is joined from encoded parts: protobuf reads concatenated parts as one message,
+        while nesting messages would copy each.
         """
         if not isinstance(spans[0], QuickSpan):  # of another exporter in this process
             return encode_spans(spans)
@@ -136,12 +139,12 @@ class QuickTracer(SpanTracer):
 
 
 class QuickSpan(SpanNotes):
-    """A span that keeps what is noted in it.
+    """A span that keeps its notes as plain values.
 
     Attributes:
-        trace: what it shares with the others of its trace.
+        trace: the data shared by all spans of its trace.
         span_id: its id.
-        context: tells the processor that it is to be sent; it is handed no other.
+        context: tells the processor to send it; only kept spans are handed over.
     """
 
     __slots__ = (
@@ -166,7 +169,7 @@ class QuickSpan(SpanNotes):
         trace: _Trace,
         parent_id: int,
     ) -> None:
-        """Begin; `parent_id` is 0 where nothing is above."""
+        """Begin the span; `parent_id` is 0 without a parent."""
         self._quick, self._name, self._kind, self.attributes, self.error = (
             tracer,
             name,
@@ -183,7 +186,7 @@ class QuickSpan(SpanNotes):
         return self
 
     def end(self) -> None:
-        """Make the span above the current one, and hand this one to the processor."""
+        """Make the parent the current span, and hand this one to the processor."""
         _current.reset(self._reset)
         del self._reset  # it knows the context, which knows this span
         self._ended = time.time_ns()
@@ -191,7 +194,7 @@ class QuickSpan(SpanNotes):
             self._quick.processor.on_end(cast("ReadableSpan", self))
 
     def encode(self) -> bytes:
-        """Return the message of OTLP for this span."""
+        """Encode this span as OTLP."""
         status = StatusCode.UNSET if self.error is None else StatusCode.ERROR
         state, is_remote = self.trace.state.to_header(), self._parent_id == self.trace.caller
         trace_id, span_id = self.trace.id.to_bytes(16, "big"), self.span_id.to_bytes(8, "big")
@@ -211,7 +214,7 @@ class QuickSpan(SpanNotes):
 
 
 class EncodedSpans(bytes):
-    """A message of OTLP, with the name that protobuf's messages have for it."""
+    """An encoded OTLP message with protobuf's method for serialising it."""
 
     def SerializePartialToString(self) -> bytes:
         """Return the message as bytes."""
@@ -219,7 +222,10 @@ class EncodedSpans(bytes):
 
 
 def _encode_field(number: int, data: bytes) -> bytes:
-    """Return a field of protobuf that has a length: its key, the length by seven bits each, the data."""
+    """Encode a length-delimited field of protobuf.
+
+    That is its key, the length in groups of seven bits, and the data.
+    """
     head, length = bytearray([number << 3 | 2]), len(data)
     while length > 127:
         head.append(length & 127 | 128)
@@ -230,7 +236,7 @@ def _encode_field(number: int, data: bytes) -> bytes:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _encode_shared_fields(name: str, kind: int, status: int, state: str, is_remote: bool) -> bytes:
-    """Return the fields that many spans have in common."""
+    """Encode the fields that many spans have in common."""
     encoded: bytes = trace_pb2.Span(
         name=name,
         kind=kind + 1,  # type: ignore[arg-type]  # 0 is "unspecified"
@@ -243,7 +249,7 @@ def _encode_shared_fields(name: str, kind: int, status: int, state: str, is_remo
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _encode_attribute(kind: str, name: str, value: AttributeValue) -> bytes:
-    """Return a span with this attribute alone; `kind` tells 1 from 1.0."""
+    """Encode a span with this attribute alone; `kind` tells 1 from 1.0."""
     if isinstance(value, str):
         value = value.encode(
             "utf-8", "replace"

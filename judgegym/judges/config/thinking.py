@@ -1,7 +1,7 @@
-"""Thinking that stands in the text of a completion or of a judge: its markers, and what is shown of a completion.
+"""Thinking in the text of a completion or a judge: its markers, and what judges see of it.
 
-`ThinkingSettings.shown` is the boundary at which a text becomes what judges, rules and reward
-models are shown.
+`ThinkingSettings.hide_thinking` is the one place where thinking is removed from what judges, rules
+and reward models see.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def _check_markers(markers: dict[str, str]) -> dict[str, str]:
 
 
 MarkerPairs: TypeAlias = Annotated[dict[str, str], AfterValidator(_check_markers)]
-"""What begins thinking, with what ends it."""
+"""The begin and end markers of thinking."""
 
 
 class VisibleText(NamedTuple):
-    """What is shown of a text of a policy.
+    """The visible part of a policy's text.
 
     Attributes:
         text: the answer; empty if the thinking never ends.
-        thinking: the thinking that was taken out, without its markers.
-        written: the text as the policy wrote it; empty if nothing was taken out.
+        thinking: the removed thinking, without its markers.
+        written: the text as the policy wrote it; empty if nothing was removed.
     """
 
     text: str
@@ -46,18 +46,17 @@ class VisibleText(NamedTuple):
 
 
 class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
-    """What marks thinking in a text, and what becomes of it."""
+    """The markers of thinking, and whether judges see it."""
 
     help_group: ClassVar[str] = "judge"
 
     judged_thinking: Literal["removed", "kept"] = setting("removed")
-    """Choose what judges, rules and reward models are shown of a completion that begins with its thinking. removed: the
-    answer behind it; thinking that never ends has none. kept: all of the text. The rule
-    thinking_format and
-    thinking_mode have rules of their own."""
+    """Choose what judges, rules and reward models are shown of a completion that begins with its
+    thinking. removed: the answer behind it; thinking that never ends has none. kept: all of the
+    text. The rule thinking_format and thinking_mode have rules of their own."""
     thinking_markers: MarkerPairs = setting({})
-    """Take these markers, too, for those of thinking in a text: {"BEGIN": "END"}. The markers of the reasoning parsers
-    of vLLM and SGLang and the usual tags are known."""
+    """Take these markers, too, for those of thinking in a text: {"BEGIN": "END"}. The markers of
+    the reasoning parsers of vLLM and SGLang and the usual tags are known."""
 
     _is_logged: bool = PrivateAttr(False)
 
@@ -68,11 +67,11 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
 
     @property
     def judges_whole_text(self) -> bool:
-        """Whether the thinking of a completion is shown."""
+        """Whether judges see the thinking of a completion."""
         return self.judged_thinking == "kept"
 
     def hide_thinking(self, text: str) -> VisibleText:
-        """What is shown of a completion; that thinking was taken out is logged once."""
+        """Return the visible part of a completion; the first removal of thinking is logged."""
         if self.judges_whole_text:
             return VisibleText(text)
         parts = split_thinking(text, self.added_markers)

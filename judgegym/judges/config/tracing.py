@@ -1,10 +1,9 @@
-"""`--trace`: switches on the spans of a process (`judgegym.llm.tracing`), and says where they are sent.
+"""`--trace`: switch on the spans of a process (`judgegym.llm.tracing`), and configure their export.
 
-Where they go, how many are kept and what they are called is read from OpenTelemetry's variables:
-`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`),
+Destination, sampling and names are read from OpenTelemetry's variables: `OTEL_SERVICE_NAME`,
+`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`),
 `OTEL_EXPORTER_OTLP_ENDPOINT` and its fellows, `OTEL_TRACES_SAMPLER`, `OTEL_PROPAGATORS`,
-`OTEL_BSP_…`, `OTEL_SDK_DISABLED`. An application that has set a
-provider of its own keeps it: the spans are its spans.
+`OTEL_BSP_…`, `OTEL_SDK_DISABLED`. If the application has set its own provider, that one is used.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ def trace_process(mode: TraceMode, provider: TracerProvider | None = None) -> It
 
     Args:
         mode: `off` makes none.
-        provider: makes the spans; by default the application's, or else one by OpenTelemetry's
-            variables.
+        provider: makes the spans; by default the application's, or else one configured by
+            OpenTelemetry's variables.
 
     Raises:
-        SettingsError: the extra is not installed, or a variable has a value that nothing here
-            reads.
+        SettingsError: the extra is not installed, or a variable has an unsupported value.
     """
     if mode == "off":
         yield
@@ -72,7 +70,7 @@ def trace_process(mode: TraceMode, provider: TracerProvider | None = None) -> It
 
 @contextmanager
 def _explain_variable_errors() -> Iterator[None]:
-    """Refuse what OpenTelemetry refuses of its variables, some while it is imported."""
+    """Explain errors of OpenTelemetry's variables, some of which occur during its import."""
     try:
         yield
     except ValueError as error:
@@ -81,7 +79,7 @@ def _explain_variable_errors() -> Iterator[None]:
 
 
 def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
-    """Return a provider by OpenTelemetry's variables, and what makes its spans."""
+    """Make a provider by OpenTelemetry's variables, and its tracer."""
     from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -116,7 +114,7 @@ def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
 
 
 def _read_variable(name: str, *expected: str) -> str:
-    """Return the value of a variable; the first that is expected where it is not set."""
+    """Return a variable's value, by default the first expected one."""
     value = os.environ.get(name) or expected[0]
     if value not in expected:
         raise SettingsError(f"{name}: expected {', '.join(expected)}, found {value!r}")

@@ -1,12 +1,12 @@
-"""Asks a judge one question and parses its answer.
+"""Judge calls: send a question to a judge and parse the verdict in its response.
 
-Guarantees: an endpoint's failure returns a call without a value and raises nothing; an answer that
-was cut off is not parsed; every other answer is parsed once, and the place of its verdict that the
-ledger gets is that of this reading. Thinking in an answer is taken out of its text here, so that no
-verdict, explanation or critique holds any.
+Guarantees: an endpoint's failure returns a call without a value and raises nothing; a response that
+    was cut off is not parsed; every other response is parsed once, and the ledger gets the position
+    of that verdict. Thinking is removed from the text here, so that no verdict, explanation or
+    critique holds any.
 
-Several independent votes on one question: requested at once, and again for each vote that has no
-    verdict.
+Several independent votes on one question are requested at once; a vote without a verdict is
+requested again.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.wire import JSON, Choice, Message, is_blank
 
 _EXCERPT_LENGTH = 100
-"""Characters of a judge's text in the message that it has no verdict."""
+"""Number of characters of a judge's text that the message about a missing verdict quotes."""
 MAX_VOTES = 99
-"""The most votes on one question: settings and rows that ask for more are refused, since each vote is a paid call."""
+"""Maximum number of votes on one question, since each is a paid call; settings and rows with more
+are refused."""
 ValueT = TypeVar("ValueT")
 DetailT = TypeVar("DetailT")
 
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """The reason why no verdict could be read, for the judgment's explanation."""
+    """The reason why no verdict could be parsed, for the judgment's explanation."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Which of several independent answers to one question is requested.
+    """One of several independent votes on a question.
 
     Attributes:
         number: from 0; part of the cache's key.
@@ -70,26 +71,28 @@ async def ask(
     form: VerdictForm | None = None,
     chat: Callable[..., Awaitable[ChatResponse]] | None = None,
 ) -> JudgeCall[ValueT]:
-    """Ask a judge and parse the verdict in its answer. Only an answer with a verdict is kept in the judgment cache.
+    """Send a question to a judge and parse the verdict.
+
+    Only responses with a verdict are kept in the judgment cache.
 
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        read: parses the verdict in the judge's text, or in its whole choice, for example with the
-            tokens' probabilities; `NoVerdict` says why there is none.
+        read: parses the verdict in the judge's text, or in its whole choice, for example with token
+            probabilities; `NoVerdict` is the reason if there is none.
         name: the name of the call, unique in its judgment.
-        vote: which of several independent answers to the same question this is.
+        vote: which of several independent votes on the question this is.
         extra: further fields of the request.
-        form: the form that its answer is to have, if not that of the prompt alone. An endpoint that
-            refuses a form is asked with the prompt alone.
-        chat: sends the question, with the arguments of `ChatClient.chat` by name; by default as a
+        form: the structured form of the response, if the prompt alone does not ask for it. An
+            endpoint that refuses structured output gets the prompt alone.
+        chat: sends the request, with the keyword arguments of `ChatClient.chat`; by default as a
             chat completion.
 
     Returns:
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
 
     Raises:
-        RunStop: the endpoint refuses logprobs that the judge needs, or no request may be sent.
+        RunStop: the endpoint refuses the logprobs that the judge needs, or no request may be sent.
     """
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
     markers = client.settings.thinking_markers
@@ -99,7 +102,7 @@ async def ask(
         return JudgeCall(name, "", None, None, str(refusal), CallRun(), True, True)
 
     def parse_verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
-        """Return the verdict of a choice, parsed once for the cache, the ledger and the caller."""
+        """Parse a choice once, for the cache, the ledger and the caller."""
         nonlocal last
         if last is None or last[0] is not choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict
@@ -155,7 +158,10 @@ async def ask(
 
 
 def _move_thinking(choice: Choice, added: AddedMarkers) -> Choice:
-    """Return a judge's choice with the thinking in its text as its reasoning; the text is empty if that never ends."""
+    """Return the choice with its thinking moved to its reasoning.
+
+    The text is empty if the thinking never ends.
+    """
     parts = own_part(choice.text, added).parts
     if not parts.is_found:
         return choice
@@ -168,7 +174,7 @@ def _read(
     choice: Choice,
     added: AddedMarkers,
 ) -> ParsedVerdict[ValueT] | NoVerdict | None:
-    """Return the verdict in a choice behind its thinking, with its place in the whole text."""
+    """Parse the verdict behind a choice's thinking; its position is that in the whole text."""
     part = own_part(choice.text, added)
     start = part.parts.start
     # Whether a known marker in a later line begins thinking that never ends is asked by the
@@ -190,18 +196,17 @@ async def ask_again(
     *,
     at_most: int,
 ) -> list[JudgeCall[ValueT]]:
-    """Ask, and ask again in the same conversation after each answer without a verdict.
+    """Ask, and ask again in the same conversation after each response without a verdict.
 
-    A failed call is not repeated, since the client has retried it: after an empty text there is no
-    conversation. After nothing but thinking there is none either, and the same is asked once more.
+    A failed call is not repeated: the client has already retried it. If a response holds nothing
+    but thinking, there is nothing to continue, and the same request is sent once more.
 
     Args:
         ask: sends the conversation as a call of this name.
         messages: the prompt.
-        name: of the first call; those of the others begin with it.
-        repair: gives the judge's words as the conversation shows them, and the request to repair
-            them.
-        at_most: how many times the judge is asked again.
+        name: the first call's name; the other calls' names begin with it.
+        repair: returns the judge's text as the conversation shows it, and the request to repair it.
+        at_most: maximum number of times the judge is asked again.
     """
     calls = [await ask(messages, name)]
     while calls[-1].value is None and len(calls) <= at_most:
@@ -225,12 +230,14 @@ def failed_judgment(
     explanation: str | None = None,
     detail: DetailT | None = None,
 ) -> Judgment[DetailT]:
-    """The judgment of calls without a verdict, which has no score: failed if a call never succeeded, else unparsable.
+    """Make the judgment of calls without a verdict, which has no score.
+
+    Its status is `judge_failed` if a call never succeeded, else `unparsable`.
 
     Args:
         calls: all calls of the judgment.
         explanation: why there is no verdict; by default the errors of the calls.
-        detail: what the judge returned without a verdict, such as its texts.
+        detail: details without a verdict, such as the judge's texts.
     """
     status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
     reason = join_errors(calls) if explanation is None else explanation
@@ -238,7 +245,7 @@ def failed_judgment(
 
 
 def join_errors(calls: Sequence[JudgeCall[object]]) -> str:
-    """Return the errors of calls, each once."""
+    """Join the errors of calls, each once."""
     return "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
 
 
@@ -267,23 +274,23 @@ async def collect_votes(
     seed: int,
     redraws: int = 2,
 ) -> list[JudgeCall[ValueT]]:
-    """Request votes until none is missing, or all calls that were made at once have failed.
+    """Request votes until none is missing, or a whole round of calls has failed.
 
-    A vote is requested again where the answer has no verdict. A failed call has had its retries and
-    its deadline: a judge that never answers costs one deadline, not one for each redraw.
+    A vote without a verdict is requested again. A failed call is not: it has had its retries and
+    its deadline, so that a judge that never answers costs one deadline, not one per redraw.
 
     Args:
-        ask: requests a vote. Each call has a number of its own, also a repeated one.
-        missing: how many more votes are certainly needed, given the usable ones so far; they are
-            requested at once. With a majority that is as many as the smallest majority lacks; by
-            default all that are missing.
-        count: the number of votes on the question; a single one is sent without a seed, like any
+        ask: requests a vote. Each call has its own number, also a repeated one.
+        missing: returns how many more votes are certainly needed, given the usable ones; they are
+            requested at once. For a majority this is the number that the smallest majority lacks.
+            By default all missing votes.
+        count: the number of votes on the question; a single vote is sent without a seed, like any
             other call.
         seed: the seed of vote 0; vote n gets `seed + n`.
-        redraws: how many votes without a verdict are requested again.
+        redraws: maximum number of votes without a verdict that are requested again.
 
     Returns:
-        Every call, in the order of its number.
+        All calls, in the order of their numbers.
     """
     calls: list[JudgeCall[ValueT]] = []
     while True:

@@ -1,28 +1,27 @@
-"""Delimit the texts under judgment: break up role tokens, and use markers that no text can imitate.
+"""Delimit the texts under judgment, so that no text can imitate a prompt's markers.
 
-A judge's prompt shows texts that are not ours: questions, answers, references, rubrics of a
-dataset, quoted verdicts. `delimit` makes them harmless. Role and template tokens in them are broken
-up, visibly and reversibly (`judgegym.llm.template_tokens`). If there is such a token, or anything
+A judge's prompt shows texts from outside: questions, answers, references, rubrics of a dataset,
+quoted verdicts. `delimit` makes them harmless. It breaks up role and template tokens in them,
+visibly and reversibly (`judgegym.llm.template_tokens`). If a text has such a token, or anything
 that looks like one of the prompt's markers, all markers of that prompt carry a tag that occurs in
-none of the texts, and the judge is told so. How many there are is
-counted. Otherwise the texts stay as they are and the markers have no tag: the user message then has
-the layout of the
-published benchmark, byte for byte. This says nothing of the system prompts: some are rewordings,
-and each judge's module says which.
+none of the texts, and the judge is told so. Both are counted as suspects. Without suspects the
+texts stay as they are and the markers have no tag: the user message then has the layout of the
+published benchmark, byte for byte. System prompts may differ from the published ones; each judge's
+module says which do.
 
-Counts what a reader could take for one of a prompt's headings or markers, however it is written.
+`Lookalikes` counts what a reader could take for one of a prompt's headings or markers, however it
+is written.
 
-Texts are compared letter by letter in NFKC and without case, accents, format characters (such as
-zero-width spaces), white space, markdown emphasis and punctuation; letters of other scripts that
-look like Latin ones count as these. One more word beside a title changes nothing.
+Texts are compared letter by letter in NFKC, ignoring case, accents, format characters (such as
+zero-width spaces), white space, markdown emphasis and punctuation. Letters of other scripts that
+look like Latin letters count as these. One more word beside a title changes nothing.
 
 Guarantee: linear time on any text.
 
-What the answers to a question have in common beside it, as sections of a prompt that compares two
-of them.
+The texts shared by the answers to a question are optional sections of prompts that compare two
+answers.
 
-A prompt has only the sections of the texts that are given; without any it stays as it was
-published.
+A prompt has only the sections whose texts are given; without any it stays as it was published.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ from judgegym.llm.template_tokens import BREAK, EscapedText, break_up_tokens
 from judgegym.llm.wire import Message
 
 _SIGNS = "[]#<|:"
-"""What makes a heading of a title; all other punctuation but emphasis and quotation marks is left out."""
+"""Signs that make a title a heading; other punctuation, except emphasis and quotation marks, is
+ignored."""
 _EMPHASIS = "*"
 _QUOTE = "'"  # `row["input"]` is code, and no heading
 _ALIKE = {
@@ -57,10 +57,10 @@ _WRITTEN = {"<": "[<＜﹤]", "|": "[|｜]", "[": r"[\[［]", "#": "[#＃﹟]", 
 
 
 class _Folding(dict[int, "str | None"]):
-    """What becomes of a character, by its code; computed at its first occurrence.
+    """The folded form of each character by its code, computed at its first occurrence.
 
-    `None` stands for nothing, because `str.translate` is many times slower on ASCII that becomes an
-    empty string.
+    `None` deletes a character: `str.translate` is many times slower where ASCII becomes an empty
+    string.
     """
 
     def __missing__(self, code: int) -> str | None:
@@ -88,23 +88,22 @@ _NOT_ASCII = re.compile("([^\0-\x7f]+)")
 
 
 class Lookalikes:
-    """What a text needs to look like one of a prompt's markers.
+    """The patterns of texts that look like one of a prompt's markers.
 
-    The patterns are compiled once. A title behind a sign is searched for from the text's end,
-    because titles are rarer than signs, and a pattern costs time wherever it may begin. There is a
-    pattern for each title, because one that begins with letters, and no choice of them, is searched
-    for the fastest.
+    The patterns are compiled once. A title after a sign is searched for backwards, because titles
+    are rarer than signs, and a pattern costs time wherever it may begin. Each title has its own
+    pattern, because patterns that begin with letters are found faster than alternatives.
 
     >>> Lookalikes("<|", "end of answer").count("<| The END of the answer")
     2
     """
 
     def __init__(self, *forms: str) -> None:
-        """Compile.
+        """Compile the patterns.
 
         Args:
-            forms: a title, possibly behind `[` or `#` or before `:`, or signs alone, which must
-                then be adjacent, because formulas have them with spaces.
+            forms: each a title, possibly after `[` or `#` or before `:`; or signs alone, which
+                match only if they are adjacent, because formulas have them with spaces.
         """
         self._signs: list[tuple[str, re.Pattern[str]]] = []
         self._titles: list[re.Pattern[str]] = []
@@ -134,12 +133,12 @@ class Lookalikes:
         self._openings = {opening[0] for opening, _ in self._prefixed}
 
     def count(self, text: str, *, shown: str | None = None) -> int:
-        """How many lookalikes a text holds.
+        """Count the lookalikes in a text.
 
         Args:
             text: any text.
-            shown: the text as it is shown, with broken tokens, whose signs are no suspects any
-                more; by default the text.
+            shown: the text as it is shown, with broken tokens, whose signs are no longer suspects;
+                by default the text.
         """
         count, is_ascii = 0, text.isascii()
         if self._signs:
@@ -165,7 +164,10 @@ class Lookalikes:
 
 
 def _gap_pattern(words: Sequence[str]) -> str:
-    """What may stand between two words of a title: emphasis, and another word (in a long title a short one)."""
+    """Return the pattern of what may stand between two words of a title.
+
+    That is emphasis, and another word (in a long title a short one).
+    """
     return rf"[*\n']{{0,8}}\w{{0,{8 if len(words) < 3 else 4}}}?[*\n']{{0,8}}"
 
 
@@ -178,7 +180,7 @@ class Delimiters:
 
     Attributes:
         tag: the tag.
-        has_broken_tokens: tokens in the texts are broken up.
+        has_broken_tokens: whether tokens in the texts are broken up.
     """
 
     tag: str
@@ -186,12 +188,12 @@ class Delimiters:
 
     @property
     def suffix(self) -> str:
-        """What stands behind each marker's title: the tag after a space; empty without one."""
+        """The end of each marker's title: a space and the tag, or nothing."""
         return f" {self.tag}" if self.tag else ""
 
     @property
     def notice(self) -> str:
-        """What the judge is told, as the prompt's first paragraph; empty without a tag."""
+        """The first paragraph, which explains the tag to the judge; empty without a tag."""
         if not self.tag:
             return ""
         broken = (
@@ -209,12 +211,12 @@ class Delimiters:
 
 
 class DelimitedTexts(NamedTuple):
-    """Texts as a prompt shows them.
+    """The texts as a prompt shows them.
 
     Attributes:
         texts: the texts, in their order, with broken tokens.
         markers: the delimiters that they need.
-        suspects: how many tokens, and lookalikes of markers, they hold.
+        suspects: number of tokens and lookalikes of markers in them.
     """
 
     texts: tuple[str, ...]
@@ -224,14 +226,17 @@ class DelimitedTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A judge's prompt, and how many tokens and lookalikes of markers there are in the texts that it shows."""
+    """A judge's prompt, and its number of suspects.
+
+    Suspects are role tokens, and lookalikes of markers, in the texts that it shows.
+    """
 
     messages: list[Message]
     suspects: int = 0
 
     @classmethod
     def from_texts(cls, system: str | None, user: str, suspects: int) -> Prompt:
-        """Return a user message, after a system message if there is one."""
+        """Make a prompt of a user message, after a system message if there is one."""
         messages = [] if system is None else [Message(role="system", content=system)]
         return cls([*messages, Message(role="user", content=user)], suspects)
 
@@ -246,18 +251,16 @@ def delimit(
     """Delimit the texts of one prompt.
 
     Args:
-        texts: all texts that the prompt will show and that are not ours.
+        texts: all texts from outside that the prompt will show.
         lookalikes: what a text needs to look like a marker of the prompt
             (`judgegym.judges.core.delimiters`).
-        shared: how many of the texts, counted from the first, the prompts of one row have in
-            common; by default all.
-        delimited: prompts that the prompt quotes, whose texts are delimited already.
+        shared: how many texts, from the first one on, all prompts of one row share; by default all.
+        delimited: quoted prompts, whose texts are already delimited.
 
     Returns:
         Delimiters without a tag if there is no suspect. Otherwise the tag occurs in none of the
-        texts, and is made of
-        the shared ones: a prompt is the same in every run, and begins as those of the other
-            completions of its row do.
+        texts. It is made from the shared texts, so that a prompt is the same in every run and has
+        the same beginning as the prompts of the row's other completions.
     """
     shown_texts: list[str] = []
     suspects = 0
@@ -288,7 +291,7 @@ def break_tokens(text: str) -> str:
 
 
 def _make_tag(shared: Sequence[str], texts: Sequence[str]) -> str:
-    """Return a tag made of the shared texts that occurs in none of the texts."""
+    """Return a tag made from the shared texts that occurs in none of the texts."""
     digest = hashlib.sha256()
     for text in shared:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -306,16 +309,17 @@ TITLES: Mapping[str, str] = {
     "reference": "Reference Answer",
     "criteria": "Given Criteria",
 }
-"""Titles of the sections, in their order; of two words, because a single one between signs looks like a token."""
+"""The sections' titles, in order; they have two words, because a single word between signs looks
+like a token."""
 
 
 def section_texts(
     criteria: str = "", reference: str | None = None, context: str | None = None
 ) -> dict[str, str | None]:
-    """The texts for all answers, by the placeholders of their sections and in their order; `None` where there is none.
+    """Return the texts shared by all answers, by placeholder and in order; `None` where missing.
 
     Args:
-        criteria: what makes an answer good; empty for the judge's general criteria.
+        criteria: the criteria of a good answer; empty for the judge's general criteria.
         reference: an answer that deserves the best verdict.
         context: the text that the answers should be based on.
     """
@@ -323,7 +327,7 @@ def section_texts(
 
 
 def describe_sections(texts: Mapping[str, str | None]) -> dict[str, str]:
-    """The paragraph `meanings` that says what each of the sections of `section_texts` means; none without any."""
+    """Return the paragraph `meanings`, which explains the sections; empty without sections."""
     sentences = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
     meanings = [sentences[title] for name, title in TITLES.items() if texts.get(name) is not None]
     return {"meanings": " ".join(meanings)} if meanings else {}

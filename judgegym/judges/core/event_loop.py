@@ -1,18 +1,18 @@
-"""The event loop of commands: uvloop where it is installed, asyncio's own elsewhere.
+"""The event loops: of commands (uvloop where it is installed), and of judges in the background.
 
-Both have what commands rely on: signal handlers, child processes, Ctrl-C that cancels the main
-task. The transports of uvloop do not inherit asyncio's classes, so no code asks for their type.
-uvloop is for processes of ours only: the loop inside a trainer or a notebook is asyncio's.
+Commands use uvloop if it is installed, else asyncio's loop. Both have signal handlers, child
+processes, and Ctrl-C that cancels the main task. uvloop's transports do not inherit asyncio's
+classes, so no code checks their type. uvloop runs only in JudgeGym's own processes: inside a
+trainer or a notebook the loop is asyncio's.
 
-One event loop on a background thread, for all judges of a process.
+All judges of a process share one event loop on a background thread.
 
 Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, in
-async code, and from a trainer's event loop. HTTP sessions belong to this one loop and are closed on
-it when the process ends, so that
-aiohttp reports no unclosed session. A child that was forked after the first use is told so: the
-thread does not survive a fork, and the child would wait for it for ever. The loop is asyncio's own,
-not uvloop's (`event_loop.py`): once libuv has started a child, such as a stand-in, the host's
-handler of SIGCHLD is never called again, and PyTorch's loaders have one.
+    async code, and from a trainer's event loop. HTTP sessions belong to this loop and are closed on
+    it when the process ends, so that aiohttp reports no unclosed session. A child that was forked
+    after the first use gets an error: the thread does not survive a fork, and the child would wait
+    for ever. The background loop is asyncio's, not uvloop's: once libuv has started a child, such
+    as a stand-in, the host's SIGCHLD handler is never called again, and PyTorch's loaders have one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(main: Coroutine[Any, Any, ResultT]) -> ResultT:
 
 
 def raise_open_file_limit() -> None:
-    """Raise the limit of open files as far as the system allows, because each connection is an open file."""
+    """Raise the limit of open files as far as allowed: each connection is an open file."""
     try:
         import resource  # late: Windows has none
     except ImportError:
@@ -56,12 +56,12 @@ def raise_open_file_limit() -> None:
 
 
 def reduce_garbage_collection() -> None:
-    """Exclude all objects that are loaded by now (libraries, rows) from garbage collection, and collect seldom.
+    """Exclude all loaded objects from garbage collection, and collect seldom.
 
-    They live until the end of the process; traversing them would take a third of an evaluation's
-    CPU time. What a call makes is no cycle, but Python's own threshold of 700 objects is passed
-    several times by each answer with logprobs: these collections took a fifth of the CPU of
-    `serve`, and with thousands of requests in flight more time of a server than to answer them.
+    Loaded objects (libraries, rows) live until the end of the process; traversing them would take a
+    third of an evaluation's CPU time. Calls make no cycles, but each response with logprobs passes
+    Python's threshold of 700 objects several times: these collections took a fifth of the CPU of
+    `serve`, and with thousands of concurrent requests more of a server's time than answering them.
     """
     gc.collect()
     gc.freeze()
@@ -72,7 +72,7 @@ _STOP_SECONDS = 5.0
 
 
 class BackgroundLoop:
-    """Runs coroutines on a thread that starts with the first one."""
+    """An event loop on a thread that starts with the first coroutine."""
 
     def __init__(self) -> None:
         """Create no thread yet."""
@@ -99,7 +99,7 @@ class BackgroundLoop:
         """Block the calling thread until `work` is done; Ctrl-C cancels it.
 
         Raises:
-            RuntimeError: called on the loop itself, which would wait for ever.
+            RuntimeError: called on the loop itself, which would wait for itself for ever.
         """
         future = self.submit(work)
         if threading.current_thread() is self._thread:
@@ -122,7 +122,7 @@ class BackgroundLoop:
         self._closers.append(close)
 
     def forget(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do not call `close` at the end of the process, because it has been called already."""
+        """Do not call `close` at the end of the process: it has been called already."""
         self._closers = [closer for closer in self._closers if closer != close]
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
@@ -156,7 +156,7 @@ class BackgroundLoop:
 
 
 async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-    """Call all of them, and end the work that nobody waits for any more, of which asyncio would complain."""
+    """Call all closers, and cancel the remaining tasks, about which asyncio would complain."""
     await asyncio.gather(*(close() for close in closers), return_exceptions=True)
     await cancel_all(asyncio.all_tasks() - {asyncio.current_task()})
 
@@ -168,7 +168,7 @@ BACKGROUND = BackgroundLoop()
 def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Block the calling thread until `work` is done on the background loop.
 
-    A function of this module, so that Ray, which copies a trainer's reward function with all
-    globals that it names, need not copy the loop.
+    This is a module-level function because Ray copies a trainer's reward function with all globals
+    that it names: the loop must not be one of them.
     """
     return BACKGROUND.run(work)

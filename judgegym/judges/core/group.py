@@ -1,11 +1,10 @@
-"""The contract of a judge of groups: the answers to one question, compared with each other.
+"""The contract of group judges, which compare the responses to one prompt.
 
-Guarantees of every such judge: an answer gets the score that was given to it, whatever the order in
-which the judge saw or named the answers; equal answers have one score; an answer for which there is
-no verdict has none, and does not take those of the others away; a judge's failure is a judgment
-without a score, never an exception.
+Guarantees of every group judge: an answer gets its own score, whatever the order in which the judge
+saw or named the answers; equal answers have one score; an answer without a verdict has no score,
+and the others keep theirs; a judge's failure is a judgment without a score, never an exception.
 
-How the calls of a group's judge saw one answer, in words: for tables and pages.
+`describe_looks` and `describe_orders` put a group's calls into words, for tables and pages.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 GROUP_FIELDS = frozenset(("reference", "rubric", "baseline", "context"))
-"""The fields of a task that judges of groups are shown."""
+"""The fields of a task that group judges are shown."""
 
 
 def response_number(task: JudgeTask, index: int) -> int:
-    """By which number people know the response at a place from 0: its place in the request, from 1."""
+    """Return the position, from 1, of the response at an index in the request."""
     return 1 + (task.places[index] if task.places else index)
 
 
@@ -45,10 +44,10 @@ class Look(NamedTuple):
     """How one call saw one answer.
 
     Attributes:
-        place: where the answer stood among those that the call showed, from 1.
-        of: how many the call showed.
-        points: what the call gave it, from 0 to 1: a score, or 1 for a game won, 0.5 for a tie, 0
-            for one lost.
+        place: the answer's position among those that the call showed, from 1.
+        of: number of answers that the call showed.
+        points: its points in the call, from 0 to 1: a score; or 1 for a win, 0.5 for a tie, 0 for a
+            loss.
     """
 
     place: int
@@ -58,13 +57,13 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberDetail:
-    """An answer's result in the terms of the judge.
+    """An answer's result in the judge's own terms.
 
     Attributes:
-        looks: what each call that has a verdict on it gave the answer.
-        own: the score before it was compared with the anchor: of a listwise judge the mean of its
-            scores (0 to 1), of a tournament the answer's strength, as the logarithm of odds against
-            the group's mean. `None` without a score.
+        looks: how each call with a verdict on the answer saw it.
+        own: the score before the comparison with the anchor: for a listwise judge the mean of its
+            scores (0 to 1), for a tournament the answer's strength, as log-odds against the group's
+            mean. `None` without a score.
     """
 
     looks: tuple[Look, ...]
@@ -73,9 +72,9 @@ class MemberDetail:
 
 @dataclass(frozen=True, slots=True)
 class OrderAgreement:
-    """How far two orders agree: of the pairs of answers that were seen in both orders, in how many the same one won.
+    """The agreement of two orders: how many pairs had the same winner in both orders.
 
-    Two answers that are equal in both orders agree; a pair that is equal in one of them only does
+    Only pairs seen in both orders count. A tie in both orders is an agreement; a tie in only one is
     not.
     """
 
@@ -88,10 +87,9 @@ class GroupJudgment:
     """The judgments of a group.
 
     Attributes:
-        members: one for each response of the task, in its order. A score is from 0 to 1; with an
-            anchor, 0.5 is as good as the anchor, and in a tournament without one, as good as the
-            group's mean. All calls are in the first member's judgment, so that sums over the group
-            count them once.
+        members: one for each response of the task, in order. Scores are from 0 to 1; 0.5 means as
+            good as the anchor, or in a tournament without one, as good as the group's mean. All
+            calls are in the first member's judgment, so that sums over the group count them once.
         orders: the agreement between the orders in which answers were shown.
     """
 
@@ -103,47 +101,53 @@ class GroupInProgress(Protocol):
     """A group whose answers arrive one by one."""
 
     def add(self, answer: str) -> None:
-        """Take one more answer; what can be compared already is compared at once."""
+        """Add an answer; what can be compared already is compared at once."""
 
     async def close(self) -> GroupJudgment:
-        """Judge what is there, since no more answers come: a judgment for each, in the order in which they came."""
+        """Judge the answers added so far, since no more will come.
+
+        Return a judgment for each, in the order in which they came.
+        """
 
     def cancel(self) -> None:
-        """Give up: nobody waits for a judgment any more."""
+        """Cancel: nobody waits for a judgment any more."""
 
 
 class AnswerCollector(Generic[ResultT]):
-    """Answers that are judged when all are there."""
+    """Collects answers and judges them together when the group is closed."""
 
     def __init__(self, judge: Callable[[tuple[str, ...]], Awaitable[ResultT]]) -> None:
-        """Judge by `judge`."""
+        """Judge the collected answers with `judge`."""
         self._judge, self._answers = judge, list[str]()
 
     def add(self, answer: str) -> None:
-        """Take one more answer."""
+        """Add an answer."""
         self._answers.append(answer)
 
     async def close(self) -> ResultT:
-        """Judge the answers that came."""
+        """Judge the collected answers."""
         return await self._judge(tuple(self._answers))
 
     def cancel(self) -> None:
-        """Nothing is in progress before the group is closed."""
+        """Do nothing: no call is made before the group is closed."""
 
 
 class GroupJudge(ABC):
-    """Judges groups; of a task it gives each response its score among the others, and a baseline is the anchor."""
+    """A judge that scores each response of a task among the others.
+
+    A task's baseline is the anchor.
+    """
 
     client: ChatClient
     settings: JudgeSettings
     max_responses = 64
-    """The most responses that it takes together."""
+    """Maximum number of responses that it compares."""
 
     def __init__(self, settings: JudgeSettings, rubric: str | None = None) -> None:
-        """Judge as the settings say; `rubric` is for tasks that have none.
+        """Set settings and client; `rubric` is for tasks without one.
 
         Raises:
-            SettingsError: the settings ask for self-critique, which judges of groups do not have.
+            SettingsError: the settings ask for self-critique, which group judges do not have.
         """
         if settings.judge_critique_rounds:
             raise SettingsError(
@@ -158,21 +162,22 @@ class GroupJudge(ABC):
 
     @abstractmethod
     async def judge(self, task: JudgeTask) -> GroupJudgment:
-        """Judge all responses of a task; with fewer than two members, the anchor included, none has a score.
+        """Judge all responses of a task.
 
-        The judge is shown the rubric as it is, without `levels`; without any, its general criteria.
-        The baseline is
-        the anchor: one more member of the group, which the judge cannot tell from the others, and
-        which gets no reward. With it scores say how a response compares with the anchor, so that
-        those of different tasks compare, too.
+        With fewer than two members, the anchor included, none has a score.
+
+        The judge is shown the rubric unchanged, without `levels`; without a rubric, its general
+        criteria. The baseline is the anchor: a further member of the group that the judge cannot
+        tell from the others and that gets no reward. With an anchor, scores say how a response
+        compares with it, so that scores of different tasks are comparable, too.
         """
 
     @abstractmethod
     def start(self, task: JudgeTask, size: int) -> GroupInProgress:
-        """Begin a group, of which at most `size` responses will come; those of the task do not count."""
+        """Start a group; at most `size` responses will be added to those of the task."""
 
     def check(self, task: JudgeTask) -> None:
-        """Check that there is something to compare with, and not too much."""
+        """Check that there are enough responses to compare, and not too many."""
         check_images(task, self.client)
         count = len(task.responses)
         if count < self.min_responses(task):
@@ -187,15 +192,15 @@ class GroupJudge(ABC):
             )
 
     def compares(self, task: JudgeTask) -> bool:
-        """Return all responses are compared."""
+        """Return true: all responses are compared."""
         return True
 
     def min_responses(self, task: JudgeTask) -> int:
-        """Two, the baseline included."""
+        """Return two, the baseline included."""
         return 2 if task.baseline is None else 1
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """Return the results of all responses of a request."""
+        """Score all responses of a request."""
         shortened_task, left_out = task.shorten_to(self._limit)
         with show_images(task):
             return convert_group_judgment(
@@ -205,13 +210,16 @@ class GroupJudge(ABC):
     def begin(
         self, task: JudgeTask, size: int
     ) -> GroupScorer | AnswerCollector[list[ResponseJudgment]]:
-        """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
+        """Begin a group.
+
+        A tournament plays as responses arrive, unless long ones are shortened.
+        """
         if self._limit is not None:
             return AnswerCollector(lambda responses: self.score(task.replace_responses(responses)))
         return GroupScorer(self.start(replace(self._set_rubric(task), places=None), size))
 
     def _set_rubric(self, task: JudgeTask) -> JudgeTask:
-        """Return the task with all that makes a response good as its rubric."""
+        """Return the task with all criteria merged into its rubric."""
         levels = (f"Score {level}: {description}" for level, description in task.levels)
         criteria = "\n".join([task.rubric or self._rubric or "", *levels]).strip()
         return replace(task, rubric=criteria, levels=())
@@ -225,29 +233,29 @@ class GroupScorer:
         self._group, self._responses = group, list[str]()
 
     def add(self, response: str) -> None:
-        """Take one more response."""
+        """Add a response."""
         self._group.add(response)
         self._responses.append(response)
 
     async def close(self) -> list[ResponseJudgment]:
-        """Return the results of those that came."""
+        """Return the results of the added responses."""
         return convert_group_judgment(self._responses, await self._group.close())
 
     def cancel(self) -> None:
-        """Give up."""
+        """Cancel."""
         self._group.cancel()
 
 
 def convert_group_judgment(
     responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0
 ) -> list[ResponseJudgment]:
-    """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
+    """Convert a group's judgment to results; all calls count for the first response.
 
-    `own` among the components is the score before it was compared with the anchor, `looks` how many
-    calls have a verdict on the response, `position` the mean place at which they saw it, from 1,
-    and `orders_agree` the share of the group's pairs in which both orders say the same, if both
-    were asked. Of a pair, `points_first` and `points_second` are what the calls gave the response
-    where it was shown first and second.
+    The judge was not shown `left_out` characters. Components: `own`, the score before the
+    comparison with the anchor; `looks`, the number of calls with a verdict on the response;
+    `position`, its mean position in them, from 1; `orders_agree`, the share of the group's pairs
+    with the same winner in both orders, if both were asked. In a group of two also `points_first`
+    and `points_second`: the response's mean points where it was shown first and second.
     """
     calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)
@@ -278,7 +286,7 @@ _MAX_LISTED_LOOKS = 3
 
 
 def describe_looks(looks: Sequence[Look]) -> str:
-    """Where an answer stood in each call and what it was given; of many calls the sums.
+    """Describe an answer's position and points in each call; of many calls the sums.
 
     >>> looks_in_words([Look(2, 8, 0.7), Look(7, 8, 0.6)])
     'place 2 of 8: 0.7; place 7 of 8: 0.6'
@@ -299,7 +307,7 @@ def describe_looks(looks: Sequence[Look]) -> str:
 
 
 def describe_orders(orders: OrderAgreement) -> str:
-    """How far the orders agree; empty if no pair was seen in both.
+    """Describe how far the orders agree; empty if no pair was seen in both.
 
     >>> orders_in_words(OrderAgreement(agreed=26, pairs=28))
     'the orders agree on 26 of 28 pairs'

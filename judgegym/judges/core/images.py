@@ -1,10 +1,10 @@
-"""The images of a task in the requests of its judge.
+"""The images of a task in its judge's requests.
 
-Guarantees: a task with images is never judged without them. They follow the text of the judge's
-first question, each after its mark; a judge that may not see images refuses the task before the
-first call, and one whose endpoint refuses them (HTTP 4xx) fails it with the endpoint's words and is
-not asked about images again (`judge_images=auto`). One image at a time is decoded to be scaled
-down, and none of more than `MOST_PIXELS`, whatever the size of its file.
+Guarantees: a task with images is never judged without them. Images follow the text of the judge's
+    first user message, each after its mark. A judge that may not see images refuses the task before
+    the first call. If the endpoint refuses images (HTTP 4xx), the task fails with the endpoint's
+    words, and no further images are sent to it (`judge_images=auto`). Images are scaled down one at
+    a time; an image of more than `MOST_PIXELS` is never decoded, whatever the size of its file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from judgegym.llm.errors import EndpointError
 from judgegym.llm.wire import Image, Message
 
 MOST_PIXELS = 64_000_000
-"""Of an image that is scaled down: decoded, a pixel takes four bytes."""
+"""Maximum size of an image that is scaled down: a decoded pixel takes four bytes."""
 
 _TASK_IMAGES: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default=())
 _REFUSALS = frozenset({400, 404, 415, 422, 501})
@@ -39,11 +39,11 @@ _SINGLE_IMAGE_PATTERN = re.compile(
     r"(?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
     r"|at most [1-9]"
 )
-"""What an endpoint says that refuses this image, and not all."""
+"""Words of an endpoint that refuses this one image, not all images."""
 
 
 def show_images(task: JudgeTask) -> AbstractContextManager[object]:
-    """Show the images of a task in the calls that are made inside."""
+    """Attach the task's images to the calls made inside this context."""
     return bind_context(_TASK_IMAGES, task.all_images)
 
 
@@ -51,7 +51,7 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
     """Check that a judge can be shown the images of a task.
 
     Raises:
-        TaskError: it cannot.
+        TaskError: it cannot be shown them.
     """
     images, settings = task.all_images, client.settings
     if not all(image.url for image in images):
@@ -73,11 +73,11 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
 
 
 async def attach_images(messages: Sequence[Message], client: ChatClient) -> Sequence[Message]:
-    """Return the messages with the images of the task that is judged here, in the first question.
+    """Return the messages with the current task's images in the first user message.
 
     Raises:
-        TaskError: the endpoint has refused images, or one cannot be scaled down; no call may be
-            made.
+        TaskError: the endpoint has refused images, or an image cannot be scaled down; no call may
+            be made.
     """
     images, side = _TASK_IMAGES.get(), client.settings.image_max_side
     if not images:
@@ -110,7 +110,7 @@ async def attach_images(messages: Sequence[Message], client: ChatClient) -> Sequ
 
 
 def note_refusal(error: EndpointError, messages: Sequence[Message], client: ChatClient) -> None:
-    """Note that an endpoint takes no images, if that is why it refused messages that have some."""
+    """Remember that an endpoint takes no images, if it refused messages for their images."""
     is_refusal = (
         error.status in _REFUSALS
         and _IMAGE_PATTERN.search(error.answer)
@@ -140,7 +140,7 @@ def _describe_pixel_limit(width: int, height: int, side: int) -> str:
 
 @lru_cache
 def _decoder_pool() -> ThreadPoolExecutor:
-    """Return the one thread that decodes images."""
+    """Return the pool of one thread that decodes images."""
     return ThreadPoolExecutor(1, thread_name_prefix="image")
 
 
@@ -149,7 +149,7 @@ os.register_at_fork(after_in_child=_decoder_pool.cache_clear)  # the thread is n
 
 @lru_cache(maxsize=32)
 def _scale_image(image: Image, side: int) -> Image:
-    """Return the image, scaled down to this many pixels of its longer side."""
+    """Return the image scaled down to at most `side` pixels of its longer side."""
     if not _exceeds_side(image, side):
         return image
     from PIL import Image as Pillow  # late: an extra

@@ -1,4 +1,4 @@
-"""The contract of a judge: a task in, a judgment out; and the base class of judges that see each response by itself."""
+"""The contract of a judge (a task in, a judgment out), and the base class of single judges."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from judgegym.judges.core.prompt_format import PromptFormat
 
 Confidence = Literal["margin", "orders", "votes", "probability", "members"]
-"""How a judge knows how sure it is."""
+"""The measures of a judge's confidence."""
 
 ShownVerdict: TypeAlias = "str | int | float"
-"""A verdict as the history of a critique shows it."""
+"""A verdict as the critique history shows it."""
 
 DetailT_co = TypeVar("DetailT_co", covariant=True)
 DetailT = TypeVar("DetailT")
@@ -48,24 +48,27 @@ _LOOKALIKES = Lookalikes("your previous evaluation")
 
 
 class Judge(Protocol[DetailT_co]):
-    """What judges a task with one response."""
+    """A judge of tasks with one response."""
 
     @property
     def client(self) -> ChatClient:
         """The client of the judge model."""
 
     async def judge(self, task: JudgeTask, /) -> Judgment[DetailT_co]:
-        """Judge a task. A failure is a judgment without a score; never raises because of a model's reply."""
+        """Judge a task.
+
+        A failure is a judgment without a score; a model's reply never raises an error.
+        """
 
 
 class SingleJudge(ABC, Generic[SettingsT, DetailT]):
     """A judge that sees each response by itself."""
 
     truncates_inputs: ClassVar[bool] = True
-    """Whether it is a model that is shown the texts itself, so that long ones are shortened."""
+    """Whether it shows the texts to a model itself, so that long ones are shortened."""
 
     def __init__(self, settings: SettingsT, client: ChatClient, rubric: str | None = None) -> None:
-        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        """Set settings and client; `rubric` is for tasks without one."""
         self.settings, self.client, self.rubric = settings, client, rubric
         # A setting of judges that are asked about tasks; an environment has none.
         self.limit: int | None = (
@@ -74,11 +77,10 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
 
     @abstractmethod
     async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
-        """Judge a task with one response. Never raises because of a judge's reply.
+        """Judge a task with one response. A judge's reply never raises an error.
 
         Returns:
-            A judgment whose score is in the judge's own range, with `unit` where that is not 0 to
-            1.
+            A judgment whose score is in the judge's own range, with `unit` if that is not 0 to 1.
         """
 
     def check(self, task: JudgeTask) -> None:
@@ -86,13 +88,14 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         check_images(task, self.client)
 
     def compares(self, task: JudgeTask) -> bool:
-        """Return no response is compared with another."""
+        """Return false: no response is compared with another."""
         return False
 
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
-        """Judge the response of a task, of which a long one is shortened.
+        """Judge the response of a task; long texts are shortened.
 
-        A judgment with a score has `raw` if the judge names no components, and its `margin`.
+        A judgment with a score gets the confidence `margin`, and the component `raw` if it has no
+        components.
         """
         shortened_task, left_out = task.shorten_to(self.limit)
         with show_images(task):
@@ -107,7 +110,7 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """Return the response's score."""
+        """Score the response."""
         judgment = await self.judge_task(task)
         result = make_response_judgment(judgment, judgment.unit_score, judgment.components)
         return [replace(result, verdicts=judgment.verdicts, tags=judgment.tags)]
@@ -115,15 +118,16 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
 
 @dataclass(frozen=True, slots=True)
 class PartsDefinition:
-    """The judges that a kind of judge is made of.
+    """The parts of a composed kind of judge.
 
     Attributes:
         setting: the setting that holds them, by their names.
-        key: what holds them in a section `judge:`; empty if each of `names` has a key of its own.
-        options: what each has beside the settings of its judge, a pydantic model.
-        read: reads a value of the setting, such as `a,b`: their settings by name.
+        key: the key that holds them in a section `judge:`; empty if each of `names` is a key
+            itself.
+        options: each part's settings beside those of its judge, a pydantic model.
+        read: parses the setting's value, such as `a,b`, to the parts' settings by name.
         default_kind: the kind of one that names none; `None` if each has to.
-        names: their names, such as `cheap` and `strong`, if those are fixed.
+        names: the parts' names, such as `cheap` and `strong`, if they are fixed.
     """
 
     setting: str
@@ -136,24 +140,26 @@ class PartsDefinition:
 
 @dataclass(frozen=True, slots=True)
 class JudgeDefinition:
-    """A kind of judge: a line of `judgegym.judges.scorers.registry`, an entry point, or a name in a Python file.
+    """A kind of judge: built in, of an entry point, or of a Python file.
 
     Attributes:
-        settings: the settings that it reads.
+        settings: its settings.
         about: what it does, for `--help`.
-        judge: opens it: the settings, the client of the judge model, and the rubric of tasks that
-            have none; or, of a kind that is made of judges, those.
+        judge: opens the judge with the settings, the client of the judge model, and the rubric of
+            tasks without one; for a composed kind the third argument is its parts.
         prompts: its prompts with plausible replies, for the offline stand-in.
-        fields: which fields of a task it is shown, of those in `TASK_FIELDS`.
-        reads_rubric: the setting `rubric` is its rubric where a task has none.
-        most_together: the most responses that it compares; `None` if it sees each by itself.
-        asks_endpoint: it asks a model; one that asks none needs no endpoint, key or price.
-        unused_settings: settings of all judges that it does not read; they are refused for it.
-        has_baselines: with a baseline it sees each response by itself, though it compares responses
-            without one.
-        group_settings: a subclass of `settings`, with what it reads where it compares responses.
-        parts: the judges that it is made of; `None` of a judge by itself.
-        confidences: how it knows how sure it is, beside the margin of its score, for cascades.
+        fields: the fields of a task that it is shown, of those in `TASK_FIELDS`.
+        reads_rubric: whether it uses the setting `rubric` for tasks without a rubric.
+        most_together: maximum number of responses that it compares; `None` if it sees each by
+            itself.
+        asks_endpoint: whether it calls a model; otherwise it needs no endpoint, key or price.
+        unused_settings: common judge settings that it does not read; they are refused.
+        has_baselines: whether it sees each response by itself if the task has a baseline, though it
+            compares responses without one.
+        group_settings: a subclass of `settings`, with the settings it reads when it compares
+            responses.
+        parts: the parts of a composed judge; `None` for any other.
+        confidences: its confidence measures for cascades, beside the margin of its score.
     """
 
     settings: type[JudgeSettings]
@@ -174,7 +180,7 @@ class JudgeDefinition:
 
     @property
     def needs_group(self) -> bool:
-        """Whether a response that is alone has no score."""
+        """Whether a single response gets no score."""
         return self.most_together is not None and not self.has_baselines
 
     @property
@@ -184,7 +190,7 @@ class JudgeDefinition:
 
 
 class Revision(NamedTuple):
-    """A revised verdict as the history shows it, its reasons, and the critique before them."""
+    """A revised verdict as the history shows it, its reasons, and the critique before it."""
 
     verdict: ShownVerdict
     reasoning: str
@@ -195,7 +201,7 @@ class CritiqueRequest(NamedTuple):
     """A request to critique and revise one verdict of a judgment.
 
     Attributes:
-        component: which verdict of the judgment, such as `game_1`; empty where there is only one.
+        component: which verdict of the judgment, such as `game_1`; empty if there is only one.
         verdict: the verdict before the critique.
         reasoning: its reasons.
         messages: the request to critique and revise it.
@@ -208,14 +214,16 @@ class CritiqueRequest(NamedTuple):
 
 
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
-    """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
+    """Build the prompt of a critique.
 
-    It begins with the judge's prompt, unchanged, which a server with a prefix cache has computed
-    already.
+    It is the judge's prompt, its evaluation, and the request to critique and revise that.
+
+    It begins with the judge's unchanged prompt, which a server with a prefix cache has already
+    computed.
 
     Args:
         prompt: the judge's prompt; its last message is the user's.
-        text: the judge's answer, without its thinking.
+        text: the judge's response, without its thinking.
     """
     *earlier, last = prompt
     delimited = delimit((text,), _LOOKALIKES, delimited=(last["content"],))

@@ -1,6 +1,6 @@
-"""What a judge returns: a score, or the reason why there is none.
+"""A judge's judgment: a score, or the reason why there is none.
 
-A scale of whole numbers, for prompts, parsers and rewards.
+`Scale` is a scale of whole numbers, for prompts, parsers and rewards.
 """
 
 from __future__ import annotations
@@ -18,31 +18,33 @@ ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 
 class Status(str, Enum):
-    """How a judgment ended. Only `OK` has a score."""
+    """The outcome of a judgment. Only `OK` has a score."""
 
     OK = "ok"
     JUDGE_FAILED = "judge_failed"
     """A judge call never succeeded."""
     UNPARSABLE = "unparsable"
-    """The judge answered, but no verdict could be read."""
+    """The judge responded, but no verdict could be parsed."""
     INVALID_COMPLETION = "invalid_completion"
-    """The completion has the wrong format; the environment decides its score (`EnvSpec.invalid_score`)."""
+    """The completion has the wrong format; the environment decides its score
+    (`EnvSpec.invalid_score`)."""
 
     @property
     def is_failure(self) -> bool:
-        """Whether there is no score because of the judge."""
+        """Whether the score is missing because of the judge."""
         return self in (Status.JUDGE_FAILED, Status.UNPARSABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class CallRun:
-    """What may differ between two runs of the same call.
+    """The part of a call that may differ between two runs.
 
     Attributes:
-        latency_s: seconds from the first request to the answer, retries and their pauses included.
-        attempts: requests sent; 0 for a cached answer.
-        cached: the answer came from the judgment cache.
-        usage: tokens and cost; all zero for a cached answer.
+        latency_s: seconds from the first request to the response, retries and their pauses
+            included.
+        attempts: number of requests sent; 0 for a cached response.
+        cached: whether the response came from the judgment cache.
+        usage: tokens and cost; all zero for a cached response.
     """
 
     latency_s: float = 0.0
@@ -53,20 +55,20 @@ class CallRun:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class JudgeCall(Generic[ValueT_co]):
-    """One question to a judge, with its answer or its failure.
+    """One judge call: a question with its response or its failure.
 
     Attributes:
-        name: which call of the judgment this is, such as `game_1` or `game_2_reask`.
+        name: unique in its judgment, such as `game_1` or `game_2_reask`.
         text: the judge's text without its thinking; empty if the call never succeeded, or the
             thinking never ends.
-        reasoning: its thinking, and reasoning that the endpoint returned apart from the text.
+        reasoning: its thinking, and reasoning that the endpoint returned in a separate field.
         value: the verdict, as the judge's parser returns it; `None` if there is none.
-        error: why there is no text or no verdict; `None` if there is a verdict.
+        error: the reason why there is no text or no verdict; `None` if there is a verdict.
         run: timings, attempts, usage.
-        failed: the call never succeeded, as opposed to an answer without a verdict.
-        rejected: the endpoint refused the call, and a retry would be refused too.
+        failed: whether the call never succeeded, as opposed to a response without a verdict.
+        rejected: whether the endpoint refused the call and would refuse a retry too.
         state: whether the judge's text is whole, was cut off or was refused.
-        cause: of one that failed, how its last request failed (`EndpointError.cause`).
+        cause: if it failed, how its last request failed (`EndpointError.cause`).
     """
 
     name: str
@@ -87,10 +89,10 @@ class CritiqueRound:
 
     Attributes:
         round: from 1.
-        component: which verdict of the judgment, such as `game_1`; empty where there is only one.
+        component: which verdict of the judgment, such as `game_1`; empty if there is only one.
         before: the verdict before the round.
         before_reasoning: its reasons.
-        raw: the judge's text behind its thinking, critique and revision; empty if the call never
+        raw: the judge's text after its thinking: critique and revision; empty if the call never
             succeeded.
         critique: the part of the text before the revised verdict.
         after: the verdict after the round; a failed round keeps the one before.
@@ -126,8 +128,8 @@ class NamedVerdict:
     Attributes:
         name: of the aspect or criterion.
         points: how much it counts; negative if a yes is bad.
-        value: 1 for yes or met, 0 for no or unmet, between them for an option; `None` if there is
-            no verdict on it.
+        value: 1 for yes or met, 0 for no or unmet, in between for an option; `None` without a
+            verdict.
     """
 
     name: str
@@ -142,7 +144,7 @@ class NamedVerdict:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
-    """What a judge found about one completion.
+    """A judge's finding about one completion.
 
     >>> Judgment(4.0, Status.OK, "4", "Correct, but long.").score
     4.0
@@ -193,7 +195,10 @@ class Judgment(Generic[DetailT_co]):
         return self.score if self.unit is None else self.unit
 
     def scale_score(self, factor: float) -> Judgment[DetailT_co]:
-        """Return the judgment with its score times `factor`, as by a rule beside a judge whose lowest score is 0.
+        """Return the judgment with its score times `factor`.
+
+        A rule beside a judge whose lowest score is 0 scales like this. Without a score the judgment
+        stays as it is.
 
         One without a score stays as it is.
         """
@@ -204,7 +209,7 @@ class Judgment(Generic[DetailT_co]):
         )
 
     def __post_init__(self) -> None:
-        """Check that there is a score exactly when the status is `OK`, on which all callers rely.
+        """Check that there is a score exactly when the status is `OK`; all callers rely on it.
 
         Raises:
             ValueError: there is a score without status `OK`, or the reverse.
@@ -216,7 +221,7 @@ class Judgment(Generic[DetailT_co]):
 
 
 def margin(unit: float) -> float:
-    """How far a score from 0 to 1 is from the middle: 2·|score − ½|."""
+    """Return how far a score from 0 to 1 is from the middle: 2·abs(score − ½)."""
     return round(abs(2.0 * unit - 1.0), 9)
 
 
@@ -226,7 +231,7 @@ class ScoreParts:
 
     Attributes:
         parts: by name, such as `raw`, the score on the judge's own scale.
-        contributions: of a reward that is a sum of parts, what each adds to it.
+        contributions: what each part adds to a reward that is a sum of parts.
     """
 
     parts: Mapping[str, float]
@@ -234,7 +239,7 @@ class ScoreParts:
 
 
 class Scale(NamedTuple):
-    """From the lowest to the highest score, both included; the highest is the best.
+    """A scale from the lowest to the highest score, both included; the highest is the best.
 
     >>> Scale(1, 5).unit(4), Scale(1, 5).nearest(3.6)
     (0.75, 4)
@@ -263,9 +268,9 @@ class Scale(NamedTuple):
         return (score - self.low) / self.span
 
     def includes(self, score: object) -> bool:
-        """Return whether it is a number from the lowest to the highest score, on a level or between two."""
+        """Return whether this is a number within the scale, on a level or between two."""
         return isinstance(score, int | float) and self.low <= score <= self.high
 
     def nearest(self, score: float) -> int:
-        """Return the level nearest to a score that may lie between two levels; a score halfway is rounded up."""
+        """Return the level nearest to a score between levels; a score halfway is rounded up."""
         return max(self.low, min(self.high, int((score - self.low) + 0.5) + self.low))

@@ -1,9 +1,9 @@
-"""A judge's prompt as data: its text with markers and placeholders, filled with delimited texts.
+"""A judge's prompt as a template with markers and placeholders for delimited texts.
 
-Guarantees: no text is read as a template, and none can end its own section: every block that shows
-a text has a marker with `{tag}`, where the tag goes if a text could be mistaken for a marker
-(`judgegym.judges.core.delimiters`). Otherwise the prompt is the template with the texts in it, byte
-for byte.
+Guarantees: no text is read as a template, and no text can end its own section: every block that
+    shows a text has a marker with `{tag}`, which is filled if a text could be mistaken for a marker
+    (`judgegym.judges.core.delimiters`). Otherwise the prompt is the template with the texts in it,
+    byte for byte.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class MessageTemplate:
     So.
 
     Attributes:
-        blocks: the paragraphs of the text. A block is left out if one of its placeholders has no
-            text. A block with `{id}` is repeated for each id, which is also the name of its text:
-            `[Answer {id}{tag}]` above `{{id}}`.
-        lookalikes: what a text needs to look like one of the markers.
+        blocks: the paragraphs of the prompt. A block is left out if one of its placeholders has no
+            text. A block with `{id}` is repeated for each id, which is also the placeholder of its
+            text: `[Answer {id}{tag}]` above `{{id}}`.
+        lookalikes: the patterns of texts that look like one of the markers.
     """
 
     blocks: tuple[str, ...]
@@ -51,15 +51,15 @@ class MessageTemplate:
         """Make the prompt.
 
         Args:
-            shared: the texts that the prompts of one row have in common, of which the tag is made,
-                by placeholder; `None` for a text that the row does not have.
+            shared: the texts that all prompts of one row share, by placeholder; the tag is made
+                from them. `None` for a text that the row does not have.
             texts: the other texts.
-            ids: of the repeated blocks, in their order.
+            ids: the ids of the repeated blocks, in order.
             wording: words of ours, by placeholder.
             system: the system message.
 
         Raises:
-            ValueError: a block shows a text, and has no marker with `{tag}`.
+            ValueError: a block shows a text but has no marker with `{tag}`.
         """
         present_texts = {
             name: text for name, text in (*shared.items(), *texts.items()) if text is not None
@@ -90,5 +90,5 @@ class MessageTemplate:
 
 
 def join_instructions(*parts: str) -> str:
-    """Return the parts of a system prompt, without the empty ones."""
+    """Join the parts of a system prompt, without the empty ones."""
     return "\n\n".join(filter(None, parts))

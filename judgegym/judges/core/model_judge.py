@@ -1,15 +1,14 @@
-"""Ask a model about a task: votes, re-asks, structured output and self-critique, for every judge that is a model.
+"""Model judges: votes, re-asks, structured output and self-critique.
 
-A judge says which questions it asks (`questions`), and what their answers make together
-(`combine`).
+A judge defines its questions (`questions`) and how their answers become a judgment (`combine`).
 
 Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict,
-one call a round.
+with one call per round.
 
-Guarantees: a failure of an endpoint is never a verdict; a vote without a verdict is requested
-again, a limited number of times; the score is that of the last round that could be read; a failed
-round keeps the verdict and is recorded as failed; a verdict that a round does not change gets no
-further round.
+Guarantees: an endpoint's failure is never a verdict; a vote without a verdict is requested again, a
+    limited number of times; the score is that of the last round that could be parsed; a failed
+    round keeps the verdict and is recorded as failed; the loop stops once a round leaves the
+    verdict unchanged.
 
 Source: the specification's rationale-based self-critique loops; Akyürek et al., RL4F: Generating
 Natural Language Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
@@ -60,7 +59,7 @@ _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
 
 
 def finish_request(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[str, str]:
-    """What a judge has said in the place of a verdict, and the request to write the label that follows from it."""
+    """Return the judge's text without a verdict, and the request to write the label it implies."""
     return break_tokens(call.text), prompts.load("arena_hard_reask")
 
 
@@ -69,23 +68,23 @@ class Question(Generic[ValueT]):
     """One thing that a judge is asked about a task.
 
     Attributes:
-        name: of its call; of several votes `name_1`, `name_2`, ….
+        name: the name of its call; several votes are `name_1`, `name_2`, ….
         prompt: the prompt.
-        read: parses the verdict in the text, or in the whole choice, of a reply without its
-            thinking; `None` or the reason if there is none.
-        form: the form of a verdict as a JSON object, for `judge_output=json_schema`; `None` of a
-            judge that does not read that setting.
-        component: what critiques call its only verdict, such as `game_1`; empty if the judgment has
-            one verdict.
-        votes: the number of independent replies that are requested at once; 0 for a single call
-            without a number.
-        missing: how many more votes are certainly needed, given the usable ones; by default all
-            that are missing.
-        redraws: how many votes without a verdict are requested again.
-        reasks: how many times a single call without a verdict is asked again, in the same
+        read: parses the verdict in a reply's text, or in its whole choice, without the thinking;
+            returns `None` or the reason if there is none.
+        form: the form of a verdict as a JSON object, for `judge_output=json_schema`; `None` if the
+            judge does not read that setting.
+        component: the name of its only verdict in critiques, such as `game_1`; empty if the
+            judgment has one verdict.
+        votes: number of independent replies requested at once; 0 for a single call without a
+            number.
+        missing: returns how many more votes are certainly needed, given the usable ones; by default
+            all missing ones.
+        redraws: maximum number of votes without a verdict that are requested again.
+        reasks: maximum number of times a single call without a verdict is asked again in the same
             conversation.
-        repair: gives of the messages and the call without a verdict the judge's words as the
-            conversation shows them, and the request to repair them.
+        repair: returns, for the messages and the call without a verdict, the judge's text as the
+            conversation shows it, and the request to repair it.
         extra: further fields of the requests.
     """
 
@@ -104,12 +103,12 @@ class Question(Generic[ValueT]):
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Answers(Generic[ValueT]):
-    """The replies to a question.
+    """The parsed replies to a question.
 
     Attributes:
         question: the question.
         calls: all calls before any critique, in the order of their numbers.
-        revisions: by component, the calls of critiques with a verdict, in the order of the rounds.
+        revisions: by component, the critique calls with a verdict, in the order of the rounds.
     """
 
     question: Question[ValueT]
@@ -118,11 +117,14 @@ class Answers(Generic[ValueT]):
 
     @property
     def last(self) -> JudgeCall[ValueT]:
-        """The call whose verdict counts, of a question with one verdict: the last revision, or else the last call."""
+        """The call whose verdict counts, if the question has one verdict.
+
+        That is the last revision, or else the last call.
+        """
         return self.latest_revision(self.question.component, self.calls[-1])
 
     def latest_revision(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
-        """Return the last revision of a component; the call without one."""
+        """Return the last revision of a component, or `call` without one."""
         return self.revisions[component][-1] if component in self.revisions else call
 
     def add_revision(self, component: str, call: JudgeCall[ValueT]) -> Answers[ValueT]:
@@ -134,7 +136,7 @@ class Answers(Generic[ValueT]):
 async def ask_question(
     client: ChatClient, settings: JudgeSettings, question: Question[ValueT]
 ) -> Answers[ValueT]:
-    """Ask a question, without self-critique: all its votes, or a call and the repairs of its reply.
+    """Ask a question without self-critique: all its votes, or one call and its repairs.
 
     Never raises because of a judge's reply.
     """
@@ -162,18 +164,20 @@ async def ask_question(
 
 
 class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, ValueT]):
-    """A judge that asks a model, and can critique and revise its verdicts in `judge_critique_rounds` rounds."""
+    """A judge that asks a model, and can revise its verdicts in `judge_critique_rounds` rounds."""
 
     @abstractmethod
     def questions(self, task: JudgeTask) -> Sequence[Question[ValueT]]:
-        """What the model is asked about a task; nothing where there is nothing to ask about."""
+        """Return the questions about a task; none if there is nothing to ask."""
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
-        """The judgment of the answers, in the order of the questions; without a score where a verdict is missing.
+        """Make the judgment from the answers, in the order of the questions.
 
-        Its calls and suspects are those of all answers, and need not be set. By default the mean of
-        the last verdicts, which are numbers from 0 to 1, or yes and no as booleans; the explanation
-        is the reply without its last line.
+        It has no score if a verdict is missing.
+
+        Calls and suspects are filled in by the caller. By default the score is the mean of the last
+        verdicts, which are numbers from 0 to 1, or booleans for yes and no; the explanation is the
+        reply without its last line.
         """
         calls = [answer.last for answer in answers]
         values = [cast(float, call.value) for call in calls if call.value is not None]
@@ -188,14 +192,20 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def critique_requests(
         self, task: JudgeTask, answers: Answers[ValueT]
     ) -> Sequence[CritiqueRequest]:
-        """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
+        """Return the requests to critique and revise a question's verdicts.
+
+        By default one, for a verdict that is one word.
+        """
         call, question = answers.last, answers.question
         text = cut_thinking(call.text).strip()
         messages = critique_messages(question.prompt.messages, text)
         return [CritiqueRequest(question.component, _show_verdict(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
-        """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
+        """Return the history's entry of a revised verdict.
+
+        By default the verdict is one word, with the text's explanation.
+        """
         critique, reasons = split_explanation(cut_thinking(call.text).strip())
         return Revision(_show_verdict(verdict), reasons, critique)
 
@@ -203,8 +213,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         """Judge a task, then reconsider the judgment; one without a score is returned unchanged.
 
         Returns:
-            The judge's judgment with its last verdicts, every call that was made, and the history
-            of the rounds. Never raises because of a judge's reply.
+            The judgment with the last verdicts, all calls, and the history of the rounds. A judge's
+            reply never raises an error.
         """
         questions = self.questions(task)
         answers = await gather_results(
@@ -251,7 +261,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     async def _critique(
         self, number: int, question: Question[ValueT], request: CritiqueRequest
     ) -> JudgeCall[ValueT]:
-        """Ask to critique and revise a verdict: the object that is asked for begins with the critique."""
+        """Ask to critique and revise a verdict; a structured reply begins with the critique."""
         form, read = self.settings.form(question.form), question.read
         form = None if form is None else form.critique_form()
         name = "_".join(filter(None, (f"critique_{number}", request.component)))
@@ -284,22 +294,24 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
 
 
 def _show_verdict(verdict: object) -> ShownVerdict:
-    """Return a verdict as the history of a critique and labels show it."""
+    """Return a verdict as critique history and labels show it."""
     return (
         ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)
     )
 
 
 def agreement(values: Sequence[Any]) -> float:
-    """How far votes agree: 2·share of the most frequent one − 1, and 0 at least."""
+    """Return how far votes agree: 2·share of the most frequent one − 1, at least 0."""
     return max(0.0, 2.0 * max(map(values.count, values)) / len(values) - 1.0)
 
 
 def least_agreement(shares: Sequence[float]) -> dict[str, float]:
-    """Return the confidence `votes` of several verdicts: how far votes agree on the one on which they agree the least.
+    """Return the confidence `votes` of several verdicts.
+
+    It is the agreement of the votes on the verdict on which they agree least.
 
     Args:
-        shares: of each verdict of several votes the share of votes with it; empty if there are
+        shares: for each verdict of several votes, the share of votes with it; empty if there are
             none.
     """
     return {"votes": max(0.0, 2.0 * min(shares) - 1.0)} if shares else {}

@@ -1,4 +1,4 @@
-"""Names as part of other names: of metrics, files and paths."""
+"""Names as parts of other names: of metrics, files and paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from judgegym.llm.errors import SettingsError
 
 MAX_NAME_LENGTH = 80
-"""Characters of a name that a metric's name holds unchanged."""
+"""Maximum number of a name's characters in a metric's name."""
 
 _SEPARATOR = re.compile(r"[ /:]")
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+")
@@ -19,13 +19,14 @@ _RESERVED_NAMES = re.compile(
     r"|(cluster|category|by|freq)(_.*)?|.*_(ci_low|ci_high|before_critique)|.*_vs_.*",
     re.DOTALL,
 )
-"""What metrics of ours have in the place of a name: `score_max`, `winrate_cluster_…`, `…_ci_low`."""
+"""Words that JudgeGym's own metrics have in the place of a name: `score_max`, `winrate_cluster_…`,
+`…_ci_low`."""
 
 
 def file_part(name: str) -> str:
-    """Return a name as part of a file's name: lower case, `_` for all but letters, digits, `.` and `-`.
+    """Return a name as part of a file name: lower case, `_` for all but letters, digits, `.`, `-`.
 
-    Different names may become the same part.
+    Different names may give the same part.
     """
     return _UNSAFE_CHARACTERS.sub("_", name.strip().lower()).strip("_") or "unnamed"
 
@@ -33,11 +34,11 @@ def file_part(name: str) -> str:
 def slug(name: str) -> str:
     """Return a name as part of a metric's name; a function of the name alone.
 
-    `Precise IF` becomes `precise_if`. Where more is lost than case and single separators (`C++`),
-    where the name is long, or where a metric of ours could have that name (`CI low`), `~` and 8
-    digits of its SHA-256 digest follow. Two names have the same slug only if they differ in nothing
-    but case and in the separators ` `, `_`, `/` and `:`. Names from data may do so, and are told
-    apart by `MetricNames`; of settings such names are refused.
+    `Precise IF` becomes `precise_if`. If more than case and single separators would be lost
+    (`C++`), if the name is long, or if one of JudgeGym's metrics could have that name (`CI low`),
+    `~` and 8 digits of its SHA-256 digest follow. Two names have the same slug only if they differ
+    in nothing but case and the separators ` `, `_`, `/` and `:`. `MetricNames` tells such names
+    from data apart; in settings they are refused.
     """
     short = file_part(name)
     if (
@@ -56,18 +57,23 @@ def append_digest(name: str) -> str:
 
 
 def suggest_similar(word: str, choices: Iterable[str]) -> str:
-    """Return the most similar of the words, for the end of a message; empty if none is similar."""
+    """Return ", did you mean …?" with the most similar choice, for the end of a message.
+
+    It is empty if none is similar.
+    """
     by_plain = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), list(by_plain), n=1, cutoff=0.6)
     return f", did you mean {by_plain[close[0]]}?" if close else ""
 
 
 def refuse_unknown(names: Iterable[object], known_names: Collection[str], *, prefix: str) -> None:
-    """Check the names of settings; `prefix` is what stands before one in a message, such as `reward_kwargs.`.
+    """Check the names of settings.
+
+    `prefix` stands before a name in messages, such as `reward_kwargs.`.
 
     Raises:
-        SettingsError: one is not known; the message has the name that was probably meant, or all
-            that are known.
+        SettingsError: a name is unknown; the message suggests the name that was probably meant, or
+            lists all known ones.
     """
     for name in map(str, names):
         if name not in known_names:
@@ -78,10 +84,10 @@ def refuse_unknown(names: Iterable[object], known_names: Collection[str], *, pre
 
 
 class MetricNames:
-    """The names from data (categories, clusters) as parts of metrics' names; different names stay different.
+    """Names from data (categories, clusters) as parts of metric names; they stay different.
 
-    A name's part is its slug. Names of the same data that have the same slug (`Math` and `math`)
-    get their digests.
+    A name's part is its slug. Names in the same data with the same slug (`Math` and `math`) get
+    their digests.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

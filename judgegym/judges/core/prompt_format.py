@@ -1,16 +1,15 @@
-"""What the offline stand-in needs to know of a judge: the sections of its prompt, and a plausible reply to them.
+"""Prompt formats for the offline stand-in: a judge's prompt sections and a plausible reply.
 
 A judge declares one `PromptFormat` beside its prompt. The stand-in finds the sections by the
 markers of `judgegym.judges.core.delimiters`, computes the merit of each judged text from its words,
 and calls `reply`.
 
-Parses a prompt's sections: the inverse of the markers that `judgegym.judges.core.delimiters`
+`read_sections` parses a prompt's sections: the inverse of what `judgegym.judges.core.delimiters`
 writes.
 
-A marker is a line `<|title|>`, `[title]`, `### title` or `title:`; the markers of one prompt are of
-one style, and all of them carry one tag or none. Every other line is text. A title may be followed
-by an id, where a prompt has several
-sections of a kind: `[Start of answer ghjkm]`.
+A marker is a line `<|title|>`, `[title]`, `### title` or `title:`. The markers of one prompt have
+one style, and all carry the same tag or none. Every other line is text. If a prompt has several
+sections of a kind, an id follows the title: `[Start of answer ghjkm]`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from judgegym.judges.parsing.json_objects import find_objects
 from judgegym.llm.wire import JSON
 
 PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
-"""The section that turns a prompt into a request for a critique; the reply then stands after the critique."""
+"""The section that turns a prompt into a critique request; the reply then follows the critique."""
 
 
 def object_fields(reply: str) -> Mapping[str, JSON] | None:
@@ -46,16 +45,16 @@ def bracketed_fields(reply: str) -> Mapping[str, JSON] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPrompt:
+class StandInPrompt:
     """A judge's prompt as the stand-in has parsed it.
 
     Attributes:
         instructions: the system prompt, and the part of the user message before the first section.
         sections: the texts of the sections by title; optional ones only if the prompt has them.
-        merits: how good each judged section is, between 0 and 1, with small differences between
+        merits: the merit of each judged section, between 0 and 1, with small differences between
             votes and critiques.
-        rng: seeded with the prompt without the text under judgment, so that a better text never
-            gets a worse verdict.
+        rng: seeded with the prompt without the judged text, so that a better text never gets a
+            worse verdict.
     """
 
     instructions: str
@@ -71,22 +70,21 @@ class ShownPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptFormat:
-    """How to recognise a judge's prompt, and a plausible reply to it.
+    """The format of a judge's prompt: how to recognise it, and a plausible reply to it.
 
     Attributes:
         sections: the titles that every prompt has; a prompt with all of them is this judge's.
-        judged: the sections under judgment; a title of `with_id` stands for all sections of that
-            kind.
-        reply: makes a reply in the format that the prompt asks for, without thinking tags.
+        judged: the judged sections; a title of `with_id` stands for all sections of that kind.
+        reply: makes a reply in the prompt's format, without thinking tags.
         optional: further titles that a prompt may have.
-        with_id: titles that an id of small letters follows, of each of which every prompt has one
-            or more; in `ShownPrompt` the id belongs to the title.
-        question: the section that the judged text answers; the merit counts words that both share.
-        references: sections that the judged text is compared with; the first one that the prompt
-            has counts.
+        with_id: titles followed by an id of small letters; every prompt has one or more of each. In
+            `ParsedPrompt` the id belongs to the title.
+        question: the section that the judged text answers; words that both share add to the merit.
+        references: sections to compare the judged text with; the first one that the prompt has
+            counts.
         ending: the text of the prompt after its last section.
-        fields: the fields of a reply, for requests that want it as an object; by default those of
-            the JSON object at its end. `None` if it has none.
+        fields: returns a reply's fields, for requests of an object; by default those of the JSON
+            object at its end. `None` if it has none.
 
     Raises:
         ValueError: a judged section is not among the titles, or no section is judged.
@@ -94,7 +92,7 @@ class PromptFormat:
 
     sections: tuple[str, ...]
     judged: tuple[str, ...]
-    reply: Callable[[ShownPrompt], str]
+    reply: Callable[[StandInPrompt], str]
     optional: tuple[str, ...] = ()
     with_id: tuple[str, ...] = ()
     question: str = ""
@@ -103,7 +101,7 @@ class PromptFormat:
     fields: Callable[[str], Mapping[str, JSON] | None] = object_fields
 
     def __post_init__(self) -> None:
-        """Check that something can be judged."""
+        """Check that at least one section can be judged."""
         if isinstance(self.sections, str) or isinstance(self.judged, str):
             raise ValueError("'sections' and 'judged' are tuples of titles, not one string")
         always = (*self.sections, *self.with_id)
@@ -114,7 +112,7 @@ class PromptFormat:
             )
 
     def select_judged(self, titles: Iterable[str]) -> list[str]:
-        """Which of a prompt's titles are under judgment, in the order of `judged`, those with an id in their own."""
+        """Return the titles under judgment, in the order of `judged`."""
         stems = [(title, title.rpartition(" ")[0]) for title in titles]
         return [
             title
@@ -130,7 +128,7 @@ _ID = re.compile(r"[a-z]+")
 
 
 class MarkerLine(NamedTuple):
-    """A line that looks like a marker: its opening signs, the text inside, and its place in the prompt."""
+    """A line that looks like a marker: opening signs, inner text, and position."""
 
     style: str
     text: str
@@ -139,7 +137,7 @@ class MarkerLine(NamedTuple):
 
 
 class PromptSections(NamedTuple):
-    """Where the first section of a prompt begins, and the texts of all sections by title, in their order."""
+    """The start of a prompt's first section, and the texts of all sections by title, in order."""
 
     start: int
     texts: Mapping[str, str]
@@ -148,9 +146,9 @@ class PromptSections(NamedTuple):
 def find_marker_lines(
     content: str, titles: Collection[str] = (), with_id: Collection[str] = ()
 ) -> Iterator[MarkerLine]:
-    """Yield all lines that look like a marker, in order; with titles, those of a marker with one of them.
+    """Yield the lines that look like a marker, in order; with titles, only theirs.
 
-    A text may have very many lines that look like a marker, and few with a title.
+    A text may have very many lines that look like a marker, but few with a title.
 
     Args:
         content: a prompt.
@@ -180,18 +178,17 @@ def read_sections(
     optional: Collection[str] = (),
     with_id: Collection[str] = (),
 ) -> PromptSections | None:
-    """The sections with these titles; `None` if a required one is missing. `lines`: see `find_marker_lines`.
+    """Return the sections with these titles; `None` if a required one is missing.
 
-    If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that
-    has all required
-    titles counts: a section may quote another prompt.
+    If the prompt has several kinds of markers (a kind is a style with a tag), the first kind with
+    all required titles counts: a section may quote another prompt.
 
     Args:
         content: a prompt.
-        lines: the lines that look like a marker with one of the titles.
+        lines: the content's `find_marker_lines` with one of the titles.
         required: titles that every prompt has.
         optional: further titles.
-        with_id: titles that an id follows, of each of which every prompt has at least one.
+        with_id: titles followed by an id; every prompt has at least one of each.
     """
     titles = {*required, *optional}
     by_kind: dict[tuple[str, str], dict[str, MarkerLine]] = {}
@@ -221,7 +218,7 @@ def _is_complete(
 def _split_title_and_tag(
     text: str, titles: Collection[str], with_id: Collection[str]
 ) -> tuple[str, str]:
-    """A marker's title, with its id, and its tag; both empty if the title is not one of those that are looked for."""
+    """Return a marker's title, with its id, and its tag; both empty for an unknown title."""
     if _is_title(text, titles, with_id):
         return text, ""
     title, _, tag = text.rpartition(" ")

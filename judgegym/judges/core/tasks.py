@@ -1,9 +1,9 @@
-"""What a judge of any kind is asked, and what it says: a task to score, and the score of a response.
+"""Tasks of judges and their results: prompts with responses, and the judgment of each response.
 
-Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each
-response by itself gets each as a task of its own, so that equal responses of several tasks and
-requests can share one judgment, too; an error of a judge is a failed judgment of the responses that
-it was asked about, and of no others.
+Guarantees: empty responses are not sent to the judge; equal responses are judged once; a judge that
+    sees each response by itself gets each as a separate task, so that equal responses of several
+    tasks and requests can share one judgment, too; a judge's error fails only the responses it was
+    asked about.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class JudgeTask:
 
     Attributes:
         prompt: the prompt; empty if unknown.
-        responses: one response, or several that a group-relative judge compares; none where they
-            are still to come.
+        responses: one response, or several that a group judge compares; none if they are still to
+            come.
         reference: a response that deserves the highest score.
         rubric: the criteria, as text.
         levels: the description of each score of the rubric.
@@ -58,27 +58,26 @@ class JudgeTask:
         criteria: criteria with points that replace the judge's own.
         baseline: the response to compare with.
         context: the text that the response should be based on.
-        places: where the responses are in the request, from 0, if empty ones were left out.
-        fault: why there is nothing to judge; no judge is called, and the responses fail with these
-            words.
-        written: of each response all that the policy wrote, where thinking was taken out of one
-            (`answered`).
-        traces: of each response its turns, where it came as a conversation, with calls of tools
-            that led to it also where these are shown in the prompt; none of a text.
-        tools: the tools that the policy was offered, which the prompt defines, too.
-        images: the images of the prompt, in the order of their marks in it.
-        repeat: which of several independent judgments of an equal task this is, from 0: no call of
-            theirs is shared.
-        group: the protocol's own id of the group to which the response belongs.
-        member: the protocol's own id of the response in its group: its sample, and not one try of
-            sending it.
-        awaits_others: whether the failure of one with a fault is to know the scores of the others
-            of its group.
-        client: the name of the token with which a response came that is gathered: clients share no
-            groups.
+        places: the responses' indices in the request, from 0, if empty ones were left out.
+        fault: the reason why there is nothing to judge; no judge is called, and the responses fail
+            with this text.
+        written: for each response all that the policy wrote, if thinking was removed from one
+            (`remove_task_thinking`).
+        traces: the turns of each response that came as a conversation, with the tool calls that led
+            to it even if the prompt shows these; empty for a text.
+        tools: the tools offered to the policy, which the prompt also defines.
+        images: the prompt's images, in the order of their marks.
+        repeat: which of several independent judgments of an equal task this is, from 0; they share
+            no call.
+        group: the protocol's id of the response's group.
+        member: the protocol's id of the response in its group; it names the sample, not one attempt
+            to send it.
+        awaits_others: whether a response with a fault waits for the scores of the others of its
+            group.
+        client: the name of the token of a gathered response: clients share no groups.
 
-    Items that differ in `group`, `member` or `client` alone are equal: most judges need none of
-    them.
+    Tasks that differ only in `group`, `member` or `client` are equal: most judges need none of
+    these.
     """
 
     prompt: str
@@ -104,23 +103,26 @@ class JudgeTask:
 
     @property
     def response(self) -> str:
-        """The response of a task that has one."""
+        """The response of a task that has exactly one."""
         (response,) = self.responses
         return response
 
     @property
     def trace(self) -> tuple[Turn, ...]:
-        """The turns of the response of a task that has one; empty if it came as a text."""
+        """The turns of the only response; empty if it came as a text."""
         return self.traces[0] if self.traces else ()
 
     @property
     def firsts(self) -> list[int]:
-        """For each response the number of the first that has the same text and trace: those are judged once."""
+        """For each response the index of the first one with the same text and trace.
+
+        Only the first of several equal responses is judged.
+        """
         return index_first_duplicates([*zip_longest(self.responses, self.traces, self.written)])
 
     @property
     def _texts(self) -> list[tuple[str, tuple[Image, ...]]]:
-        """The prompt and each response, with the images whose marks it has."""
+        """The prompt and each response, with the images whose marks they have."""
         response_images = [list_images(trace) for trace in self.traces] or [()] * len(
             self.responses
         )
@@ -130,7 +132,7 @@ class JudgeTask:
 
     @property
     def all_images(self) -> tuple[Image, ...]:
-        """The images of the prompt and of the responses, each with the mark that stands for it."""
+        """The images of the prompt and of the responses, each with its mark."""
         images = [image for _, text_images in self._texts for image in text_images]
         marks = [
             mark
@@ -141,7 +143,7 @@ class JudgeTask:
         return tuple(replace(image, mark=mark) for image, mark in zip(images, marks, strict=True))
 
     def number_images(self) -> JudgeTask:
-        """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
+        """Number the images through prompt and responses, and escape texts that look like marks."""
         numbers = count(1)
         prompt, *responses = (
             renumber_images(text, images, numbers) for text, images in self._texts
@@ -152,7 +154,7 @@ class JudgeTask:
     def select_responses(
         self, numbers: Sequence[int], places: tuple[int, ...] | None = None
     ) -> JudgeTask:
-        """Return the task with some of its responses, by their numbers from 0, and with `places`."""
+        """Return the task with some of its responses, by index from 0, and with `places`."""
         return replace(
             self,
             responses=tuple(self.responses[number] for number in numbers),
@@ -170,14 +172,14 @@ class JudgeTask:
         ).number_images()
 
     def shorten_to(self, limit: int | None) -> tuple[JudgeTask, int]:
-        """Return the task with its texts shortened to `limit` characters, and how many characters are left out."""
+        """Return the task shortened to `limit` characters, and the number left out."""
         if limit is None:
             return self, 0
         prompt, responses, left_out = shorten(self.prompt, self.responses, limit)
         return replace(self, prompt=prompt, responses=responses), left_out
 
     def key(self, judge: str) -> str:
-        """Return a digest, the same for equal tasks at the same judge."""
+        """Return a digest that is the same for equal tasks of the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [
             judge,
@@ -208,28 +210,27 @@ class ResponseJudgment:
 
     Attributes:
         score: the reward from 0 to 1; `None` exactly when `status` is not `ok`.
-        status: status of the judgment.
+        status: the judgment's status.
         label: the verdict in the judge's terms.
         explanation: the judge's reasons; for a failure, the error.
-        components: numbers from which the score is computed: `raw` (in the judge's unit), an
-            aspect's verdict, ….
-        verdicts: on each aspect or criterion, also where others have none, so that there is no
+        components: numbers behind the score: `raw` (in the judge's unit), an aspect's verdict, ….
+        verdicts: the verdict on each aspect or criterion, also if others have none and there is no
             score.
-        tags: of a checklist, the score of each tag.
-        usage: tokens and cost; zero for calls answered by the cache. A call that was made for
-            several responses counts for the first of them.
-        judge_calls: calls to the judge, counted in the same way.
+        tags: a checklist's score of each tag.
+        usage: tokens and cost; zero for cached calls. A call made for several responses counts for
+            the first of them.
+        judge_calls: number of judge calls, counted in the same way.
         runs: timings, attempts and usage of each of these calls, by name.
-        cached: the cache answered all calls.
+        cached: whether the cache answered all calls.
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that
             the judge was shown.
-        shared: the judgment is that of an equal response, for which its calls count.
-        others: of a failed response whose group is known, the scores of the others; `None` for an
-            empty one.
-        cause: of an unparsable one, `refused` or `cut_off` where that is why a judge's last text
-            has no verdict; of a failed one, how the last request failed (`EndpointError.cause`).
-        is_final: of a failed response, that the request would fail again: its group is there, with
-            too few to compare.
+        shared: whether the judgment is that of an equal response, for which its calls count.
+        others: for a failed response whose group is known, the others' scores; `None` for an empty
+            one.
+        cause: if unparsable, `refused` or `cut_off` where the judge's last text has no verdict for
+            that reason; if failed, how the last request failed (`EndpointError.cause`).
+        is_final: whether a failed response would fail again: its group is complete, with too few
+            responses to compare.
     """
 
     score: float | None
@@ -251,12 +252,12 @@ class ResponseJudgment:
 
     @property
     def raw(self) -> float | None:
-        """The score in the judge's own unit, if it has one, else from 0 to 1; `None` without a score."""
+        """The score in the judge's own unit, else from 0 to 1; `None` without a score."""
         return None if self.score is None else self.components.get("raw", self.score)
 
     @property
     def is_invalid(self) -> bool:
-        """Whether the response is at fault, and not the judge, which was not asked."""
+        """Whether the response is at fault, and not the judge, which was not called."""
         return self.status == Status.INVALID_COMPLETION.value
 
     @property
@@ -268,16 +269,16 @@ class ResponseJudgment:
 def make_failure(
     explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False
 ) -> ResponseJudgment:
-    """Return the result of a response without a score."""
+    """Make the result of a response without a score."""
     return ResponseJudgment(None, status, explanation=explanation, is_final=is_final)
 
 
 BUDGET_SPENT = "budget_spent"
-"""The status of a response that no judge was asked about, because the budget of its caller is spent."""
+"""The status of a response that was not judged because its caller's budget is spent."""
 
 
 def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
-    """Return the results of so many responses whose judge has raised an error."""
+    """Return failed results for `count` responses whose judge has raised an error."""
     if isinstance(error, BudgetError):
         return [make_failure(str(error), BUDGET_SPENT, is_final=True)] * count
     cause = "rejected" if isinstance(error, EndpointOutage) else ""
@@ -285,12 +286,15 @@ def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
 
 
 def share_judgment(result: ResponseJudgment) -> ResponseJudgment:
-    """Return the result of a response that is equal to the one of `result`, whose calls count there."""
+    """Return the result for a response equal to that of `result`, which counts the calls."""
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
 def set_other_scores(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
-    """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
+    """Give the failed results of a group the scores of the others.
+
+    `empty` further responses of the group are empty.
+    """
     others = (*(result.score for result in results if result.score is not None), *[None] * empty)
     return [replace(result, others=others) if result.is_failed else result for result in results]
 
@@ -302,13 +306,13 @@ def make_response_judgment(
     *,
     is_paid: bool = True,
 ) -> ResponseJudgment:
-    """Return the result of one response from its judgment.
+    """Make the result of one response from its judgment.
 
     Args:
         judgment: the judgment.
         score: from 0 to 1; `None` if the judgment failed.
-        components: numbers from which the score is computed.
-        is_paid: the judgment's calls count for this response.
+        components: numbers behind the score.
+        is_paid: whether the judgment's calls count for this response.
     """
     calls = judgment.calls
     paid = calls if is_paid else ()
@@ -348,27 +352,30 @@ class TaskError(ValueError):
 
 
 def explain_single_response(task: JudgeTask, how_to_gather: str) -> str:
-    """Return the end of a message about a response that came alone: how several come together, if there is a way."""
+    """Return the end of a message about a single response: how several can be gathered."""
     is_alone = len(task.responses) == 1 and task.places is None
     return f"; {how_to_gather}" if is_alone and how_to_gather else ""
 
 
 class TaskJudge(Protocol):
-    """A judge of any kind, asked about tasks."""
+    """A judge of any kind, as tasks are given to it."""
 
     @property
     def settings(self) -> ThinkingSettings:
-        """Its settings, which say what it is shown of a completion that begins with thinking."""
+        """Its settings, which say whether judges see the thinking of a completion."""
 
     def check(self, task: JudgeTask) -> None:
-        """Whether the task can be judged.
+        """Check that the task can be judged.
 
         Raises:
             TaskError: it lacks something.
         """
 
     def compares(self, task: JudgeTask) -> bool:
-        """Whether the responses are judged together; otherwise `score` gets each of them in a task of its own."""
+        """Return whether the responses are judged together.
+
+        Otherwise `score` gets each of them in a separate task.
+        """
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Return a result for each response of a checked task."""
@@ -378,13 +385,13 @@ class ScoresInProgress(Protocol):
     """The judgment of responses to one prompt that arrive one by one."""
 
     def add(self, response: str) -> None:
-        """Take one more response; what can be judged already may be judged at once."""
+        """Add a response; what can be judged already may be judged at once."""
 
     async def close(self) -> list[ResponseJudgment]:
         """Return a result for each response, in the order in which they came."""
 
     def cancel(self) -> None:
-        """Give up: nobody waits for the results any more."""
+        """Cancel: nobody waits for the results any more."""
 
 
 @runtime_checkable
@@ -392,23 +399,25 @@ class ComparingJudge(TaskJudge, Protocol):
     """A judge that compares responses, which may arrive one by one."""
 
     def min_responses(self, task: JudgeTask) -> int:
-        """Minimum number of responses to a task."""
+        """Return the minimum number of responses to a task."""
 
     def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
-        """Begin to judge responses to a task, of which at most `size` will come; those of the task do not count."""
+        """Begin to judge at most `size` further responses to a task."""
 
 
 ResultIndex: TypeAlias = "tuple[int, int]"
-"""Where the result of a response is: the number of its case, and its number among the responses of the case."""
+"""The position of a response's result: the index of its case, and its index among the case's
+responses."""
 
 
 class TaskParts(NamedTuple):
-    """What is to be judged of a task.
+    """A task split into the parts that are judged.
 
     Attributes:
-        cases: what the judge is asked about: the whole task, without its empty responses, or a task
-            for each distinct response.
-        results: for each response its result, if no judge is needed, or where the judge's will be.
+        cases: the tasks for the judge: the whole task without its empty responses, or one task for
+            each distinct response.
+        results: for each response its result if no judge is needed, else the position of the
+            judge's result.
     """
 
     cases: tuple[JudgeTask, ...]
@@ -416,11 +425,10 @@ class TaskParts(NamedTuple):
 
 
 def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
-    """Return the task with what judges, rules and reward models are shown of its texts: without thinking, or all.
+    """Return the task as judges, rules and reward models see it: by default without thinking.
 
-    Everything that is judged of a task comes through here; a task whose responses, and earlier
-    answers in whose prompt, begin with no thinking stays as it is, and so do the keys of its
-    requests.
+    Every judged text passes here. If neither a response nor an earlier answer in the prompt begins
+    with thinking, the task stays as it is, and so do the keys of its requests.
     """
     if settings.judges_whole_text:
         return task
@@ -442,7 +450,9 @@ def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTa
 
 
 def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
-    """A prompt that is a conversation with what is shown of the assistant's turns; one of thinking alone is left out.
+    """Render a conversation prompt with the assistant's turns as judges see them.
+
+    A turn of nothing but thinking is left out.
 
     A turn with images stays as it is: their marks belong to its text.
     """
@@ -464,7 +474,7 @@ def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
 
 
 def count_with_thinking(task: JudgeTask, settings: ThinkingSettings) -> int:
-    """How many responses of a task have lost their thinking in `answered`."""
+    """Count the responses of a task that lose their thinking in `remove_task_thinking`."""
     task = remove_task_thinking(task, settings)
     return sum(text != written for text, written in zip(task.responses, task.written, strict=False))
 
@@ -493,7 +503,7 @@ def _remove_response_thinking(
 
 
 def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
-    """Return the result of the only response of a task if no judge is asked about it."""
+    """Return the result of a task's only response if no judge is needed."""
     if task.fault is not None:
         return make_failure(task.fault)
     return _empty_result(task, 0) if is_blank(task.response) else None
@@ -508,7 +518,7 @@ def _empty_result(task: JudgeTask, number: int) -> ResponseJudgment:
 
 
 def split_task(judge: TaskJudge, task: JudgeTask) -> TaskParts:
-    """What is to be judged of a checked task."""
+    """Split a checked task into the parts that are judged."""
     task = remove_task_thinking(task, judge.settings)
     responses, count = task.responses, len(task.responses)
     if task.fault is not None:
@@ -548,15 +558,15 @@ def split_task(judge: TaskJudge, task: JudgeTask) -> TaskParts:
 
 
 def index_first_duplicates(values: Sequence[Hashable]) -> list[int]:
-    """Return for each value the number of the first equal one: its own, if there is none before."""
+    """Return for each value the index of the first equal one, or its own."""
     firsts: dict[Hashable, int] = {}
     return [firsts.setdefault(value, number) for number, value in enumerate(values)]
 
 
 async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJudgment]:
-    """Return a result for each response of a checked task; what is judged by itself is judged at the same time.
+    """Judge each response of a checked task; single judgments run at the same time.
 
-    Equal responses are judged once; an empty one has no score, and costs no call.
+    Equal responses are judged once; empty ones are not sent to the judge and have no score.
     """
     cases, placements = split_task(judge, task)
     with independent(task.repeat):
@@ -573,20 +583,20 @@ async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJud
     return results
 
 
-ScoreItem: TypeAlias = Callable[[JudgeTask], Awaitable[list[ResponseJudgment]]]
+TaskScorer: TypeAlias = Callable[[JudgeTask], Awaitable[list[ResponseJudgment]]]
 """Scores the responses of a task, as `judge_responses` does."""
 
 
-async def score_or_fail(score: ScoreItem, task: JudgeTask, name: str) -> list[ResponseJudgment]:
-    """Return the results of a task's responses; where the judge raises an error, a failure for each.
+async def score_or_fail(score: TaskScorer, task: JudgeTask, name: str) -> list[ResponseJudgment]:
+    """Score a task's responses; if the judge raises an error, return a failure for each.
 
     Args:
         score: judges.
         task: what is judged.
-        name: of the task, in the log.
+        name: the task's name in the log.
 
     Raises:
-        UserError: what no further call can mend, such as a disk that stays full.
+        UserError: an error that no further call can fix, such as a full disk.
     """
     try:
         return await score(task)
@@ -601,4 +611,4 @@ _EMPTY_RESPONSE = "the response is empty: there is nothing to judge"
 ONLY_THINKING = (
     "there is nothing but thinking, which never ends or has no answer behind it: nothing to judge"
 )
-"""Why a text that begins with thinking cannot be judged."""
+"""The reason why a text of nothing but thinking cannot be judged."""

@@ -25,7 +25,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.message_template import MessageTemplate
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.core.tasks import JudgeTask
 
 TITLES: Mapping[str, str] = {
@@ -186,7 +186,7 @@ def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dic
     return {text: (score - low) / (high - low) for text, score in shifted.items()}
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     scores = [
         {
             "id": title.removeprefix("Start of answer").strip(),

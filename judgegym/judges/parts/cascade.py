@@ -1,24 +1,24 @@
 """A cascade: a cheap judge decides where it is sure enough, a strong judge decides the rest.
 
-How sure the cheap judge is (`cascade_confidence`), from 0 to 1:
+The cheap judge's confidence (`cascade_confidence`), from 0 to 1:
 
-* `margin`: how far its score is from ½, 2·|v − ½|; of a jury this is how far its members agree on a
-  side;
+* `margin`: how far its score is from ½, 2·|v − ½|; for a jury, how far its members agree on a side;
 * `orders`: 1 − |p₁ − p₂| of the points in both orders of the answers (`arena_hard`);
 * `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`;
   `rubric` and `prompt` with `samples_per_item`);
 * `probability`: of its verdict (`rubric` and `prompt` with `weighting=logprobs`);
 * `members`: 1 − the distance between the highest and the lowest score of a jury's members.
 
-It decides where this is above the threshold, and of the rows where it equals the threshold a share,
-chosen by seed and row. `judgegym replay --choose` chooses both from recorded runs, for a promise
-that holds with certainty (`judgegym.statistics.cascades`).
+The cheap judge decides a row if its confidence is above the threshold, and a share of the rows
+where it equals the threshold, chosen by seed and row. `judgegym replay --choose` chooses threshold
+and share from recorded runs, for a promise that holds with a given certainty
+(`judgegym.statistics.cascades`).
 
-Guarantees: a cheap judge that fails never decides; a strong judge that fails leaves no score, since
-the cheap one was not sure; the responses of a group that are judged together have one judge, so
-that they are on one scale: the strong one if the cheap one is unsure of any. A seeded share of rows
-that the cheap judge decides is shown to the strong one, too, so that a promise which no longer
-holds is seen; the score stays the cheap judge's.
+Guarantees: a cheap judge that fails never decides; if the strong judge fails, there is no score,
+    since the cheap one was not sure; responses that are judged together have the same judge, and so
+    the same scale: the strong one if the cheap one is unsure of any. A seeded share of the rows
+    that the cheap judge decides is also shown to the strong one, so that a broken promise is
+    noticed; the score stays the cheap judge's.
 """
 
 from __future__ import annotations
@@ -53,32 +53,36 @@ from judgegym.llm.at_once import gather_results
 from judgegym.llm.client import ChatClient
 
 CONFIDENCE_DIGITS = 9
-"""Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
+"""Decimals of a confidence, so that 2·0.8 − 1 equals the threshold 0.6."""
 CONFIDENCE, ESCALATED = "cascade.confidence", "cascade.escalated"
-"""Components of a cascade's score: how sure the cheap judge is, and whether (0 or 1) the strong one decides."""
+"""Components of a cascade's score: the cheap judge's confidence, and whether (0 or 1) the strong
+one decides."""
 
 
 class CascadeSettings(JudgeSettings):
     """The judges of a cascade, and when the cheap one decides."""
 
     cascade: Members = setting({}, common=True)
-    """With the judge cascade: let the first of these two judges decide where it is sure, and the second one the rest.
-    A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an object by names, or
-    names of models:
-    gpt-6-luna,gpt-6.1-sol. Settings that a judge leaves out are the command's."""
+    """With the judge cascade: let the first of these two judges decide where it is sure, and the
+    second one the rest. A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an
+    object by names, or names of models: gpt-6-luna,gpt-6.1-sol. Settings that a judge leaves out
+    are the command's."""
     cascade_confidence: Confidence = setting("margin", common=True)
-    """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which agree), votes (which
-    agree), probability (of its verdict), members (of a jury, which agree)."""
+    """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which
+    agree), votes (which agree), probability (of its verdict), members (of a jury, which agree)."""
     cascade_threshold: float = setting(1.0, ge=0, le=1, common=True)
-    """Let the first judge decide where its confidence is above this, from 0 to 1; `judgegym replay --choose` finds it
-    from two runs."""
+    """Let the first judge decide where its confidence is above this, from 0 to 1; `judgegym replay
+    --choose` finds it from two runs."""
     cascade_share: float = setting(1.0, ge=0, le=1)
-    """Of the rows whose confidence is exactly the threshold, let the first judge decide this share, by seed and row."""
+    """Of the rows whose confidence is exactly the threshold, let the first judge decide this share,
+    by seed and row."""
     cascade_recheck: float = setting(0.02, ge=0, le=1)
-    """Show this share of the rows that the first judge decides to the second one, too, to see whether they agree."""
+    """Show this share of the rows that the first judge decides to the second one, too, to see
+    whether they agree."""
     cascade_harm: float | None = setting(None, gt=0, lt=1)
-    """The promise that the threshold was chosen for: the most rows, as a share, on which the first judge decides and
-    differs from the second. With it the rows that are shown to both are tested, and a broken promise is told."""
+    """The promise that the threshold was chosen for: the most rows, as a share, on which the first
+    judge decides and differs from the second. With it the rows that are shown to both are tested,
+    and a broken promise is told."""
 
     @model_validator(mode="after")
     def _has_two_judges(self) -> Self:
@@ -90,12 +94,13 @@ class CascadeSettings(JudgeSettings):
 
 
 def cheap_judge_decides(settings: CascadeSettings, confidence: float, number: float) -> bool:
-    """Return whether the cheap judge decides a row of which it is so sure.
+    """Return whether the cheap judge decides a row with this confidence.
 
     Args:
-        settings: of the cascade.
+        settings: the cascade's settings.
         confidence: from 0 to 1; below 0 for a judge without a score, which never decides.
-        number: the row's, from 0 to 1 (`row_number`); it decides at the threshold itself.
+        number: the row's number from 0 to 1 (`row_number`), which decides where the confidence
+            equals the threshold.
     """
     confidence, threshold = (
         round(confidence, CONFIDENCE_DIGITS),
@@ -111,27 +116,27 @@ def row_number(seed: int, task: JudgeTask, purpose: str) -> float:
 
 
 class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
-    """Judges a response by the cheap judge, or by the strong one."""
+    """A judge that decides by the cheap judge, or by the strong one."""
 
     part_label = "judge"
 
     def __init__(
         self, settings: CascadeSettings, client: ChatClient, parts: Sequence[Part[PartOptions]]
     ) -> None:
-        """Ask the first of these judges, and let the second one decide the rest."""
+        """Set the two judges: the cheap one first, then the strong one."""
         super().__init__(settings, client, parts)
         self.cheap, self.strong = parts
 
     def role(self, part: Part[PartOptions]) -> str:
-        """Cheap or strong."""
+        """Return `cheap` or `strong`."""
         return "cheap" if part is self.cheap else "strong"
 
     def compares(self, task: JudgeTask) -> bool:
-        """Several responses are judged together, so that they have one judge."""
+        """Return whether there are several responses: they need the same judge."""
         return len(task.responses) > 1
 
     async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
-        """Ask the cheap judge, and the strong one if that is not sure, or if the row is shown to both."""
+        """Ask the cheap judge; also the strong one if the cheap one is unsure, or for a recheck."""
         judgments = await self.ask([self.cheap], task)
         cheap_judgment, settings = judgments[self.cheap.name], self.settings
         confidence = round(
@@ -156,7 +161,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """Return the scores of the responses, all by one judge; equal responses are judged once."""
+        """Score the responses, all by one judge; equal responses are judged once."""
         firsts = sorted({*task.firsts})
         tasks = [task.select_responses((index,)) for index in firsts]
         judgments = await gather_results(map(self.judge, tasks))
@@ -178,11 +183,11 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         """Let the strong judge decide all responses of a group if it decides one.
 
         Args:
-            tasks: of each response.
-            judgments: of each; one of a response that was not judged has no components.
+            tasks: the task of each response.
+            judgments: the judgment of each response; without components if it was not judged.
 
         Returns:
-            The same, of responses that the cheap judge had decided with the strong judge's score.
+            The judgments; those that the cheap judge had decided now have the strong judge's score.
         """
         decided = [judgment.components.get(ESCALATED) != 0.0 for judgment in judgments]
         if not any(
@@ -202,7 +207,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         ]
 
     async def _escalate(self, task: JudgeTask, judgment: Judgment[Any]) -> Judgment[Any]:
-        """Return the judgment by the strong judge of a response that the cheap one has decided."""
+        """Return the strong judge's judgment of a response that the cheap one has decided."""
         name, numbers = self.strong.name, {**judgment.components, ESCALATED: 1.0}
         if name in judgment.components:  # the row was shown to both
             return replace(judgment, score=judgment.components[name], components=numbers)

@@ -1,22 +1,23 @@
-"""A reward of several named parts, each a judge, a rule or a reward model with settings and an endpoint of its own.
+"""Composite rewards of several named parts: judges, rules and reward models.
 
-What a part does with its score v, from 0 (worst) to 1 (best):
+Each part has its own settings and endpoint. Its score v, from 0 (worst) to 1 (best), is used by its
+role:
 
 * a term is combined with the others. `weighted_sum`: Σ w·v / Σ w; `product`: Π v; `min`: the lowest
-  v; `first_that_says`: the v of the first part that has one, in their order; a later part is not
-  asked; `alternate`: the v of one part, chosen by seed, row and group; the others are not asked;
-* a gate has to reach its threshold, else the reward is the gate's `otherwise`, and no other part is
+  v; `first_that_says`: the v of the first part that has one, in order; later parts are not asked;
+  `alternate`: the v of one part, chosen by seed, row and group; the others are not asked;
+* a gate must reach its threshold, else the reward is the gate's `otherwise`, and no other part is
   asked;
-* a penalty takes `penalty` · (1 − v) off the combined terms, so at most `penalty`.
+* a penalty subtracts `penalty` · (1 − v) from the combined terms, so at most `penalty`.
 
-Guarantees: a part without a score fails the reward, with the part's status and reason, and is never
-a number in a sum; with `on_failure: leave_out` the others are combined without it, and the judgment
-names it. Parts are judged at once, but for gates, which come first, and for `first_that_says`,
-where each may save the next.
+Guarantees: a part without a score fails the reward, with the part's status and reason, and never
+    counts as a number; with `on_failure: leave_out` the others are combined without it, and the
+    judgment names it. Parts are judged at once, except gates, which come first, and
+    `first_that_says`, where one part may make the next unnecessary.
 
 Sources: weighted sums of reward functions as in verl, TRL and OpenRLHF; NeMo Gym's
-`math_with_judge` (a rule first, a judge for the rest); DAPO's overlong penalty (Yu et al., 2025),
-which is a part with the rule `length`, soft and hard limit, and `penalty: 1`.
+    `math_with_judge` (a rule first, a judge for the rest); DAPO's overlong penalty (Yu et al.,
+    2025), which is a part with the rule `length`, soft and hard limit, and `penalty: 1`.
 """
 
 from __future__ import annotations
@@ -96,17 +97,19 @@ class TermOptions(PartOptions):
 
     @property
     def role(self) -> PartRole:
-        """Term, gate or penalty."""
+        """Its role: term, gate or penalty."""
         return "penalty" if self.penalty is not None else "term" if self.gate is None else "gate"
 
 
 def parse_parts(value: object) -> object:
-    """Parts from JSON, a file (`@path`), or kinds of judges: `rule,rubric`, or with weights `rubric=0.8,rule=0.2`.
+    """Parse parts from JSON, a file (`@path`), or kinds of judges.
 
-    A prompt file is a judge, too; its part has its name without the ending.
+    Kinds are written `rule,rubric`, or with weights `rubric=0.8,rule=0.2`.
+
+    A prompt file counts as a kind; its part is named after the file, without the ending.
 
     Raises:
-        ValueError: a weight is no number, a kind is named twice, or the text is not JSON.
+        ValueError: a weight is no number, a kind occurs twice, or the text is not JSON.
     """
     parsed = read_text(value)
     if not isinstance(parsed, list):
@@ -162,27 +165,30 @@ class CompositeJudgeSettings(JudgeSettings):
     """The parts of a reward, and how they are combined."""
 
     reward: Parts = setting({}, common=True)
-    """With the judge composite: make the reward of these parts. An object by names, {"maths": {"judge": "rule", "rule":
-    "number"}, "style": {"judge": "rubric", "weight": 0.2}}; each has the settings of its judge, and
-    weight, gate with otherwise, or penalty, and on_failure (fail or leave_out). Or kinds of judges
-    with weights: rubric=0.8,rule=0.2.
-    Settings that a part leaves out are those of the command."""
+    """With the judge composite: make the reward of these parts. An object by names, {"maths":
+    {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 0.2}}; each has the
+    settings of its judge, and weight, gate with otherwise, or penalty, and on_failure (fail or
+    leave_out). Or kinds of judges with weights: rubric=0.8,rule=0.2. Settings that a part leaves
+    out are those of the command."""
     combine: Combination = setting("weighted_sum", common=True)
-    """Combine the parts in this way. weighted_sum: Σ weight · score / Σ weight. product: of all scores. min: the lowest
-    score. first_that_says: the score of the first part that has one, in their order; later parts
-        are not asked.
-    alternate: that of one part, chosen by seed, row and group: completions of a group have the same judge."""
+    """Combine the parts in this way. weighted_sum: Σ weight · score / Σ weight. product: of all
+    scores. min: the lowest score. first_that_says: the score of the first part that has one, in
+    their order; later parts are not asked. alternate: that of one part, chosen by seed, row and
+    group: completions of a group have the same judge."""
 
 
 class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
-    """Judges a response by all parts, of which at least one is a term."""
+    """A judge that combines all parts, at least one of which is a term."""
 
     def role(self, part: Part[TermOptions]) -> str:
-        """Term, gate or penalty."""
+        """Return `term`, `gate` or `penalty`."""
         return part.options.role
 
     async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
-        """Ask the gates, then the other parts, and combine them; without a score if a part that counts has none."""
+        """Ask the gates, then the other parts, and combine them.
+
+        There is no score if a part that counts has none.
+        """
         judgments = await self.ask(
             [part for part in self.parts if part.options.role == "gate"], task
         )
@@ -191,7 +197,10 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return self._combine(judgments)
 
     async def _ask_terms(self, task: JudgeTask) -> dict[str, Judgment[Any]]:
-        """Ask all terms and penalties at once; of `first_that_says` one after the other, of `alternate` one."""
+        """Ask all terms and penalties at once.
+
+        With `first_that_says` terms are asked one after the other, with `alternate` only one.
+        """
         terms = [part for part in self.parts if part.options.role == "term"]
         penalties = [part for part in self.parts if part.options.role == "penalty"]
         if self.settings.combine == "alternate":
@@ -214,7 +223,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
     async def _ask_in_order(
         self, terms: Sequence[Part[TermOptions]], task: JudgeTask
     ) -> dict[str, Judgment[Any]]:
-        """Ask until a part that counts has a score, or a part has failed and is not left out."""
+        """Ask terms until one that counts has a score, or one has failed for good."""
         judgments: dict[str, Judgment[Any]] = {}
         for part in terms:
             judgments |= await self.ask([part], task)
@@ -225,7 +234,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return judgments
 
     def _find_closed_gate(self, judgments: Mapping[str, Judgment[Any]]) -> Part[TermOptions] | None:
-        """Return the first gate whose score is below its threshold; `None` if one before it has failed."""
+        """Return the first gate below its threshold; `None` if a gate before it has failed."""
         for part in self.parts:
             if part.options.gate is None or part.name not in judgments:
                 continue
@@ -237,7 +246,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return None
 
     def _find_failures(self, judgments: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
-        """Return the parts that were asked, have no score, and may not be left out."""
+        """Return the asked parts that have no score and may not be left out."""
         failed = [
             part
             for part in self.parts
@@ -257,7 +266,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return is_asked_in_order and part.may_abstain and judgment.status is Status.UNPARSABLE
 
     def _combine(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
-        """Return the judgment of the reward from those of the parts that were asked."""
+        """Make the reward's judgment from those of the asked parts."""
         gate, failed = self._find_closed_gate(judgments), self._find_failures(judgments)
         asked_parts = [part for part in self.parts if part.name in judgments]
         value, contributions, settled_by = None, dict[str, float](), None
@@ -280,7 +289,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
     def _compute_value(
         self, scores: Mapping[str, float | None]
     ) -> tuple[float | None, dict[str, float], str | None]:
-        """Return the reward from the parts' scores, what each part adds to it, and the part that settled it.
+        """Compute the reward, each part's contribution, and the part that settled it.
 
         The reward is `None` if no term has a score.
         """

@@ -1,23 +1,22 @@
-"""A jury: several judges of the same response, whose scores make one.
+"""A jury: several judges of the same response, whose scores are combined.
 
-Members are asked at once, each with its own endpoint, limits and failures. How their scores v, from
-0 (worst) to 1 (best), with weights w make the jury's:
+Members are asked at once, each with its own endpoint, limits and failures. Their scores v, from 0
+(worst) to 1 (best), with weights w are combined by `jury_rule`:
 
 * `mean`: Σ w·v / Σ w; `median`: the v with half of the weight on either side; `trimmed_mean`: the
   mean without the lowest and the highest fifth (at least one each);
-* `majority`: the v that has the most weight; of several, their mean;
+* `majority`: the v with the most weight; the mean if there are several;
 * `unanimous`: the mean if all members are on the same side of ½, or all on ½ itself, a tie; else
   the jury abstains.
 
 Guarantees: a member that fails is left out, and the judgment names it; with fewer members than the
-quorum, or where the
-jury abstains, there is no score, with a reason, and never a default. Weights are 0 or more:
-negative ones look best on the rows that they were learned from, and break on others. A member whose
-endpoint answers nothing (`EndpointOutage`) is left out until that answers again; it ends a run only
-where the others are fewer than the quorum.
+    quorum, or if the jury abstains, there is a reason and no score, and never a default. Weights
+    are 0 or more: negative ones look best on the rows that they were learned from, and fail on
+    others. A member whose endpoint is down (`EndpointOutage`) is left out until it responds again;
+    this ends a run only if the others are fewer than the quorum.
 
-A jury harms where its members are unequal or err together: `judgegym replay` measures it on
-recorded judgments, and learns weights.
+A jury does harm if its members are unequal or make the same errors: `judgegym replay` measures this
+on recorded judgments, and learns weights.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ JuryScale = Literal["own", "standardised", "rank"]
 
 
 def _parse_mapping(value: object) -> object:
-    """Return an object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
+    """Parse an object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
 
     Raises:
         ValueError: the text is none of these.
@@ -77,47 +76,48 @@ _Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class JurySettings(JudgeSettings):
-    """The members of a jury, and how their scores make one."""
+    """The members of a jury, and how their scores are combined."""
 
     judges: Members = setting({}, common=True)
-    """With the judge jury: let these judges judge each response. A list such as [{"judge_model_name": "a"}, {"judge":
-    "aspect", "name": "harm"}], or an object by names; each has the settings of its judge (rubric by
-    default), and those
-    that it leaves out are the command's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
+    """With the judge jury: let these judges judge each response. A list such as
+    [{"judge_model_name": "a"}, {"judge": "aspect", "name": "harm"}], or an object by names; each
+    has the settings of its judge (rubric by default), and those that it leaves out are the
+    command's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
     jury_rule: JuryRule = setting("mean", common=True)
-    """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest and the highest fifth;
-    majority: the score of the most members; unanimous: the mean, and no score unless all are on one
-        side of 0.5, of
-    which a tie is neither."""
+    """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest
+    and the highest fifth; majority: the score of the most members; unanimous: the mean, and no
+    score unless all are on one side of 0.5, of which a tie is neither."""
     jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_parse_mapping)] = (
         setting({})
     )
-    """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and does not count. If
-    unset, all members weigh the same. judgegym replay --labels learns weights."""
+    """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and
+    does not count. If unset, all members weigh the same. judgegym replay --labels learns
+    weights."""
     jury_quorum: int | None = setting(None, ge=1)
-    """Give no score if fewer members than this have one. If unset, more than half of those that have a weight."""
+    """Give no score if fewer members than this have one. If unset, more than half of those that
+    have a weight."""
     jury_scale: JuryScale = setting("own")
-    """Bring the members' scores to one scale before they meet. own: as they are. standardised: equal means and standard
-    deviations on the rows of jury_sample. rank: the share of the sample's scores that are lower,
-        and half of the equal
-    ones."""
+    """Bring the members' scores to one scale before they meet. own: as they are. standardised:
+    equal means and standard deviations on the rows of jury_sample. rank: the share of the sample's
+    scores that are lower, and half of the equal ones."""
     jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_parse_mapping)] = (
         setting({})
     )
-    """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym replay writes them."""
+    """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym
+    replay writes them."""
 
     @property
     def part_names(self) -> list[str]:
-        """The names of the judges that make one score."""
+        """The names of the members."""
         return list(self.judges)
 
     @property
     def is_jury(self) -> bool:
-        """Whether the members judge."""
+        """Whether there are members."""
         return bool(self.judges)
 
     def select_counting(self, names: Iterable[str]) -> list[str]:
-        """Return those of the members that count."""
+        """Return the members that count, of these."""
         return [
             name
             for name in names
@@ -125,7 +125,7 @@ class JurySettings(JudgeSettings):
         ]
 
     def quorum(self, names: Iterable[str]) -> int:
-        """Return how many members that count must have a score."""
+        """Return how many of the counting members must have a score."""
         return self.jury_quorum or len(self.select_counting(names)) // 2 + 1
 
     @model_validator(mode="after")
@@ -138,7 +138,7 @@ class JurySettings(JudgeSettings):
         """Check that these members can be a jury with these settings.
 
         Raises:
-            ValueError: they cannot.
+            ValueError: they cannot be one.
         """
         weights = self.jury_weights
         if len(names) < 2:
@@ -181,11 +181,11 @@ class JurySettings(JudgeSettings):
 def compute_jury_score(
     scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]
 ) -> float | None:
-    """Return one score of those of the members that have one.
+    """Combine the scores of the members that have one.
 
     Args:
         scores: from 0 to 1, by member.
-        rule: how they make one.
+        rule: how they are combined.
         weights: by member, 0 or more; empty for equal ones.
 
     Returns:
@@ -218,7 +218,10 @@ def compute_jury_score(
 
 
 def _median(counted: Sequence[tuple[float, float]], total: float) -> float:
-    """Return the weighted median of ascending scores; between two if exactly half of the weight is on either side."""
+    """Return the weighted median of ascending scores.
+
+    It is the mean of two scores if exactly half of the weight is on either side.
+    """
     below = 0.0
     for index, (score, weight) in enumerate(counted):
         below += weight
@@ -252,12 +255,12 @@ class JuryScales:
 def compute_jury_scores(
     scores: Mapping[str, Sequence[float]], settings: JurySettings, *, quorum: int | None = None
 ) -> list[float]:
-    """Return the score of a jury by row; NaN below its quorum, and where it abstains.
+    """Compute the jury's score of each row; NaN below its quorum, or if it abstains.
 
     Args:
         scores: from 0 to 1, by member and row; NaN where a member has none.
-        settings: of the jury.
-        quorum: another one than that of the settings.
+        settings: the jury's settings.
+        quorum: replaces the quorum of the settings.
     """
     scales, results = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
     counting, required = settings.select_counting(scores), quorum or settings.quorum(scores)
@@ -276,14 +279,14 @@ def compute_jury_scores(
 
 
 class JuryJudge(PartsJudge[JurySettings, PartOptions]):
-    """Judges a response by all members."""
+    """A judge that asks all members and combines their scores."""
 
     part_label = "member"
 
     def __init__(
         self, settings: JurySettings, client: ChatClient, parts: Sequence[Part[PartOptions]]
     ) -> None:
-        """Judge by these members."""
+        """Set the members."""
         super().__init__(settings, client, parts)
         self.scales = JuryScales(settings.jury_scale, settings.jury_sample)
         names = [part.name for part in parts]
@@ -293,26 +296,27 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             part.judge.client.is_spare = self._reaches_quorum
 
     def _align_scores(self, scores: Mapping[str, float | None]) -> dict[str, float]:
-        """Return the scores, on the common scale, of those members that count and have one."""
+        """Return the scores, on the common scale, of the counting members that have one."""
         counted = ((name, scores.get(name)) for name in self.counting)
         return {
             name: self.scales.align(name, score) for name, score in counted if score is not None
         }
 
     async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:
-        """Ask all members at once; without a score below the quorum, or if members that must agree do not.
+        """Ask all members at once.
+
+        There is no score below the quorum, or if a unanimous jury disagrees.
 
         Raises:
-            EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be
-                reached.
+            EndpointOutage: so many members' endpoints are down that the quorum cannot be reached.
         """
         return self.combine_judgments(await self.ask(self.parts, task))
 
     def combine_judgments(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
-        """Return the jury's judgment from those of all members; raises as `judge`.
+        """Make the jury's judgment from those of all members; raises as `judge` does.
 
-        Its confidence `members` is 1 − the distance between the highest and the lowest score of
-        members that count.
+        Its confidence `members` is 1 − the distance between the highest and the lowest score of the
+        counting members.
         """
         scores = self._align_scores(self.unit_scores(judgments))
         values = scores.values()
@@ -342,7 +346,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         )
 
     async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
-        """Return a member's judgment; an outage of its endpoint is its failure."""
+        """Return a member's judgment; an outage of its endpoint is a failed judgment."""
         try:
             judgment = await super().judge_part(part, task)
         except EndpointOutage as outage:
@@ -371,7 +375,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         return len({*available} & {*self.counting}) >= self.quorum
 
     def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
-        """What each member adds to the score, if that is their mean."""
+        """Return what each member adds to the score, if that is a mean."""
         if self.settings.jury_rule != "mean":
             return {}
         weights = self.settings.jury_weights or dict.fromkeys(scores, 1.0)

@@ -1,8 +1,8 @@
-"""The parts of a judge that is made of judges: how they are given, what each says of a response, how they are asked.
+"""The parts of a composed judge: their settings, their results, and how they are asked.
 
-Guarantees: no part's settings hold a secret; no two parts have the same name in metrics; the calls
-of a part are recorded under its name, so that equal calls of two parts are told apart; a part that
-fails is a result and no number.
+Guarantees: no part's settings hold a secret; no two parts have the same name in metrics; a part's
+    calls are recorded under its name, so that equal calls of two parts are distinguishable; a
+    failed part is a result without a number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from judgegym.llm.ledger import component
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
 
 PartFields = Mapping[str, JsonValue]
-"""A part as it is given: options, `judge`, and settings of that judge."""
+"""A part as the user writes it: options, `judge`, and settings of that judge."""
 
 
 class PartOptions(BaseModel):
@@ -40,11 +40,13 @@ class PartOptions(BaseModel):
 
 
 def read_text(value: object) -> object:
-    """JSON, or the words between commas; of a file (`@path`) also YAML; any other value as it is.
+    """Parse JSON, or words between commas; a file (`@path`) may also be YAML.
+
+    Any other value is returned unchanged.
 
     Raises:
-        ValueError: the file cannot be read, or is neither JSON nor YAML; or a text begins like
-            JSON, and is none.
+        ValueError: the file cannot be read, or is neither JSON nor YAML; or a text begins like JSON
+            but is not JSON.
     """
     text = read_text_or_file(value)
     if text is value or not isinstance(text, str):
@@ -60,12 +62,14 @@ def read_text(value: object) -> object:
 
 
 def parse_members(value: object) -> object:
-    """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
+    """Parse members from JSON, from a list, or from `MODEL,MODEL`.
 
-    A prompt file has its name without the ending, and may stand in the place of a model.
+    Members of a list are named by `name`, by the end of the model's name, or by the kind.
+
+    A prompt file may take the place of a model; the member is named after it, without the ending.
 
     Raises:
-        ValueError: the text is not JSON, or a member is no object.
+        ValueError: the text is not JSON, or a member is not an object.
     """
     value = read_text(value)
     for name, member in value.items() if isinstance(value, Mapping) else ():
@@ -94,7 +98,7 @@ def parse_members(value: object) -> object:
 
 
 def name_judge(judge: object) -> object:
-    """The usual name of a part by its judge: the kind, or that of a prompt file without its folder and ending."""
+    """Return a part's default name: its kind, or a prompt file's name without the ending."""
     return Path(str(judge)).stem if is_prompt_file(judge) else judge
 
 
@@ -102,8 +106,8 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
     """Check that parts have different names in metrics.
 
     Raises:
-        ValueError: two have the same one, one has none, or one has the sign that stands between
-            parts and their calls.
+        ValueError: two have the same name, one has none, or one has the sign that separates parts
+            from their calls.
     """
     for name in parts:
         if "/" in name:
@@ -129,14 +133,16 @@ Members = Annotated[
     BeforeValidator(parse_members),
     AfterValidator(check_names),
 ]
-"""Judges that judge the same response, by their names."""
+"""Judges of the same response, by their names."""
 
 
 def check_fields(prefix: str, fields: PartFields) -> None:
-    """Check that a part, which `config.yaml` keeps, holds no secret; `prefix` is what the message begins with.
+    """Check that a part's fields, which `config.yaml` keeps, hold no secret.
+
+    Messages begin with `prefix`.
 
     Raises:
-        ValueError: it does.
+        ValueError: they hold one.
     """
     url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
     secrets = [
@@ -166,30 +172,31 @@ SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Part(Generic[OptionsT]):
-    """One part: its judge, and what its score does."""
+    """One part: its judge, and its options."""
 
     name: str
     options: OptionsT
     judge: SingleJudge[Any, Any]
     may_abstain: bool = False
-    """It is a rule: without a verdict it has not failed, but leaves the response to the next part."""
+    """Whether it is a rule: without a verdict it has not failed, but leaves the response to the
+    next part."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """What a part says of a response.
+    """A part's result for a response.
 
     Attributes:
-        name: of the part.
-        role: what it does: `term`, `gate` or `penalty` of a reward, `member` of a jury, `cheap` or
-            `strong` judge of a cascade.
+        name: the part's name.
+        role: `term`, `gate` or `penalty` of a reward, `member` of a jury, `cheap` or `strong` judge
+            of a cascade.
         score: from 0 to 1; `None` if the part failed, or was not asked.
-        status: of its judgment; `not_asked` where the others have settled the score.
-        contribution: what it adds to the score, if that is a sum or one part settles it; else
+        status: the judgment's status; `not_asked` if the others have settled the score.
+        contribution: what it adds to the score, if that is a sum or settled by one part; else
             `None`.
         label: the verdict in its judge's terms.
-        explanation: its judge's reasons; of a failure, what went wrong.
-        components: the numbers from which its score is computed.
+        explanation: its judge's reasons; for a failure, what went wrong.
+        components: the numbers behind its score.
     """
 
     name: str
@@ -204,11 +211,11 @@ class PartResult:
 
 @dataclass(frozen=True, slots=True)
 class PartsDetail:
-    """What the parts say.
+    """The results of all parts.
 
     Attributes:
-        parts: what each part says, in their order.
-        settled_by: the part whose score alone is that of the whole; `None` if several count.
+        parts: each part's result, in order.
+        settled_by: the part that alone decided the score; `None` if several count.
         left_out: the parts that failed and were left out.
         numbers: further numbers of the whole, such as the confidence of a cascade's cheap judge.
     """
@@ -220,7 +227,7 @@ class PartsDetail:
 
     @property
     def components(self) -> Mapping[str, float]:
-        """The score of each part by its name, the numbers that it is computed from, as `style.raw`, and the whole's."""
+        """Each part's score by name, its components (`style.raw`), and the further numbers."""
         components: dict[str, float] = {}
         for part in self.parts:
             if part.score is not None:
@@ -232,16 +239,16 @@ class PartsDetail:
 
 
 class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, OptionsT]):
-    """Judges a response by its parts; the label names each with its score."""
+    """A judge made of parts; its label names each part with its score."""
 
     truncates_inputs = False
     part_label = "part"
-    """What a part is called in messages."""
+    """The word for a part in messages."""
 
     def __init__(
         self, settings: SettingsT, client: ChatClient, parts: Sequence[Part[OptionsT]]
     ) -> None:
-        """Judge by these parts."""
+        """Set the parts."""
         super().__init__(settings, client)
         self.parts = parts
 
@@ -257,24 +264,24 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
                 raise TaskError(f"{self.part_label} {part.name}: {error}") from error
 
     def role(self, part: Part[OptionsT]) -> str:
-        """What a part does, as `PartResult` names it."""
+        """Return a part's role, as `PartResult` names it."""
         return self.part_label
 
     async def ask(self, parts: Iterable[Part[OptionsT]], task: Any) -> dict[str, Judgment[Any]]:
-        """Ask parts at once; return their judgments by name, the calls named with the part."""
+        """Ask parts at once; return judgments by name, with the calls named after the part."""
         part_list = list(parts)
         judgments = await gather_results(self.judge_part(part, task) for part in part_list)
         return {part.name: judgment for part, judgment in zip(part_list, judgments, strict=True)}
 
     async def judge_part(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
-        """Return a part's judgment, whose calls have its name."""
+        """Return a part's judgment, with the calls named after the part."""
         with component(part.name):
             judgment: Judgment[Any] = await part.judge.judge_task(task)
         calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
         return replace(judgment, calls=calls)
 
     def unit_scores(self, judgments: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
-        """Return the score of each part from 0 to 1; `None` of one that failed or was not asked."""
+        """Return each part's score from 0 to 1; `None` if it failed or was not asked."""
         by_name = {part.name: judgments.get(part.name) for part in self.parts}
         return {
             name: None if judgment is None else judgment.unit_score
@@ -294,18 +301,18 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
         reason: str = "",
         fatal: Iterable[str] = (),
     ) -> Judgment[PartsDetail]:
-        """Return the judgment of the whole from those of the parts that were asked.
+        """Make the composed judgment from those of the asked parts.
 
         Args:
             judgments: the judgments of the parts that were asked.
-            value: the score of the whole; `None` if there is none.
+            value: the composed score; `None` if there is none.
             contributions: what each part adds to it.
-            settled_by: the part whose score it is.
+            settled_by: the part that alone decided it.
             abstained: parts without a score that have not failed.
-            numbers: further numbers of the whole.
-            confidences: how sure the whole is beside its margin.
-            reason: why there is no score, before what each failed part says.
-            fatal: the failed parts for which there is none; by default all that have no score.
+            numbers: further numbers for the detail.
+            confidences: confidence measures beside the margin.
+            reason: the reason why there is no score, put before the explanations of failed parts.
+            fatal: the failed parts that are the cause; by default all without a score.
         """
         parts = tuple(
             self._make_result(part, judgments.get(part.name), contributions.get(part.name))

@@ -1,12 +1,12 @@
-"""A judge of an agent's steps: each turn that the policy wrote is judged in its context, and the scores make one.
+"""A judge of an agent's steps: judges each policy turn in context and combines the scores.
 
-A step is a turn of the policy with a text or a tool call. Its judge is shown the prompt with all
-turns before the step as the conversation, and the step as the response; what comes after it is not
-shown. All steps are judged at once. A response that came as a text is one step.
+A step is a turn of the policy with a text or a tool call. The judge sees the prompt with all turns
+before the step as the conversation, and the step as the response; later turns are not shown. All
+steps are judged at once. A response that came as a text is one step.
 
-Guarantees: `step_3` is the turn with the index 3 of the response's turns, from 0; a step that fails
-leaves no score; of more steps than `steps_most` the first, the last and others at equal distances
-are judged, and the rest is named.
+Guarantees: `step_3` is the turn with index 3 of the response's turns, from 0; if a step fails,
+    there is no score; if there are more steps than `steps_most`, the first, the last and others at
+    equal distances are judged, and the explanation names the rest.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudg
 from judgegym.llm.at_once import gather_results
 
 STEP = "step"
-"""The name of the judge of all steps among the parts; a step's own has its index behind it."""
+"""The part's name; each step's name has its index appended."""
 LEFT_OUT = "steps.left_out"
-"""A component of the score: how many steps were not judged because of `steps_most`."""
+"""A component of the score: the number of steps not judged because of `steps_most`."""
 _COMBINATIONS: Mapping[str, Callable[[list[float]], float]]
 _COMBINATIONS = {"mean": fmean, "min": min, "last": lambda scores: scores[-1], "product": math.prod}
 
 
 def _parse_judge(value: object) -> object:
-    """Return the settings of one judge, the name of a model, or a list of one of these, under the name of the part."""
+    """Parse the judge's settings, the name of a model, or a list of one of these.
+
+    The result is keyed by the name of the part.
+    """
     value = read_text(value)
     judge = value[0] if isinstance(value, list) and len(value) == 1 else value
     judge = {"judge_model_name": judge} if isinstance(judge, str) else judge
@@ -51,26 +54,29 @@ def _parse_judge(value: object) -> object:
 
 
 class StepsSettings(JudgeSettings):
-    """The judge of the steps, and how their scores make one."""
+    """The judge of the steps, and how their scores are combined."""
 
     steps_judge: Annotated[
         dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_parse_judge)
     ] = setting({STEP: {}}, common=True)
-    """With the judge steps: judge each step of an agent's trace by this judge, such as {"judge": "aspect", "aspects":
-    "harmfulness"}; or the name of a model. Settings that it leaves out are the command's. If unset, by a rubric."""
+    """With the judge steps: judge each step of an agent's trace by this judge, such as {"judge":
+    "aspect", "aspects": "harmfulness"}; or the name of a model. Settings that it leaves out are the
+    command's. If unset, by a rubric."""
     steps_combine: Literal["mean", "min", "last", "product"] = setting("mean", common=True)
-    """Make one score of those of the steps in this way. mean; min: the lowest; last: of the last step; product."""
+    """Make one score of those of the steps in this way. mean; min: the lowest; last: of the last
+    step; product."""
     steps_most: int | None = setting(None, ge=2)
-    """Judge at most this many steps of a response: the first, the last, and others evenly between. If unset, all."""
+    """Judge at most this many steps of a response: the first, the last, and others evenly between.
+    If unset, all."""
 
 
 class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
-    """Judges the steps of a response, each by the only part."""
+    """A judge of the steps of a response, each judged by the only part."""
 
     part_label = "judge"
 
     def role(self, part: Part[PartOptions]) -> str:
-        """Return a step."""
+        """Return `step`."""
         return STEP
 
     async def judge(self, task: JudgeTask) -> Judgment[PartsDetail]:

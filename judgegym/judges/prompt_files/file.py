@@ -1,4 +1,4 @@
-"""A prompt file: YAML with a prompt, a scale, and where the verdict stands.
+"""Prompt files: YAML with a prompt, a scale, and the position of the verdict.
 
     prompt: |-
       Grade the answer for a customer. Reply with your reasons, then the grade in double brackets:
@@ -14,7 +14,7 @@
     system: You work for a shop.  # if left out, there is no system message
     optional: [context]           # placeholders that a row may lack; the section is then left out
 
-Guarantee: what is wrong is told with the file and its line, before the first call.
+Guarantee: errors name the file and the line, before the first call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MAX_LABEL_LENGTH = 60
 _Level = Annotated[int, Strict()]
 _Unit = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
 Scale: TypeAlias = tuple[_Level, _Level] | dict[str, _Unit] | Literal["yes/no"]
-"""From the lowest to the highest score, labels with their scores from 0 to 1, or yes and no."""
+"""The lowest and the highest score, labels with their scores from 0 to 1, or yes/no."""
 _EXPECTED: Mapping[str, str] = {
     "prompt": "expected a text with placeholders such as {response}",
     "scale": "expected [LOWEST, HIGHEST] of whole numbers, {LABEL: SCORE FROM 0 TO 1, …} or yes/no",
@@ -78,7 +78,7 @@ class PromptFile(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _labels_are_texts(cls, values: object) -> object:
-        """Numbers may be labels; `true` may stand for yes, on or true."""
+        """Convert numbers to labels; refuse `true`, which may stand for yes, on or true."""
         scale = values.get("scale") if isinstance(values, dict) else None
         if not isinstance(values, dict) or not isinstance(scale, Mapping):
             return values
@@ -171,7 +171,7 @@ def load_prompt_file(path: Path) -> PromptFile:
     """Read a prompt file.
 
     Raises:
-        ValueError: it cannot be read, or is wrong; the message names file and line.
+        ValueError: it cannot be read, or is invalid; the message names file and line.
     """
     data = _read_bytes(path)
     try:
@@ -207,12 +207,12 @@ def _read_bytes(path: Path) -> bytes:
 
 
 class _FieldLocations(NamedTuple):
-    """Where things stand in a file, in lines from 1.
+    """The lines of a file's fields, from 1.
 
     Attributes:
-        lines: of each name.
-        of_prompt: of the prompt's text, as `parse_template` takes it.
-        hint: what may have become of the prompt's lines.
+        lines: the line of each name. prompt_arguments: the location of the prompt's text, as
+            arguments of `parse_template`.
+        hint: a hint if YAML joins the prompt's lines.
     """
 
     lines: Mapping[str, int]
@@ -242,7 +242,7 @@ def _locate_fields(data: bytes) -> _FieldLocations:
 
 
 def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
-    """Return the first error of a file, with its line."""
+    """Explain the first error of a file, with its line."""
     first = error.errors(include_input=False)[0]
     location = [
         str(part)

@@ -1,4 +1,4 @@
-"""The judge of a prompt file: the score of the label in its reply, pooled over several independent votes."""
+"""The judge of a prompt file: the scores of labels in its replies, pooled over several votes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ logger = logging.getLogger(__name__)
 
 
 class PromptVerdict(NamedTuple):
-    """The label of a reply; with `weighting=logprobs` the expected score of the scale and the label's probability."""
+    """The label of a reply.
+
+    With `weighting=logprobs` also the expected score of the scale and the label's probability.
+    """
 
     label: str
     expected: float | None = None
@@ -44,13 +47,13 @@ class PromptVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptVote:
-    """One of the judgments of a response.
+    """One of several judgments of a response.
 
     Attributes:
-        label: the label of the reply; `None` if none could be read.
+        label: the label of the reply; `None` if none could be parsed.
         score: its score on the judge's own scale.
         text: the judge's whole text.
-        error: why there is no label.
+        error: the reason why there is no label.
     """
 
     label: str | None
@@ -61,7 +64,7 @@ class PromptVote:
 
 @dataclass(frozen=True, slots=True)
 class PromptDetail:
-    """The votes of which a score is pooled: every call, in the order of its number."""
+    """The votes that a score is pooled from: all calls, in the order of their numbers."""
 
     votes: tuple[PromptVote, ...]
 
@@ -72,9 +75,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     def __init__(
         self, settings: PromptJudgeSettings, client: ChatClient, rubric: str | None = None
     ) -> None:
-        """Judge as the settings say through `client`; `rubric` is for tasks that have none.
+        """Set settings and client; `rubric` is for tasks without one.
 
-        The log says what was changed in the prompt.
+        The log notes changes of the prompt.
         """
         super().__init__(settings, client, rubric)
         self.file = settings.prompt_file
@@ -91,7 +94,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         )
 
     def check(self, task: JudgeTask) -> None:
-        """Check that the task has what the prompt shows, and describes scores of the scale alone."""
+        """Check that the task has the prompt's fields, and no levels beyond the scale."""
         super().check(task)
         problem = self._find_missing_field(task)
         if problem is not None:
@@ -104,7 +107,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             )
 
     async def judge(self, task: JudgeTask) -> Judgment[PromptDetail]:
-        """Judge a task; one that lacks what the prompt shows, and that nobody has checked, has no score."""
+        """Judge a task; an unchecked one that lacks a field of the prompt has no score."""
         problem = self._find_missing_field(task)
         return (
             await super().judge(task)
@@ -113,7 +116,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         )
 
     def _find_missing_field(self, task: JudgeTask) -> str | None:
-        """What the prompt shows and the task does not have."""
+        """Return an error if the task lacks a field that the prompt shows; else `None`."""
         texts = self._texts(task)
         required = [
             name
@@ -129,7 +132,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         )
 
     def questions(self, task: JudgeTask) -> Sequence[Question[PromptVerdict]]:
-        """Ask for the verdict, in as many independent judgments as the settings say."""
+        """Return the question, with as many votes as the settings say."""
         settings = self.settings
         file_system = unescape(self.file.system) if self.file.system else None
         system = (
@@ -185,7 +188,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     def critique_requests(
         self, task: JudgeTask, answers: Answers[PromptVerdict]
     ) -> list[CritiqueRequest]:
-        """One request for each vote with a verdict; each is reconsidered separately."""
+        """Return one request for each vote with a verdict; each is reconsidered separately."""
         messages = answers.question.prompt.messages
         calls = [(call.name, answers.latest_revision(call.name, call)) for call in answers.calls]
         return [
@@ -200,12 +203,12 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         ]
 
     def revision(self, call: JudgeCall[PromptVerdict], verdict: PromptVerdict) -> Revision:
-        """Return the revised verdict, its reasons, and what stands before it."""
+        """Return the revised verdict, its reasons, and the critique before it."""
         critique = extract_critique(cut_thinking(call.text), self.file.verdict.field_name.lower())
         return Revision(self._show_verdict(verdict), self._reasons(call.text), critique)
 
     def _texts(self, task: JudgeTask) -> Mapping[str, str]:
-        """What the task has for each placeholder."""
+        """Return the task's text for each placeholder."""
         fields = [name for name in PLACEHOLDERS if name not in ("rubric", "response")]
         texts: dict[str, str | None] = {name: getattr(task, name) for name in fields}
         if task.responses:  # a row is checked before there are any
@@ -219,7 +222,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         return {name: text for name, text in texts.items() if text}
 
     def _read(self, choice: Choice) -> ParsedVerdict[PromptVerdict] | NoVerdict | None:
-        """Read the label, and the probabilities of all scores if they count."""
+        """Parse the label, and the probabilities of all scores with `weighting=logprobs`."""
         label, scale = self._parser.find(choice.text), self._labels.scale
         if label is None:
             return None
@@ -246,7 +249,10 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         return PromptVote(label, expected, call.text)
 
     def _show_verdict(self, verdict: PromptVerdict) -> ShownVerdict:
-        """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
+        """Return the verdict as critiques compare it.
+
+        Expected scores are rounded, because probabilities always differ in the last digits.
+        """
         if self._labels.scale is None:
             return verdict.label
         return int(verdict.label) if verdict.expected is None else round(verdict.expected, 1)
@@ -259,7 +265,11 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     @staticmethod
     def _confidences(labels: Sequence[str], replies: Answers[PromptVerdict]) -> dict[str, float]:
-        """`votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all calls."""
+        """Return the confidences.
+
+        They are `votes` of several judgments, and with `weighting=logprobs` `probability`, the
+        least of all calls.
+        """
         confidences = {"votes": agreement(labels)} if len(labels) > 1 else {}
         verdicts = [
             call.value

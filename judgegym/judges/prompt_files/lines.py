@@ -1,6 +1,6 @@
-"""The lines of a prompt's text: markers, placeholders, and labels with a placeholder behind them.
+"""The lines of a prompt template: markers, placeholders, and labels followed by a placeholder.
 
-Guarantee: what could be a placeholder and cannot be one is an error that names its line.
+Guarantee: a text that looks like a placeholder but is none is an error that names its line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 PlaceholderName = Literal["prompt", "response", "reference", "rubric", "context", "baseline"]
 PLACEHOLDERS: tuple[PlaceholderName, ...] = get_args(PlaceholderName)
-"""What a template can show: fields of a task, and its response."""
+"""The placeholders of a template: fields of a task, and its response."""
 
 MarkerStyle: TypeAlias = Literal["<|{}|>", "[{}]", "### {}", "{}:"]
 _STYLES: tuple[MarkerStyle, ...] = get_args(MarkerStyle)
@@ -40,7 +40,7 @@ class TemplateError(ValueError):
     """
 
     def __init__(self, line: int, problem: str) -> None:
-        """Say what is wrong with a line."""
+        """Set the line and the problem."""
         super().__init__(problem)
         self.line = line
 
@@ -54,7 +54,7 @@ class TemplateLine:
 
     @property
     def placeholder(self) -> str | None:
-        """The placeholder that stands alone in the line."""
+        """The placeholder, if it stands alone in the line."""
         match = _ALONE.fullmatch(self.text)
         return None if match is None else match[1]
 
@@ -72,23 +72,23 @@ class TemplateLine:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it has white space alone."""
+        """Whether it is empty or white space."""
         return not self.text.strip()
 
 
 def unescape(text: str) -> str:
-    """Return a text of a template with `{name}` in place of `{{name}}`."""
+    """Replace `{{name}}` by `{name}` in a text of a template."""
     return _ESCAPED.sub(r"\1", text)
 
 
 def find_placeholder(text: str) -> str | None:
-    """What a text has of placeholders: the first one as it is written."""
+    """Return the first placeholder in a text, as it is written."""
     match = _PLACEHOLDER.search(text) or _MISWRITTEN.search(_ESCAPED.sub("", text))
     return None if match is None else match[0]
 
 
 def separate_labels(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:
-    """Return the lines, with `Label: {name}` as a marker and a placeholder; and a note on each of these."""
+    """Split `Label: {name}` into a marker and a placeholder; return a note on each."""
     separated, notes = list[TemplateLine](), list[str]()
     for line in lines:
         match = _LABELLED.fullmatch(line.text)
@@ -109,10 +109,12 @@ def separate_labels(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], 
 
 
 def check_placeholders(lines: Sequence[TemplateLine]) -> None:
-    """Check that each placeholder is known, stands alone in its line and once, and that the response is among them.
+    """Check that each placeholder is known, alone in its line, and occurs once.
+
+    The response must be among them.
 
     Raises:
-        TemplateError: of the first line of which that is not true.
+        TemplateError: for the first invalid line.
     """
     seen: dict[str, int] = {}
     for line in lines:

@@ -17,7 +17,7 @@ from judgegym.llm.errors import SettingsError
 
 
 def _load_from_path(value: object) -> object:
-    """Return the prompt file at a path; any other value as it is."""
+    """Load the prompt file at a path; return any other value unchanged."""
     if not isinstance(value, str | Path):
         return value
     return load_prompt_file(parse_path(value))
@@ -34,15 +34,15 @@ class PromptJudgeSettings(JudgeSettings):
     judge_prompt: Annotated[PromptFile | None, BeforeValidator(_load_from_path)] = setting(
         None, common=True
     )
-    """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML file, as
-    --judge=FILE.yaml does."""
+    """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML
+    file, as --judge=FILE.yaml does."""
     samples_per_item: int = setting(1, ge=1, le=MAX_VOTES)
     """Ask for this many independent judgments of each response, one call each."""
     samples_pooling: Literal["mean", "median"] = setting("mean")
     """Pool the judgments of one response into their mean or their median."""
     weighting: Literal["none", "logprobs"] = setting("none")
-    """Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the
-    endpoint must return top_logprobs."""
+    """Choose how a score is read. none: from the text. logprobs: the expected score over the
+    scale's tokens; the endpoint must return top_logprobs."""
 
     @property
     def prompt_file(self) -> PromptFile:
@@ -59,7 +59,7 @@ class PromptJudgeSettings(JudgeSettings):
 
     @property
     def shown_names(self) -> frozenset[PlaceholderName]:
-        """What the prompt shows."""
+        """The placeholders that the prompt shows."""
         return frozenset(() if self.judge_prompt is None else self.judge_prompt.template.names)
 
     @model_validator(mode="after")

@@ -1,11 +1,11 @@
-"""What the offline stand-in replies to the prompt of a prompt file: made of the file itself."""
+"""The offline stand-in's reply to the prompt of a prompt file, made from the file itself."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.prompt_files.template import TemplateSection
 from judgegym.judges.prompt_files.verdicts import sort_labels
@@ -15,17 +15,17 @@ _REASONS = "By the words that the response shares with the rest of the prompt."
 
 
 def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
-    """Return the sections of its prompt, and a plausible reply in its own form."""
+    """Return the sections of its prompt, and a plausible reply in its form."""
     sections = {section.name: section for section in prompt_file.template.sections}
     optional = [sections[name] for name in prompt_file.optional]
     required = [section for section in sections.values() if section not in optional]
     labels, rule = sort_labels(prompt_file.labels.scores), prompt_file.verdict
     is_number = prompt_file.labels.scale is not None
 
-    def label(prompt: ShownPrompt) -> str:
+    def label(prompt: StandInPrompt) -> str:
         return labels[min(len(labels) - 1, int(len(labels) * prompt.merit))]
 
-    def reply(shown: ShownPrompt) -> str:
+    def reply(shown: StandInPrompt) -> str:
         written = rule.format_verdict(label(shown), is_number=is_number)
         return f"{_REASONS}\n\n{written}"
 

@@ -1,13 +1,13 @@
-"""A prompt as a text with placeholders, each of which stands in a delimited section of its own.
+"""Prompt templates: texts with placeholders, each in a delimited section.
 
 A section is a marker line (`[Question]`, `### Question`, `<|Question|>` or `Question:`) with a
-placeholder below it. A placeholder without a marker gets one, and a section ends where the next one
-begins, or with a marker, which it gets if it has none. If a text could be mistaken for a marker or
+placeholder below it. A placeholder without a marker gets one. A section ends where the next one
+begins, or with an end marker, which is added if needed. If a text could be mistaken for a marker or
 a heading of the template, all markers carry a tag that occurs in no text
 (`judgegym.judges.core.delimiters`); otherwise the prompt is the template with the texts in it, byte
 for byte.
 
-Guarantee: no text is read as a template, and none can end its own section.
+Guarantee: no text is read as a template, and no text can end its own section.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class TemplateSection:
     """A placeholder between its markers.
 
     Attributes:
-        name: of the placeholder.
-        title: of its marker.
-        gap: what stands between the marker and the text: one or more line breaks.
-        ending: the title of the marker behind the text.
-        end_gap: what stands between the text and that marker.
-        line: the number of the placeholder's line, from 1.
-        has_ending: that marker is always there; otherwise it is where no other section follows.
+        name: the placeholder's name.
+        title: the marker's title.
+        gap: the line breaks between the marker and the text.
+        ending: the end marker's title.
+        end_gap: the line breaks between the text and the end marker.
+        line: the placeholder's line, from 1.
+        has_ending: whether the end marker is always there; otherwise only if no other section
+            follows.
     """
 
     name: PlaceholderName
@@ -59,14 +60,13 @@ class TemplateSection:
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A template in its parts.
+    """A parsed template.
 
     Attributes:
-        parts: texts of the template itself, and sections, in their order, to be joined by line
-            breaks.
-        style: how all markers are written.
-        lookalikes: what a text needs to look like one of the markers.
-        notes: what was changed, one line each, for the user.
+        parts: the template's own texts, and sections, in order, to be joined by line breaks.
+        style: the style of all markers.
+        lookalikes: the patterns of texts that look like one of the markers.
+        notes: the changes, one line each, for the user.
     """
 
     parts: tuple[str | TemplateSection, ...]
@@ -76,17 +76,17 @@ class PromptTemplate:
 
     @property
     def sections(self) -> tuple[TemplateSection, ...]:
-        """The sections in their order."""
+        """The sections, in order."""
         return tuple(part for part in self.parts if isinstance(part, TemplateSection))
 
     @property
     def names(self) -> tuple[PlaceholderName, ...]:
-        """The placeholders in their order."""
+        """The placeholders, in order."""
         return tuple(section.name for section in self.sections)
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """Of all markers."""
+        """The titles of all markers."""
         return tuple(
             title for section in self.sections for title in (section.title, section.ending)
         )
@@ -95,7 +95,7 @@ class PromptTemplate:
         """Make the prompt.
 
         Args:
-            texts: by placeholder; the section of one that is left out is left out, too.
+            texts: by placeholder; the section of a missing one is left out.
             system: the system message.
         """
         shared: dict[str, str | None] = {
@@ -107,7 +107,10 @@ class PromptTemplate:
         )
 
     def _join_parts(self, names: Collection[str]) -> str:
-        """Return the text with the sections of these placeholders; `{brace}` stands for a brace of the file's own."""
+        """Return the text with the sections of these placeholders.
+
+        `{brace}` stands for a literal brace of the file.
+        """
         lines: list[str] = []
         is_behind_gap = False
         for position, part in enumerate(self.parts):
@@ -123,7 +126,7 @@ class PromptTemplate:
         return "\n".join(lines)
 
     def _begins_section(self, position: int, names: Collection[str]) -> bool:
-        """Return whether what is shown from a part on begins with a section."""
+        """Return whether the shown parts from a position on begin with a section."""
         visible = (
             part for part in self.parts[position:] if isinstance(part, str) or part.name in names
         )
@@ -148,12 +151,12 @@ def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> 
         text: the user message with placeholders such as `{response}`; `{{name}}` stands for
             `{name}` itself.
         first_line: the number of its first line in its file, for messages.
-        is_block: each of its lines is one of the file's; otherwise all of it counts as its first
-            line.
+        is_block: whether each of its lines is a line of the file; otherwise all of it counts as its
+            first line.
 
     Raises:
         TemplateError: it has no response, an unknown placeholder, one within a sentence, one twice,
-            or two sections of one title.
+            or two sections with the same title.
     """
     texts = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
     template_lines = [
@@ -190,7 +193,10 @@ def _find_first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
 
 
 def _find_marker_above(lines: Sequence[TemplateLine], position: int) -> int | None:
-    """The number of the marker line above a placeholder, which blank lines may part; not of words before a colon."""
+    """Return the index of the marker line above a placeholder.
+
+    Blank lines may be in between, except below words before a colon.
+    """
     above = position - 1
     while above >= 0 and lines[above].is_blank:
         above -= 1
@@ -200,7 +206,7 @@ def _find_marker_above(lines: Sequence[TemplateLine], position: int) -> int | No
 
 
 def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | None:
-    """Where the section ends that begins at a line, marker or placeholder; `None` if none begins there."""
+    """Return the end of the section that begins at a line; `None` if none begins there."""
     if lines[position].placeholder is not None:
         placeholder = position
     else:
@@ -220,7 +226,7 @@ def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | Non
 
 
 def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:
-    """Return whether the line behind a placeholder ends the section of a title: it says so, and begins no section."""
+    """Return whether the line after a placeholder ends its section, and begins no other."""
     marker = lines[position].marker
     if marker is None or _find_section_end(lines, position) is not None:
         return False
@@ -280,7 +286,7 @@ def _check_titles(sections: Sequence[TemplateSection]) -> None:
 
 
 def _join_texts(parts: Sequence[str | TemplateSection]) -> Iterator[str | TemplateSection]:
-    """Yield the parts with neighbouring lines of text as one."""
+    """Join neighbouring lines of text."""
     lines: list[str] = []
     for part in parts:
         if isinstance(part, str):
@@ -295,7 +301,7 @@ def _join_texts(parts: Sequence[str | TemplateSection]) -> Iterator[str | Templa
 
 
 def _lookalikes(parts: Sequence[str | TemplateSection], style: MarkerStyle) -> Lookalikes:
-    """Of all titles, and of headings and tags such as `<response>` that the template writes itself."""
+    """Return lookalikes of all titles, and of the template's own headings and tags."""
     forms: dict[str, None] = {}
     for part in parts:
         if isinstance(part, str):
@@ -308,7 +314,7 @@ def _lookalikes(parts: Sequence[str | TemplateSection], style: MarkerStyle) -> L
 
 
 def _find_forms(text: str) -> Iterator[str]:
-    """Of a line of the template's own text."""
+    """Yield the forms of a line of the template's own text."""
     yield from (f"<{name.lower()}" for name in _TAG.findall(text))
     heading, marker = _HEADING.fullmatch(text), TemplateLine(text, 0).marker
     if heading is not None:
@@ -318,5 +324,5 @@ def _find_forms(text: str) -> Iterator[str]:
 
 
 def _marker_form(style: MarkerStyle, title: str) -> str:
-    """What a text needs to look like a marker."""
+    """Return the form of a marker for `Lookalikes`."""
     return f"{_OPENINGS[style]}{title.lower()}{':' if style == '{}:' else ''}"

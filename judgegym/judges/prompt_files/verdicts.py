@@ -1,7 +1,7 @@
-"""Where the verdict of a reply stands, and which labels it may have.
+"""Verdict rules of prompt files: where the verdict of a reply is, and its possible labels.
 
-Guarantees (`judgegym.judges.parsing.candidates`): the last candidate decides; anything behind it
-that could be another verdict makes the reply ambiguous, and it has no verdict; a label is never
+Guarantees (`judgegym.judges.parsing.candidates`): the last candidate decides; anything after it
+that could be another verdict makes the reply ambiguous, so that it has no verdict; a label is never
 guessed from a part of it.
 """
 
@@ -41,9 +41,9 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
 EXPLANATION = "explanation"
-"""The field of the reasons in an object that replaces the rule's own form."""
+"""The field of the reasons, if an object replaces the rule's own form."""
 DEFAULT_FIELD = "verdict"
-"""The field of the verdict in an object, if the rule names none."""
+"""The default field of the verdict in an object."""
 _MAX_LINE_LENGTH = 200
 _REST_OF_LINE = re.compile(rf"[^\r\n]{{0,{_MAX_LINE_LENGTH}}}")
 _NEXT_LINE = re.compile(rf"\s{{0,20}}[^\r\n]{{0,{_MAX_LINE_LENGTH}}}")
@@ -52,7 +52,7 @@ _LABEL_WORDS = "judge?ment|decision|label|answers?"
 _FOREIGN_VERDICT_WORDS = fold_characters(
     "вердикт|оценка|urteil|bewertung|veredicto|calificación|puntuación|评分|评级|结论|判定|評価|判断|판정|평가"
 )
-"""What a verdict is called in other languages, in folded words."""
+"""Words for a verdict in other languages, folded."""
 _PERIOD = ".。!"
 
 
@@ -95,7 +95,7 @@ class VerdictRule(BaseModel):
 
     @property
     def closing(self) -> str:
-        """What closes the verdict behind a word that opens something: `</score>`, or a bracket."""
+        """The closing of an opening word: `</score>`, or a bracket."""
         word = (self.after or "").strip() or " "
         return (
             f"</{word[1:]}"
@@ -104,7 +104,7 @@ class VerdictRule(BaseModel):
         )
 
     def format_verdict(self, label: str, *, is_number: bool) -> str:
-        """Return a verdict as the rule asks for it."""
+        """Format a verdict as the rule asks for it."""
         if self.within is not None:
             return f"[[{label}]]"
         if self.after is not None:
@@ -113,11 +113,11 @@ class VerdictRule(BaseModel):
 
 
 class VerdictLabels(BaseModel):
-    """The labels that a verdict may have, from the worst to the best, with their scores from 0 to 1.
+    """The labels of a verdict, from the worst to the best, with their scores from 0 to 1.
 
     Attributes:
         scores: by label.
-        scale: of labels that are the whole numbers of a scale; else `None`.
+        scale: the scale, if the labels are its whole numbers; else `None`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -132,11 +132,11 @@ class VerdictLabels(BaseModel):
 
     @property
     def form(self) -> VerdictField:
-        """The field of an object that holds one of them."""
+        """The field of an object that holds a label."""
         return choice_field([*self.scores]) if self.scale is None else integer(*self.scale)
 
     def from_value(self, value: JSON) -> str | None:
-        """Return the label of a JSON value."""
+        """Parse the label of a JSON value."""
         if self.scale is not None:
             level = parse_whole_score(value, self.scale)
             return None if level is None else str(level)
@@ -146,7 +146,7 @@ class VerdictLabels(BaseModel):
         return self.labels_by_name.get(str(value).strip().casefold()) if is_word else None
 
     def from_words(self, words: str) -> str | None:
-        """Return the label that words are, with decoration or a full stop around it."""
+        """Parse the label of words, with decoration or a full stop around it."""
         bare = " ".join(words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).split())
         if self.scale is not None:
             number = bare.strip("()[] ").replace("−", "-")
@@ -159,7 +159,7 @@ class VerdictLabels(BaseModel):
         )
 
     def find_stated(self, words: str) -> str | None:
-        """Return the label that folded words state: the label itself, or one that looks like it."""
+        """Find the label that folded words state: the label itself, or one that looks like it."""
         if self.scale is not None:
             return self.from_words(words)
         bare = words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).casefold()
@@ -169,12 +169,12 @@ class VerdictLabels(BaseModel):
 
     @property
     def labels_by_name(self) -> Mapping[str, str]:
-        """The labels by their names without case."""
+        """The labels by their names in lower case."""
         return {label.casefold(): label for label in self.scores}
 
     @property
     def pattern(self) -> str:
-        """What could be a label in folded words."""
+        """The pattern of a possible label in folded words."""
         if self.scale is not None:
             return NUMBERS
         names = sorted(map(fold_characters, self.scores), key=len, reverse=True)
@@ -184,12 +184,14 @@ class VerdictLabels(BaseModel):
 def reply_parser(
     rule: VerdictRule, labels: VerdictLabels, titles: Sequence[str] = ()
 ) -> VerdictParser[[], str]:
-    """Parse the label of a reply; `None` if there is none, or the reply is ambiguous.
+    """Make the parser of a reply's label.
+
+    It returns `None` if there is no label, or the reply is ambiguous.
 
     Args:
         rule: where it stands.
         labels: what it may be.
-        titles: of the prompt's sections, with which an invented next task may begin.
+        titles: the titles of the prompt's sections; an invented next task may begin with one.
     """
     kind = _make_kind(rule.model_dump_json(), labels.model_dump_json(), tuple(titles))
     return VerdictParser(lambda text: last_candidate(text, kind))
@@ -247,7 +249,7 @@ def _make_kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> Ver
 
 
 def _heading_pattern(titles: Sequence[str]) -> re.Pattern[str]:
-    """Markers with one of these titles, in any style, perhaps with a tag."""
+    """Return the pattern of markers with one of these titles, in any style, perhaps with a tag."""
     title = rf"(?:{'|'.join(map(re.escape, titles))})(?:[ \t][0-9a-f]{{12}})?"
     return re.compile(
         rf"(?m:^)[ \t>*_]*(?:(?:#{{1,6}}[ \t]*|\[|<\|)?{title}(?:\]|\|>|:)?[*_: "
@@ -257,7 +259,7 @@ def _heading_pattern(titles: Sequence[str]) -> re.Pattern[str]:
 
 
 def _bare_words(word: str) -> Sequence[str]:
-    """Return a word or tag without its signs, as a sentence may name it, and the last one of several words."""
+    """Return a word or tag as a sentence may name it, and the last one of several words."""
     words = re.findall(r"\w+", word)
     return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 
@@ -265,7 +267,10 @@ def _bare_words(word: str) -> Sequence[str]:
 def _find_behind(
     word: str, closing: str, words: str, plain: str, labels: VerdictLabels
 ) -> Iterator[VerdictCandidate[str]]:
-    """What stands behind each occurrence of the word: the rest of its line, or the next one if that is empty."""
+    """Yield the candidates after each occurrence of a word.
+
+    A candidate is the rest of the line, or the next line if that is empty.
+    """
     beginning = re.compile(
         rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE
     )
@@ -296,13 +301,13 @@ def _find_behind(
 
 
 def _split_at_closing(closing: str, text: str) -> tuple[str, str]:
-    """What stands before what closes it, and that as it is written."""
+    """Split a text at its closing; return the part before, and the closing as written."""
     match = re.search(re.escape(closing), text, re.IGNORECASE)
     return (text, "") if match is None else (text[: match.start()], match[0])
 
 
 def _normalize(word: str) -> str:
-    """Return a word as it counts: without case, and with either colon."""
+    """Normalize a word: ignore case, and accept either colon."""
     return word.casefold().replace("：", ":")
 
 
@@ -326,10 +331,10 @@ def _find_bracketed(
 
 
 def check_rule(rule: VerdictRule, labels: VerdictLabels) -> None:
-    """Check that replies can hold each label where the rule says.
+    """Check that a reply can hold each label where the rule says.
 
     Raises:
-        ValueError: one cannot be written or told apart there.
+        ValueError: a label cannot be written or recognised there.
     """
     parser = reply_parser(rule, labels)
     for label in labels.scores:
@@ -341,5 +346,5 @@ def check_rule(rule: VerdictRule, labels: VerdictLabels) -> None:
 
 
 def sort_labels(scores: Mapping[str, float]) -> Sequence[str]:
-    """Labels from the worst to the best."""
+    """Sort labels from the worst to the best."""
     return sorted(scores, key=lambda label: scores[label])

@@ -31,7 +31,7 @@ from judgegym.judges.core.calls import MAX_VOTES, NoVerdict
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.rubric_scores import (
     RubricFormat,
@@ -326,7 +326,7 @@ _USUAL_SCALE = (1, 5)
 _SCORE = re.compile(r"-?[0-9]+\Z")
 
 
-def _draft_reply(shown: ShownPrompt) -> str:
+def _draft_reply(shown: StandInPrompt) -> str:
     match = _SCALE.search(shown.instructions)
     low, high = (int(match[1]), int(match[2])) if match else _USUAL_SCALE
     if low >= high:

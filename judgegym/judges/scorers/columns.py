@@ -1,7 +1,7 @@
-"""The columns in which data sets have the fields of a task.
+"""The columns of data sets that hold the fields of a task.
 
-Guarantee: beside a reward server a trainer needs no package for them, so nothing of the judges is
-    imported here.
+Guarantee: nothing of the judges is imported here, because a trainer that uses a reward server does
+    not have their packages.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "reward_model.rubrics",
     ),
 }
-"""The columns in which data sets have the fields of a task, ours first; the first that holds something is read.
+"""The columns of each field of a task, JudgeGym's own name first; the first non-empty one is read.
 
-`score_rubric` is BiGGen-Bench's. Of criteria, `rubrics` is HealthBench's and ResearchRubrics', a
-`rubric` that is a list that of Rubrics as Rewards, `Rubrics` RubricHub's, `rubric_items`
-HealthBench Professional's, the last one verl's.
+`score_rubric` is BiGGen-Bench's name. For criteria, `rubrics` is the name of HealthBench and
+ResearchRubrics, a list in `rubric` that of Rubrics as Rewards, `Rubrics` RubricHub's,
+`rubric_items` HealthBench Professional's, and the last one verl's.
 """
 
 
 def find_column(values: Mapping[str, object], field: str) -> str | None:
-    """Return the first of a field's usual columns that holds something of its kind; `None` without one.
+    """Return a field's first column that holds a value of its kind; `None` without one.
 
-    A `rubric` holds criteria where it is a list of objects, also as JSON text, else a rubric.
+    A `rubric` column holds criteria if it is a list of objects (also as JSON text), else a rubric.
     """
     for column in USUAL_COLUMNS[field]:
         value = read_column(values, column)
@@ -53,7 +53,7 @@ def find_column(values: Mapping[str, object], field: str) -> str | None:
 def find_columns(
     values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
 ) -> dict[str, str]:
-    """Return the usual column of each field that a row has; one that holds criteria is no rubric."""
+    """Return the column of each field in a row; a `rubric` column with criteria is no rubric."""
     columns = {
         field: column for field in fields if (column := find_column(values, field)) is not None
     }
@@ -65,14 +65,14 @@ def find_columns(
 def read_fields(
     values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
 ) -> dict[str, object]:
-    """What a row has in the usual columns, by the names of fields."""
+    """Return a row's values in the usual columns, by field."""
     return {
         field: read_column(values, column) for field, column in find_columns(values, fields).items()
     }
 
 
 def read_column(values: Mapping[str, object], column: str) -> object:
-    """Return the value of a usual column, which may be within one: `reward_model.rubrics`."""
+    """Return the value of a usual column, which may be nested: `reward_model.rubrics`."""
     name, _, inner = column.partition(".")
     if column in values or not inner:
         return values.get(column)

@@ -1,7 +1,7 @@
-"""What a task can have beside prompt and responses: how each field is read.
+"""The optional fields of a task beside prompt and responses, and how they are parsed.
 
-Guarantee: the server and data sets read these fields by the same functions, so that a request and a
-row that say the same become the same task.
+Guarantee: server and data sets parse these fields with the same functions, so that a request and a
+    row with equal content become the same task.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _MAX_SCORE_LENGTH = 9
 
 
 class FieldTypeError(ValueError):
-    """A field holds a value of another type than any that it can have."""
+    """A field's value has none of the types that the field allows."""
 
 
 def make_judge_task(
     prompt: str, responses: Sequence[str], fields: Mapping[str, object]
 ) -> JudgeTask:
-    """Return a task.
+    """Make a task from a prompt, responses and fields.
 
     Args:
         prompt: the prompt.
         responses: the responses.
-        fields: the values of fields by their names; `None` is none.
+        fields: the fields' values by name; `None` for a missing one.
 
     Raises:
-        FieldTypeError: a field holds a value of another type.
-        ValueError: a field cannot be read; the message begins with its name.
+        FieldTypeError: a field's value has the wrong type.
+        ValueError: a field cannot be parsed; the message begins with its name.
     """
     rubric, levels = parse_rubric(fields.get("rubric"))
     criteria = fields.get("criteria")
@@ -57,12 +57,13 @@ def make_judge_task(
 
 
 def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
-    """The criteria and levels of a rubric, from text or from an object of `criteria` and `score1_description`, ….
+    """Parse the criteria and levels of a rubric.
+
+    A rubric is a text, or an object with `criteria` and `score1_description`, ….
 
     Raises:
         FieldTypeError: it is neither.
-        ValueError: the object has no criteria, a field that is neither these nor a level, or one
-            that is not text.
+        ValueError: the object has no criteria, an unknown field, or a value that is not text.
     """
     if value is None or isinstance(value, str):
         return value or None, ()
@@ -111,10 +112,10 @@ def _parse_aspects(value: object) -> tuple[Aspect, ...] | None:
 
 
 def parse_criteria(value: object) -> tuple[Criterion, ...] | None:
-    """Return the criteria of a request or a row, `None` without any.
+    """Parse the criteria of a request or a row; `None` without any.
 
     Raises:
-        ValueError: they cannot be read.
+        ValueError: they cannot be parsed.
     """
     try:
         return None if value is None else read_criteria(value)
@@ -123,7 +124,7 @@ def parse_criteria(value: object) -> tuple[Criterion, ...] | None:
 
 
 def _drop_null(entry: object) -> object:
-    """Return an aspect of a table, whose objects have the fields of all of them."""
+    """Drop the null fields of an aspect from a table, where all objects have the same fields."""
     return (
         {name: value for name, value in entry.items() if value is not None}
         if isinstance(entry, Mapping)

@@ -1,4 +1,4 @@
-"""Open the judge that settings name, with all that it is made of."""
+"""Open the judge named by settings, with all its parts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
-    """Open the judge that the settings name; one that it is made of has a client of its own where its calls differ.
+    """Open the judge that the settings name.
+
+    A part has its own client if its calls have other settings.
 
     Raises:
-        SettingsError: the judge is `FILE.py:NAME`, and the file is not the one that ran here, or
-            for the settings.
+        SettingsError: the judge is `FILE.py:NAME`, and the file has changed since it ran here or
+            since the settings were made.
     """
     judge, prompt = settings.definition, settings.match_settings(PromptJudgeSettings)
     _check_code(settings)
@@ -39,10 +41,10 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
 
 
 def _check_code(settings: AnyJudgeSettings) -> None:
-    """Check that a judge's code is that which has run in this process, and in the process of the settings.
+    """Check that the judge's code is the one of the settings, and the one that ran in this process.
 
     Raises:
-        SettingsError: it is other code.
+        SettingsError: the code differs.
     """
     fields = settings.definition.settings.model_fields
     for name in CODE_SETTINGS & fields.keys():
@@ -56,7 +58,7 @@ def _check_code(settings: AnyJudgeSettings) -> None:
 
 
 def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any]:
-    """Open a part's judge: at the client of the whole, or at one of its own if it has other settings of calls."""
+    """Open a part's judge; it shares the client unless its calls have other settings."""
     settings, parent = part.settings, client.settings
     if settings.asks_endpoint and settings.definition.parts is None:
         has_own_rules = "judge_finish_reasons" in settings.model_fields_set

@@ -1,14 +1,13 @@
-"""Kinds of judges that are not built in: of an installed package, or of a Python file of the user.
+"""Kinds of judges that are not built in: of an installed package, or of a user's Python file.
 
-A distribution brings one by an entry point, whose object is a `JudgeDefinition`:
+A distribution adds one by an entry point, whose object is a `JudgeDefinition`:
 
     [project.entry-points."judgegym.judges"]
     haiku = "haiku_plugin.judge:JUDGE"
 
-Guarantee: a file runs where its user has named it, on the command line or in a file of settings,
-and never because of a
-request. It runs once in a process: a server that reads its settings again goes on with the code
-that it has, and takes no file that it did not have at its start.
+Guarantee: a file runs only if the user named it on the command line or in a settings file, never
+    because of a request. It runs once in a process: a server that reloads its settings keeps the
+    loaded code, and loads no file that it did not load at its start.
 """
 
 from __future__ import annotations
@@ -39,9 +38,10 @@ from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.llm.errors import SettingsError
 
 DIGEST, PACKAGE = "judge_digest", "judge_package"
-"""The settings that hold the digest of a judge's Python file, and the distribution of an installed judge."""
+"""The settings with the digest of a judge's Python file, and with the distribution of an installed
+judge."""
 CODE_SETTINGS = frozenset((DIGEST, PACKAGE))
-"""The settings that say which code a judge that is not built in has."""
+"""The settings that identify the code of a judge that is not built in."""
 _PYTHON_NAME = re.compile(r"(.+\.py):([A-Za-z_]\w*)", re.DOTALL)
 _may_run: ContextVar[bool] = ContextVar("_may_run", default=True)
 
@@ -56,7 +56,7 @@ class _PythonFile:
 
 _files: dict[Path, _PythonFile] = {}
 _refusals: dict[tuple[Path, str], str] = {}
-"""Why files of this digest cannot be imported: a command that asks for one again does not run it again."""
+"""The reasons why files with this digest cannot be imported, so that they are not run again."""
 
 
 @contextmanager
@@ -70,12 +70,12 @@ def refuse_new_files() -> Iterator[None]:
 
 
 def find_changed_files() -> list[Path]:
-    """Return the Python files of judges that have another text now than when they ran."""
+    """Return the judges' Python files that have changed since they ran."""
     return [path for path, file in _files.items() if _has_changed(path, file)]
 
 
 def has_changed(kind: str) -> bool:
-    """Return whether the file of a judge `FILE.py:NAME`, which has run, has another text now."""
+    """Return whether the file of a judge `FILE.py:NAME` has changed since it ran."""
     path = Path(resolve_name(kind).rpartition(":")[0])
     return path in _files and _has_changed(path, _files[path])
 
@@ -93,7 +93,7 @@ def is_python_name(kind: str) -> bool:
 
 
 def resolve_name(kind: str) -> str:
-    """Return the name of a judge as a process in another directory reads it."""
+    """Return the name of a judge as a process in another directory can read it."""
     match = _PYTHON_NAME.fullmatch(kind)
     return kind if match is None else f"{_resolve_path(match[1])}:{match[2]}"
 
@@ -103,7 +103,7 @@ def _resolve_path(file: str) -> Path:
 
 
 def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | None:
-    """Load the judge that an installed distribution has under this name; `None` if there is none.
+    """Load the installed judge of this name; `None` if there is none.
 
     Raises:
         ValueError: it cannot be imported, or is no judge.
@@ -129,11 +129,11 @@ def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | 
 
 
 def load_python_name(kind: str) -> JudgeDefinition:
-    """Load the judge `FILE.py:NAME`, whose settings have the digest of its file.
+    """Load the judge `FILE.py:NAME`; its settings hold the digest of its file.
 
     Raises:
-        ValueError: the file cannot be read or imported, or the name is no judge; or no file may run
-            now.
+        ValueError: the file cannot be read or imported, or may not run now, or the name is no
+            judge.
     """
     match = _PYTHON_NAME.fullmatch(kind)
     assert match is not None, kind  # `is_python_name`
@@ -155,7 +155,7 @@ def load_python_name(kind: str) -> JudgeDefinition:
 
 
 def load_python_file(file: str) -> ModuleType:
-    """Return the module of a Python file, which runs once in a process.
+    """Load a Python file as a module, once in a process.
 
     Raises:
         ValueError: it cannot be read or imported, or no file may run now.
@@ -169,12 +169,12 @@ def load_python_file(file: str) -> ModuleType:
 def _add_code_setting(
     judge: JudgeDefinition, name: str, code: str, about: str, refusal: str
 ) -> JudgeDefinition:
-    """Return the kind, whose settings say which code it has, so that no run is resumed with another judge.
+    """Add the setting that identifies the code, so that no run is resumed with another judge.
 
     Args:
         judge: the kind.
-        name: the setting that says it.
-        code: its only value.
+        name: the setting's name.
+        code: its only valid value.
         about: what the setting does, for `--help`.
         refusal: the message for another value.
     """
@@ -193,7 +193,7 @@ def _add_code_setting(
 
 
 def _run_file(path: Path, file: str) -> _PythonFile:
-    """Run a file; what is beside it can be imported by it.
+    """Run a file; it can import modules of its folder.
 
     Raises:
         ValueError: it cannot be read or imported, or no file may run now.

@@ -1,8 +1,8 @@
-"""The kinds of judges: those that are built in, one line for each, those of installed packages, and a user's own files.
+"""The registry of kinds of judges: built-in ones, those of packages, and users' Python files.
 
-A further judge is a module with its settings, prompt, parser and judge, and a `JudgeDefinition`.
-With an entry point of the group `judgegym.judges`, or as `--judge=FILE.py:NAME`, every command has
-it.
+To add a judge, write a module with its settings, prompt, parser and judge, and a `JudgeDefinition`.
+An entry point of the group `judgegym.judges`, or `--judge=FILE.py:NAME`, makes it available in
+every command.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from judgegym.judges.scorers.own_kinds import is_python_name, load_entry_point, 
 from judgegym.judges.tournament import progress as tournament
 
 DEFAULT_KIND, PROMPT_KIND = "rubric", "prompt"
-"""The kind of a judge that names none, and that of a prompt file."""
+"""The default kind, and the kind of prompt files."""
 JUDGES: Mapping[str, JudgeDefinition] = {
     DEFAULT_KIND: rubrics.JUDGE,
     "aspect": aspects.JUDGE,
@@ -52,27 +52,28 @@ JUDGES: Mapping[str, JudgeDefinition] = {
 }
 """The built-in kinds of judges, by their names after `--judge`."""
 _COMMON_SETTINGS = frozenset(("judge", "judge_conversation_limit"))
-"""Settings of a judge of any kind, beside those that environments have, too."""
+"""Settings of every kind of judge, beside those that environments have, too."""
 _ALIASES: Mapping[str, str] = {"arena": "arena_hard"}
-"""Other names: `arena` is Arena-Hard's judge, whatever the benchmark's name."""
+"""Aliases: `arena` is Arena-Hard's judge, after the benchmark."""
 _loaded: dict[str, JudgeDefinition] = {}
-"""Kinds that are not built in, as they were loaded first."""
+"""Loaded kinds that are not built in."""
 
 _CALL_SETTINGS = frozenset((*FLAT_NAMES.values(), "judge_cache"))
 _HELP_GROUP = "judge"
-"""The group of settings that are a judge's; those of another one are a run's, such as the seed."""
+"""The help group of a judge's settings; settings of other groups belong to the run, such as the
+seed."""
 
 TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
     for name in ("reference", "rubric", "aspects", "baseline", "context", "criteria")
 }
-"""The fields of a task beside prompt and responses, and the built-in judges that are shown each of them."""
+"""The optional fields of a task, and the built-in judges that each is shown to."""
 COMPARING_KINDS = tuple(kind for kind, judge in JUDGES.items() if judge.most_together is not None)
 """The built-in judges that compare responses."""
 SINGLE_KINDS = tuple(kind for kind in JUDGES if kind not in COMPARING_KINDS)
 """The built-in judges that see each response by itself."""
 COMPOSED_KINDS = tuple(kind for kind, judge in JUDGES.items() if judge.parts is not None)
-"""The built-in judges that are made of judges."""
+"""The built-in composed judges."""
 
 
 def built_in_kind(settings: type[JudgeSettings]) -> str:
@@ -81,15 +82,15 @@ def built_in_kind(settings: type[JudgeSettings]) -> str:
 
 
 def kind_name(value: object) -> object:
-    """Return the name of a kind as it stands in settings."""
+    """Resolve an alias to the name of a kind."""
     return _ALIASES.get(value, value) if isinstance(value, str) else value
 
 
 def find_definition(kind: str) -> JudgeDefinition:
-    """Return the kind of judge with this name: built in, of an installed package, or `FILE.py:NAME`.
+    """Return the kind of judge with this name: built in, of a package, or `FILE.py:NAME`.
 
     Raises:
-        ValueError: there is none, or it cannot be loaded.
+        ValueError: there is no such kind, or it cannot be loaded.
     """
     if kind in JUDGES:
         return JUDGES[kind]
@@ -110,7 +111,7 @@ def is_kind(kind: object) -> bool:
 
 
 def all_kinds() -> Mapping[str, JudgeDefinition]:
-    """Return the kinds that are built in or were loaded, by name."""
+    """Return the built-in kinds and the loaded ones, by name."""
     return {**JUDGES, **_loaded}
 
 
@@ -129,7 +130,7 @@ def check_is_single(kind: object, location: str, *, baselines: bool = False) -> 
     Args:
         kind: the name of the kind.
         location: the setting that holds it, for messages.
-        baselines: one that compares each response with a baseline will do, too.
+        baselines: also accept judges that compare each response with a baseline.
 
     Raises:
         ValueError: they compare responses, or there is no such kind.
@@ -165,7 +166,10 @@ def reads_setting(kind: str, name: str) -> bool:
 
 
 def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
-    """Return the scale of a judge's raw scores; `None` for judges which have no levels, or those of each row."""
+    """Return the scale of a judge's raw scores.
+
+    `None` for judges without levels, or with levels for each row.
+    """
     if kind == PROMPT_KIND and isinstance(settings, PromptJudgeSettings):
         return settings.prompt_file.labels.scale
     is_rubric = find_definition(kind).settings is RubricJudgeSettings
@@ -173,7 +177,7 @@ def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
 
 
 def describe_scale(kind: str, scale: Scale) -> str:
-    """Return a judge's scale, and what sets it, for messages."""
+    """Describe a judge's scale and the settings that define it, for messages."""
     return (
         f"{scale.low} to {scale.high} "
         f"({'the prompt file' if kind == PROMPT_KIND else '--scale_min, --scale_max'})"
@@ -181,7 +185,7 @@ def describe_scale(kind: str, scale: Scale) -> str:
 
 
 def describe_kinds(kinds: Collection[str]) -> str:
-    """What the setting `judge` does, for `--help`."""
+    """Return the help text of the setting `judge`."""
     return (
         f"Judge in this way. {'. '.join(f'{kind}: {JUDGES[kind].about}' for kind in kinds)}. Or a "
         "judge of your own: a "
@@ -191,7 +195,9 @@ def describe_kinds(kinds: Collection[str]) -> str:
 
 
 def make_kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
-    """What `--judge KIND --help` says: the settings of the kind, those of every judge, those of the model it asks.
+    """Make the page of `--judge KIND --help`.
+
+    It lists the settings of the kind, those of every judge, and those of its model.
 
     Args:
         kind: its name.

@@ -1,7 +1,7 @@
-"""A judge as a section of a file: `judge: {kind: cascade, cheap: {…}, strong: {kind: rubric, endpoint: {model: …}}}`.
+"""Judges as sections of a file: `judge: {kind: rubric, endpoint: {model: …}}`.
 
-A section has the kind, its settings under their flat names, `endpoint` with the settings of the
-model, and the judges of one that is made of judges under their own names.
+A section has the kind, its settings under their flat names, `endpoint` with the model's settings,
+and the parts of a composed judge under their own names: `{kind: cascade, cheap: {…}, strong: {…}}`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ENDPOINT_PREFIX = "endpoint."
 
 
 def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flat settings of a section; a field that no endpoint has stays `endpoint.FIELD`.
+    """Flatten a section; a field that no endpoint has stays `endpoint.FIELD`.
 
     >>> flat_settings(
     ...     {"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}}
@@ -44,7 +44,10 @@ def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_parts(section: Mapping[str, Any]) -> PartsDefinition | None:
-    """What a judge is made of; who gives the judges of a jury, a cascade or steps need not name the kind."""
+    """Return what a judge is made of.
+
+    The kind may be omitted if the section has the parts of a jury, a cascade or steps.
+    """
     kind = kind_name(section.get("kind", section.get("judge")))
     if kind is not None:
         return find_definition(str(kind)).parts if is_kind(kind) else None
@@ -59,14 +62,14 @@ def _find_parts(section: Mapping[str, Any]) -> PartsDefinition | None:
 
 
 def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettings]) -> None:
-    """Check that a section `judge` has no other settings than its kind reads.
+    """Check that a section `judge` has only settings that its kind reads.
 
     Args:
-        section: not validated yet.
-        settings_type: the settings of the host.
+        section: not yet validated.
+        settings_type: the host's settings.
 
     Raises:
-        ValueError: a setting is unknown, or of another kind.
+        ValueError: a setting is unknown, or belongs to another kind.
     """
     endpoint = section.get("endpoint", {})
     if not isinstance(endpoint, Mapping):

@@ -1,8 +1,8 @@
-"""The settings of a judge of any kind: those of its kind, and of no other.
+"""The settings of a judge of any kind: those of its own kind only.
 
-Judges that are made of judges hold their settings by name, to any depth. What one leaves out is
-that of the whole, as far as its kind reads it; a key holds for its own host, prices and limits for
-their own model.
+Composed judges hold the settings of their parts by name, to any depth. A part inherits unset
+settings from the whole, if its kind reads them; keys are inherited only for the same host, prices
+and limits only for the same model.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ else:
 
 
 class KindSettings(JudgeSettings):
-    """Which judge it is, and the criteria of judges that take a text."""
+    """The kind of judge, and the criteria of judges that take a text."""
 
     help_group: ClassVar[str] = "judge"
 
@@ -85,14 +85,13 @@ class KindSettings(JudgeSettings):
         "If unset, a general rubric.",
     )
     judge_conversation_limit: int | None = setting(None, ge=FEWEST_CHARACTERS)
-    """Shorten a prompt with its response to this many characters for judges that are models: the middle of tools'
-    results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If
-    unset, there is no limit.
-    """
+    """Shorten a prompt with its response to this many characters for judges that are models: the
+    middle of tools' results, of calls' arguments, of earlier turns, never the last turn. The judge
+    is told. If unset, there is no limit. """
 
 
 class AnyJudgeSettings(ComposedSettings, KindSettings):
-    """A judge of any kind, with the settings of its kind under the names that the environments have.
+    """Settings of a judge of any kind, under the names that environments use.
 
     >>> AnyJudgeSettings(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
     0.7
@@ -110,7 +109,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
-        """Return the kind of judge, and the kinds of those that it is made of, which have what is set for the whole."""
+        """Return the kind of judge, and the kinds of its parts.
+
+        The parts' settings may be set for the whole.
+        """
         kind = _kind(values, cls.model_fields["judge"].default)
         if not is_kind(kind):
             return cls.choices()  # so that nothing but the kind is refused
@@ -121,7 +123,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the kinds of further judges that have what is set here, such as the mounts of a server."""
+        """Yield the kinds of further judges that inherit from these, such as a server's mounts."""
         yield from ()
 
     @classmethod
@@ -132,7 +134,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def expand_short_forms(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
+        """Return the values with short forms as flat settings.
+
+        Short forms are a section `judge`, the path of a prompt file, and aliases of kinds.
+        """
         section = values.get("judge")
         if isinstance(section, Mapping):
             check_section(section, cls)
@@ -152,7 +157,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     @model_validator(mode="before")
     @classmethod
     def _names_kind(cls, values: Any) -> Any:
-        """Who gives the judges of a jury or a cascade need not name the kind."""
+        """Infer the kind if only the parts of a jury or a cascade are given."""
         if not isinstance(values, Mapping) or "judge" in values:
             return values
         usual = cls.model_fields["judge"].default
@@ -160,7 +165,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def describe_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
-        """What `--help` says about a kind of judge: its own settings, those of every judge, those of its endpoint.
+        """Return the help of a kind: its settings, those of every judge, and its endpoint's.
 
         Raises:
             ValueError: there is no such kind, or its file cannot be read.
@@ -179,7 +184,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
-        """The settings that neither this judge nor one that it is made of reads."""
+        """The settings that neither this judge nor one of its parts reads."""
         assert self.composed is not None
         names = [
             name
@@ -190,7 +195,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
-        """Return the choices with which a setting is read; a part has the settings that are given for the whole."""
+        """Return the choices that read a setting; parts read settings given for the whole."""
         other_choices = [
             choice for choice in super().readers(name) if not choice.startswith("judge=")
         ]
@@ -205,7 +210,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return find_definition(self.judge)
 
     def match_settings(self, settings: type[KindT]) -> KindT | None:
-        """These settings, if they are those of a judge of this kind; else `None`."""
+        """Return these settings if they are of this kind; else `None`."""
         return (
             self
             if issubclass(self.definition.settings, settings) and isinstance(self, settings)
@@ -214,15 +219,15 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @property
     def asks_endpoint(self) -> bool:
-        """Whether a judge of this kind, or that of any part of a reward, asks a model."""
+        """Whether this judge, or any part of it, calls a model."""
         return any(find_definition(kind).asks_endpoint for kind in self.kinds)
 
     @cached_property
     def part_settings(self) -> list[PartSettings]:
-        """The parts of a judge made of judges, each with the settings that it leaves out from those of the whole.
+        """The parts of a composed judge, with settings inherited from the whole.
 
         Raises:
-            ValueError: a part has an unknown or wrong setting, or a judge that may not be one.
+            ValueError: a part has an unknown or wrong setting, or a kind that cannot be a part.
         """
         parts = self.definition.parts
         if parts is None:
@@ -232,14 +237,17 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of judges that judge: this one, or those that it is made of."""
+        """The kinds of judges that call models: this one, or those of its parts."""
         if self.definition.parts is None:
             return [self.judge]
         return [kind for part in self.part_settings for kind in part.settings.kinds]
 
     @property
     def part_names(self) -> list[str]:
-        """The names of the parts of a judge that is made of judges; empty for others, and for steps, as rows differ."""
+        """The names of a composed judge's parts.
+
+        Empty for other judges, and for steps, whose parts differ by row.
+        """
         parts = self.definition.parts
         return (
             []
@@ -249,12 +257,12 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @property
     def is_jury(self) -> bool:
-        """Whether the members of a jury judge."""
+        """Whether it is a jury."""
         return self.match_settings(JurySettings) is not None
 
     @property
     def shown_fields(self) -> frozenset[str]:
-        """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
+        """The fields of a task that the judge, or any part of it, is shown."""
         if self.definition.parts is not None:
             return frozenset(
                 name for part in self.part_settings for name in part.settings.shown_fields
@@ -266,7 +274,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         )
 
     def judge_name(self) -> str:
-        """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
+        """Return who judges.
+
+        For a composed judge without a model of its own, the names of its parts.
+        """
         if self.definition.parts is not None and "judge_model_name" not in self.model_fields_set:
             return "+".join(
                 dict.fromkeys(part.settings.judge_name() for part in self.part_settings)
@@ -274,11 +285,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return self.definition.settings.judge_name(self)
 
     def prompt_digests(self) -> dict[str, str]:
-        """Digests of the prompts of a judge of this kind."""
+        """Return digests of the prompts of a judge of this kind."""
         return self.definition.settings.prompt_digests(self)
 
     def vote_count(self) -> int:
-        """Return the number of votes that a judge of this kind takes."""
+        """Return the number of votes of a judge of this kind."""
         return self.definition.settings.vote_count(self)
 
     def default_layout(self) -> PromptLayout:
@@ -291,14 +302,14 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         )
 
     def built_in_prompt(self) -> str:
-        """Return the built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
+        """Return the built-in prompt; for a composed judge those of all parts."""
         if self.definition.parts is not None:
             return "\n".join(part.settings.built_in_prompt() for part in self.part_settings)
         return self.definition.settings.built_in_prompt(self)
 
     @property
     def client_settings(self) -> JudgeSettings:
-        """Those of the first part that asks a model."""
+        """The settings of the first part that calls a model."""
         parts = (part.settings for part in self.part_settings)
         return next((settings for settings in parts if settings.asks_endpoint), self)
 
@@ -339,10 +350,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
 
 def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
-    """Check that the cheap judge of a cascade knows how sure it is: else every row would be escalated.
+    """Check that a cascade's cheap judge has the confidence; else every row would escalate.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it does not have it.
     """
     if confidence != "margin" and confidence not in cheap.definition.confidences:
         kinds = [kind for kind, judge in JUDGES.items() if confidence in judge.confidences]
@@ -373,7 +384,7 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
 
 
 class PartSettings(NamedTuple):
-    """A part of a judge that is made of judges: its name, what it does there, and the settings of its judge."""
+    """A part of a composed judge: its name, its options, and the settings of its judge."""
 
     name: str
     options: PartOptions
@@ -418,7 +429,7 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
 
 
 def _list_composed_settings() -> frozenset[str]:
-    """Return the settings of judges that are made of judges, which those do not inherit."""
+    """Return the settings of composed judges, which their parts do not inherit."""
     settings_types = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
     return frozenset(
         (
@@ -430,7 +441,7 @@ def _list_composed_settings() -> frozenset[str]:
 
 
 def _kind(values: Mapping[str, Any], default: str | None) -> Any:
-    """Return the kind of judge; who gives the judges of a jury, a cascade or steps need not name it."""
+    """Return the kind of judge, or infer it from the parts of a jury, cascade or steps."""
     if "judge" in values:
         return values["judge"]
     kinds = [
@@ -444,7 +455,7 @@ def _kind(values: Mapping[str, Any], default: str | None) -> Any:
 
 
 def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
-    """The kind of judge that settings name which are not validated yet; `None` if they name none that is known."""
+    """Return the kind that unvalidated settings name; `None` without a known one."""
     try:
         kind = _kind(AnyJudgeSettings.expand_short_forms(values), DEFAULT_KIND)
     except ValueError:
@@ -453,7 +464,7 @@ def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
 
 
 def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the kinds of the judges that one is made of, to any depth, but of none that is made of judges itself."""
+    """Yield the kinds of a judge's parts, to any depth, without composed ones."""
     parts = find_definition(kind).parts
     if parts is None:
         return

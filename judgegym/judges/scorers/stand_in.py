@@ -1,4 +1,4 @@
-"""What the offline stand-in is told of judges that it does not know: prompt files, and kinds that are not built in."""
+"""References to judges that are not built in, for the offline stand-in."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind, k
 
 
 def list_references(settings: object) -> list[str]:
-    """Return the prompt files and the kinds of judges that settings hold, to any depth, as references for the stand-in.
+    """List the prompt files and kinds of judges in settings, to any depth.
+
+    The stand-in loads them by these references.
 
     Args:
-        settings: a settings model, or what a file holds: of judges, parts, mounts and gold judges.
+        settings: a settings model, or the content of a file: of judges, parts, mounts and gold
+            judges.
 
     Raises:
-        ValueError: a prompt file cannot be read, or is wrong.
+        ValueError: a prompt file cannot be read, or is invalid.
     """
     values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
     return [*dict.fromkeys(_walk_references(values))]
@@ -41,7 +44,7 @@ def _walk_references(values: object) -> Iterator[str]:
 
 
 def _iter_references(values: Mapping[str, object]) -> Iterator[str]:
-    """Those of the settings of one judge."""
+    """Yield the references in one judge's settings."""
     prompt = values.get("judge_prompt")
     if isinstance(prompt, Mapping):
         yield PromptFile.model_validate(prompt).model_dump_json()

@@ -16,9 +16,9 @@ from judgegym.offline.request import BadRequest, parse_request
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
 
 MINE = """
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 
-def reply(shown: ShownPrompt) -> str:
+def reply(shown: StandInPrompt) -> str:
     return f"{shown.sections['Principles']}: {'kept' if shown.merit > 0.5 else 'broken'}"
 
 PROMPT = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply=reply)

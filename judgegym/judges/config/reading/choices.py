@@ -1,7 +1,7 @@
-"""What the sources of settings choose, such as a kind of judge, and what follows for their other settings.
+"""The choices made by sources of settings, such as a kind of judge, and their effects.
 
-Settings of what is not chosen are refused on the command line and in environment variables. In
-files and presets, which several commands share, they are left out, and one line says so.
+Settings of other choices are refused on the command line and in environment variables. In files and
+presets, which several commands share, they are dropped with a one-line note.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ SettingsT = TypeVar("SettingsT", bound=BaseModel)
 def expand_sources(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource]
 ) -> list[SettingsSource]:
-    """Return the sources with what short forms stand for; not where a source of higher priority chooses something else.
+    """Return the sources with short forms expanded.
+
+    A short form is not expanded if a source of higher priority chooses something else.
 
     Raises:
-        SettingsError: a short form and what it stands for are given.
+        SettingsError: a short form and its expansion are both given.
     """
     expanded = list(sources)
     for prefix, model in composed_sections(settings_type):
@@ -67,7 +69,7 @@ def expand_sources(
 def drop_replaced(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
 ) -> tuple[list[SettingsSource], list[str]]:
-    """The sources without settings that would beat another name of a higher source, and a line for each replaced one.
+    """Drop settings that would beat another name in a higher source; return a note for each.
 
     Raises:
         SettingsError: the command line gives both names, so that one of them would not be read.
@@ -106,7 +108,7 @@ def drop_replaced(
 def drop_unchosen(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
 ) -> tuple[list[SettingsSource], list[str]]:
-    """Return the sources without settings of what is not chosen, and a line for each that a file or a preset has.
+    """Drop settings of other choices; return a note for each in a file or a preset.
 
     Raises:
         SettingsError: the command line or an environment variable has one.
@@ -136,7 +138,7 @@ def drop_unchosen(
 def _describe_readers(
     prefix: str, model: type[BaseModel], choices: Sequence[str], verb: str | None
 ) -> str:
-    """What a verb would need, so that a setting were read."""
+    """Describe the choices with which a verb would read a setting."""
     verb_choices = [
         reader_choice
         for reader_choice in choices
@@ -152,7 +154,7 @@ def _describe_readers(
 def find_ignored_flags(
     settings: BaseModel, origins: Mapping[str, str], verb: str | None
 ) -> list[str]:
-    """Why flags of the command line are refused that nothing reads, given the other settings."""
+    """Explain why flags are refused that nothing reads, given the other settings."""
     lines: list[str] = []
     for prefix, model in composed_sections(type(settings)):
         section = cast(
@@ -177,10 +179,10 @@ def find_ignored_flags(
 
 
 def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[str, Any]:
-    """What the command line, an environment variable or a file chooses, found before flags are read.
+    """Find the choices in command line, variables or file, before flags are parsed.
 
-    Values of sections are nested. A judge of the user's own, such as `--judge=FILE.py:NAME`, brings
-    flags of its own.
+    Values of sections are nested. A user's own judge, such as `--judge=FILE.py:NAME`, adds its own
+    flags.
     """
     chosen: dict[str, Any] = {}
     for prefix, model in composed_sections(settings_type):
@@ -197,14 +199,14 @@ def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[s
 
 
 def select_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type[SettingsT]:
-    """Return the settings with those of what the command line, a variable or a file chooses, for help."""
+    """Return the settings with the choices of command line, variables or file, for help."""
     return compose(settings_type, learn_choices(settings_type, argv))
 
 
 def describe_choices(
     settings_type: type[BaseModel], argv: Sequence[str]
 ) -> Iterator[tuple[str, ChoiceHelp]]:
-    """What `--help` says about the choices that a command line makes, with the prefix of the names of settings.
+    """Yield the help of the choices on the command line, with the prefix of their settings.
 
     Raises:
         SettingsError: there is no such choice.
@@ -235,7 +237,7 @@ def _find_typed_value(name: str, argv: Sequence[str]) -> str | None:
 
 
 def _find_first_value(name: str, argv: Sequence[str]) -> object:
-    """Return the value of a setting in the source of highest priority, not validated; `None` if none is there."""
+    """Return a setting's unvalidated value in the highest source; `None` if it is in none."""
     word = _find_typed_value(name, argv)
     if word is not None:
         return word

@@ -1,7 +1,7 @@
-"""`--help`: the settings of a command in groups; the most used ones, or all with `--help_all`.
+"""`--help`: a command's settings in groups; the most used ones, or all with `--help_all`.
 
-A shell's completion reads the same flags from a parser: each with its choices, or what completes
-it. No value is checked here; settings are read by `judgegym.judges.config.sources`.
+Shell completion reads the same flags from a parser, each with its choices or its completer. No
+value is checked here; `judgegym.judges.config.sources` reads settings.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OPTIONAL_VALUE_SETTINGS = ("show_config", "profile", "plan")
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Argparse's formatter, without line breaks at hyphens, so that names of models and datasets stay whole.
+    """An argparse formatter that keeps names of models and data sets whole at hyphens.
 
-    Values that a flag may have are broken after a `|` where they are longer than a line.
+    A flag's possible values are broken after a `|` if they are longer than a line.
     """
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
@@ -52,7 +52,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def parse_help_detail(argv: Iterable[str]) -> HelpDetail | None:
-    """Which help a command line asks for, if any."""
+    """Return which help a command line asks for, if any."""
     words = set(argv)
     if words & {"--help_all", "--help-all"}:
         return "all"
@@ -70,21 +70,23 @@ def render_help(
     most_used: Sequence[str] = (),
     words: Sequence[str] = (),
 ) -> str:
-    """Return the help of a command, as wide as the terminal; where its words choose a judge, the help of that judge.
+    """Render a command's help, as wide as the terminal.
+
+    If its words choose a judge, it is the help of that judge.
 
     Args:
-        settings_type: its settings.
+        settings_type: the command's settings.
         usage: the command, for the first line.
         about: what the command does.
         groups: the titles of groups by name, in order; other groups follow.
         detail: only the most used settings, or all, with the most used ones first in each group.
-        verb: lists the settings that this verb uses; by default all.
-        most_used: the names of its most used settings, in the order in which each group lists them;
-            by default those that are declared as such.
-        words: the words of the command.
+        verb: lists only settings that this verb uses; by default all.
+        most_used: the names of its most used settings, in the order of each group; by default those
+            declared as common.
+        words: the command's arguments.
 
     Raises:
-        SettingsError: there is no judge as the words name it.
+        SettingsError: the words name an unknown judge.
     """
     chosen = select_settings(settings_type, words)
     for prefix, choice in describe_choices(settings_type, words):
@@ -115,7 +117,7 @@ def render_help(
 def _render_choice_page(
     settings_type: type[BaseModel], prefix: str, choice: ChoiceHelp, *, usage: str
 ) -> str:
-    """Return the help of a judge, as a command has it."""
+    """Render the help of a judge in a command."""
     declared = {setting.name: setting for setting in declared_settings(settings_type)}
     sections = {
         title: [declared[f"{prefix}{name}"] for name in names]
@@ -156,7 +158,7 @@ def _format_page(
 def _describe_hidden_settings(
     settings_type: type[BaseModel], hidden_count: int, verb: str | None
 ) -> Iterator[str]:
-    """How to list the settings that a page does not list."""
+    """Explain how to list the settings that a page does not list."""
     if hidden_count:
         yield f"--help_all lists {hidden_count} more settings."
     for prefix, model in composed_sections(settings_type):
@@ -174,7 +176,10 @@ def _describe_hidden_settings(
 def sort_by_use(
     settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()
 ) -> list[DeclaredSetting]:
-    """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
+    """Sort settings, most used ones first.
+
+    They are ordered by `most_used`, or by whether they are declared as common.
+    """
     positions = {name: position for position, name in enumerate(most_used)}
     return sorted(
         settings,
@@ -192,7 +197,7 @@ def _is_most_used(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
 def make_flags_parser(
     settings_type: type[BaseModel], *, verb: str | None = None
 ) -> argparse.ArgumentParser:
-    """Return a parser of every flag that a verb uses, for completion."""
+    """Make a parser of every flag that a verb uses, for completion."""
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--help", action="store_true", help="List the most used settings.")
     parser.add_argument("--help_all", action="store_true", help="List all settings.")
@@ -218,14 +223,14 @@ def make_flags_parser(
 
 
 def _list_choices(annotation: Any) -> Sequence[str]:
-    """Return the values of a type that has few of them; none of any other."""
+    """List the values of a type that has few of them; none of any other."""
     if annotation is bool:
         return ("true", "false")
     return [*map(str, get_args(annotation))] if get_origin(annotation) is Literal else ()
 
 
 def _complete_words_or_files(words: Sequence[str], prefix: str, **_: object) -> Sequence[str]:
-    """Words that a setting may have beside the name of a file, and files, once the name of one has begun."""
+    """Complete a setting's words, and files once a name has begun."""
     from argcomplete.completers import FilesCompleter  # late: it is an extra
 
     return [*words, *(FilesCompleter()(prefix) if prefix else ())]

@@ -1,4 +1,4 @@
-"""The values that a command line, environment variables and a YAML file give, not validated yet."""
+"""Readers of command line, environment variables and YAML files, before validation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from judgegym.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"
 READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
-"""Variables of this prefix that are no settings of a command: functions for trainers read them."""
+"""Variables with this prefix that are not settings of a command: trainers' functions read them."""
 
 
 def flatten_sections(
     model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = ""
 ) -> Values:
-    """Return the settings of a source, those of sections by their dotted names.
+    """Flatten the settings of a source to dotted names.
 
     Raises:
-        SettingsError: a name is no text, or has a dot.
+        SettingsError: a name is not text, or has a dot.
     """
     settings: Values = {}
     for name, value in values.items():
@@ -49,13 +49,13 @@ _DEFAULT_FLAG_VALUES: Mapping[str, Callable[[], str]] = {
     "--profile": default_profile_name,
     "--plan": lambda: "true",
 }
-"""What flags mean that may stand without a value. A word after one that is no flag is its value."""
+"""The values of flags given without one. A following word that is no flag is the value."""
 
 
 def read_command_line(
     settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None
 ) -> Values:
-    """Return the settings of a command line, those of sections nested.
+    """Parse a command line; settings of sections are nested.
 
     Raises:
         SettingsError: an unknown flag, or a value that cannot be read.
@@ -72,9 +72,9 @@ def read_command_line(
 
 
 def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
-    """Return the command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
+    """Convert `--switch=true` to `--switch`, and `--switch=false` to `--no-switch`.
 
-    A flag of a yes or no that stands without a value is true.
+    A yes-or-no flag without a value is true.
     """
     declared = [*declared_settings(settings_type)]
     switches = {setting.name for setting in declared if setting.is_switch}
@@ -103,7 +103,7 @@ def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> li
 
 
 def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str]) -> Values:
-    """Return the settings of environment variables, those of sections nested.
+    """Read environment variables; settings of sections are nested.
 
     Raises:
         SettingsError: an unknown variable with the prefix, or a value that cannot be read.
@@ -141,7 +141,7 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
 
 
 def _explain_variable(error: ParsingError, variables: Sequence[str]) -> str:
-    """Return the message for a variable whose value is no JSON; it does not show the value, which may be a key."""
+    """Explain that a variable's value is no JSON, without showing it: it may be a key."""
     cause = error.__cause__
     if isinstance(cause, json.JSONDecodeError):
         names = [
@@ -155,7 +155,7 @@ def _explain_variable(error: ParsingError, variables: Sequence[str]) -> str:
 
 
 def read_settings_file(path: Path) -> Values:
-    """Return the settings of a YAML file, those of sections nested; a section may be empty.
+    """Read a YAML file of settings, nested by sections; a section may be empty.
 
     Raises:
         SettingsError: the file cannot be read, or holds no settings.
