@@ -33,7 +33,7 @@ def test_reward_server_output_that_nobody_reads_ends_it_quietly(flag: str) -> No
 @pytest.mark.slow
 def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() -> None:
     home = "judgegym.judges.config.exit_code"
-    code = f"from {home} import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"
+    code = f"from {home} import run_and_flush as run; run(lambda: print('1 \u2013 2') or 0)"
     ended = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
