@@ -32,7 +32,7 @@ def openenv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def make_row(action: Any, observation: Any, **places: Any) -> Any:
-    return importlib.import_module(OURS).row_at(action, observation, **places)
+    return importlib.import_module(OURS).make_row(action, observation, **places)
 
 
 def make_request_body(action: Any, observation: Any, **places: Any) -> Any:
@@ -106,6 +106,6 @@ def test_an_empty_response_is_sent() -> None:
 )
 def test_wrong_places_are_settings_errors(places: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="expected"):
-        importlib.import_module(OURS).check_places(
+        importlib.import_module(OURS).check_locations(
             **{"prompt": (), "response": (), "fields": {}, **places}
         )
