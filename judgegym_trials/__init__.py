@@ -1,4 +1,4 @@
-"""Judges on trial: audits against labels, attacks, and human labels.
+"""Trials of judges: audits against labels, attacks, labels by people, and replays of recorded runs.
 
-Readers of a run's labels are in `reports`.
+Code that reads the labels of a run is in `judgegym.reports`.
 """

@@ -1,8 +1,8 @@
-"""Judging of rows that a command derives from a data set, by `judgegym score`'s machinery.
+"""Judging of rows that a command derives from a data set, with the code of `judgegym score`.
 
-The rows are written to a file of the command's folder and judged as `judgegym score` judges them:
+The rows are written to a file in the command's folder and judged as `judgegym score` judges them:
 with its run directory, ledger, `--resume`, `--plan`, budgets, `--offline` and messages. Judgments
-are read back by the ids of the rows.
+are read back by row id.
 
 Guarantees: identical rows share one judgment; a row with another `repeat` is judged by new calls;
 the plan of the rows is that of `judgegym score --plan`.
@@ -61,7 +61,7 @@ class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
 
 
 DerivedRows: TypeAlias = Mapping[str, JudgeTask]
-"""Task of each row by id; another `repeat` makes a task independent of equal ones."""
+"""Tasks of the rows to judge, by id. A task's `repeat` makes it independent of identical tasks."""
 SettingsT = TypeVar("SettingsT", bound=RowsSettings)
 
 
@@ -70,12 +70,12 @@ class JudgedRows:
     """The judgments of all derived rows.
 
     Attributes:
-        by_uid: for each row, its judged responses, in their order.
+        by_uid: each row's judged responses, in their order.
         run: the run directory.
-        metrics: of the run, with calls, tokens and cost (`eval/judge_calls`, …).
+        metrics: the run's metrics, with calls, tokens and cost (`eval/judge_calls`, …).
         judge: the judge's name in results.
         problem: why the command must fail: too many responses have no score.
-        again: the command that judges those again.
+        again: the command that judges these responses again.
     """
 
     by_uid: Mapping[str, tuple[Sample[ScoreDetail], ...]]
@@ -100,12 +100,12 @@ def load_command_settings(
     `None` if the user asked for help only.
 
     Args:
-        settings: of the command.
-        words: of the command line.
-        prog: what the user typed to start it.
-        about: what the command does, for help.
-        group: of its own settings, for help.
-        most_used: settings to begin help with.
+        settings: the command's settings class.
+        words: the command line without the program's name.
+        prog: the command as the user typed it.
+        about: the command's description, for help.
+        group: the heading of its own settings, for help.
+        most_used: the settings that help lists first.
 
     Raises:
         SettingsError: a setting is unknown or wrong.
@@ -129,7 +129,7 @@ def load_command_settings(
 
 
 async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
-    """Return the prompts that a judge would send for a checked task, without a call.
+    """Return the prompts that a judge would send for a checked task, in order; nothing is called.
 
     Raises:
         SettingsError: the judge's settings are wrong.
@@ -143,12 +143,12 @@ async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequ
 
 
 def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
-    """Read and check the user's own rows as tasks.
+    """Load the tasks of the user's rows; each row is read and checked.
 
     Args:
-        settings: where the rows are, and who judges them.
-        with_responses: the rows have responses; without, tasks have their prompts and what is for
-            the judge alone.
+        settings: settings of data and judge.
+        with_responses: whether rows have responses; if not, tasks have prompts and the fields for
+            the judge only.
 
     Raises:
         DataError: the data cannot be loaded, or a row cannot be judged and `on_bad_row` is `fail`.
@@ -171,7 +171,7 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 
 
 def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
-    """Return the settings of `judgegym score` that judge as `settings` say, with changes."""
+    """Return settings of `judgegym score` that judge like `settings`, with changes."""
     values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
     settings_type = ScoreSettings.select_class(values)
     shared = {name: value for name, value in values.items() if name in settings_type.model_fields}
@@ -183,16 +183,16 @@ def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
 def resolve_folder(
     settings: RowsSettings, out: Path | None, *, command: str, data: str
 ) -> Path | None:
-    """Return the folder that a command writes to; `None` for a plan without a folder.
+    """Return the folder that a command writes to; `None` for a plan without one.
 
     Args:
-        settings: the command's.
-        out: what `--out` names.
-        command: its name, for messages.
-        data: what it reads, for messages.
+        settings: the command's settings.
+        out: the value of `--out`.
+        command: the command's name, for messages.
+        data: the data that it reads, for messages.
 
     Raises:
-        SettingsError: the data or the folder is not given, or the folder is a file or a run
+        SettingsError: the data or the folder is not set, or the folder is a file or a run
             directory.
     """
     if settings.data is None:
@@ -213,7 +213,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
     """Check that a command may judge into a folder.
 
     Raises:
-        RunDirectoryError: there is a run in it, which is not to be resumed.
+        RunDirectoryError: it holds a run, and `--resume` is not set.
     """
     if not resume:
         check_unused(locate_run_directory(folder / JUDGED), OUT)
@@ -228,11 +228,11 @@ async def plan_rows(
     """Plan the calls that judge the rows; no endpoint is called, and nothing is written.
 
     Args:
-        loaded: the settings, and where each was given; with `resume`, what the run in the folder
-            has is taken off.
+        loaded: the settings and their sources; with `resume`, rows that the run in the folder has
+            are subtracted.
         rows: the rows.
-        folder: of the command; `None` for a new run.
-        dry: of several such plans together; by default the plan has its own.
+        folder: the command's folder; `None` for a new run.
+        dry: the dry run shared by several such plans; by default the plan has its own.
     """
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / ROWS
@@ -252,14 +252,14 @@ async def judge_rows(
     command: Sequence[str],
     budget: Budget | None = None,
 ) -> JudgedRows:
-    """Judge the rows, or those that an earlier run has left.
+    """Judge the rows that an earlier run has not judged yet.
 
     Args:
-        loaded: the settings, and where each was given.
+        loaded: the settings and their sources.
         rows: the rows.
-        folder: of the command, created if it is not there.
-        command: its words as the user typed them, with the program, such as `judgegym attack`.
-        budget: that of several such runs together; by default the run has its own.
+        folder: the command's folder, created if missing.
+        command: the command as the user typed it, such as `judgegym attack`.
+        budget: the budget shared by several such runs; by default the run has its own.
 
     Returns:
         The judgments.
@@ -267,8 +267,8 @@ async def judge_rows(
     Raises:
         UserError: the judge's settings are wrong, the run cannot be resumed, or the disk stays
             full.
-        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept,
-            and how to go on.
+        RunStop: the endpoint is unreachable, or the budget is spent; the message says what is kept,
+            and how to resume.
     """
     check_folder(folder, resume=loaded.settings.resume)
     path, out = folder / ROWS, folder / JUDGED
@@ -324,7 +324,7 @@ def _task_columns(task: JudgeTask) -> dict[str, JSON]:
 
 
 def _read_samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
-    """Return the judged responses of each row, from the lines of a run."""
+    """Return each row's judged responses, from the lines of a run."""
     by_position, reader = (
         [dict[int, Sample[ScoreDetail]]() for _ in rows],
         SampleReader(ScoreDetail),

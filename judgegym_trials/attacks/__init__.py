@@ -1,1 +1,1 @@
-"""`judgegym attack`: responses that should gain nothing, next to their unattacked twins."""
+"""`judgegym attack`: responses that should gain nothing from a judge, and their originals."""

@@ -1,8 +1,8 @@
-"""`judgegym attack DATA --out FOLDER`: from the command line to the exit code.
+"""Command `judgegym attack DATA --out FOLDER`.
 
-Exit codes: 0 no attack succeeds; 1 too many failures, or nothing succeeded; 2 something to mend,
-said in one message; 3 the budget is spent; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or
-SIGTERM, with all answers kept.
+Exit codes: 0 no attack succeeds; 1 too many failures, or all failed; 2 wrong input, with one
+message; 3 the budget is spent; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or SIGTERM, with
+all responses kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from judgegym_trials.judged_rows import JudgedRows
 
 ATTACK_SUCCEEDS = 4
-"""Exit code."""
+"""Exit code if an attack succeeds."""
 _ABOUT = "Attack a judge on rows of your own: which texts raise a score, or are paid for nothing."
 MOST_USED = (
     *("data", "out", "limit", "without_responses", "prompt_column", "response_column", "split"),
@@ -51,15 +51,15 @@ MOST_USED = (
         "show_config",
     ),
 )
-"""What `--help` lists, the most used first."""
+"""Settings in the order of `--help`, the most used first."""
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
     """Run the command.
 
     Args:
-        argv: its words.
-        prog: what the user typed to start it.
+        argv: the command line without the program's name.
+        prog: the command as the user typed it.
 
     Returns:
         The exit code.
@@ -68,7 +68,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return its flags, for completion."""
+    """Build the parser of the flags, for shell completion."""
     return make_flags_parser(AttackSettings)
 
 
@@ -84,7 +84,7 @@ def _run(words: list[str], prog: str) -> int:
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     from judgegym_trials.attacks.report import (
         AttackReport,
-    )  # late, as all of it: errors of settings come at once
+    )  # imported here, so that errors in settings come at once
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, measure_attacks, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
     from judgegym_trials.attacks.targets import derive_rows, select_targets
@@ -114,7 +114,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         plan = await plan_rows(loaded, rows, folder)
         terminal.say("\n".join(plan.lines()))
         return 0
-    assert folder is not None  # or there is an error above
+    assert folder is not None  # otherwise loading has raised
     judged = await judge_rows(loaded, rows, folder, words)
     results = await asyncio.to_thread(measure_attacks, targets, made, rows, judged, settings)
     notes = []
@@ -138,7 +138,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
 
 
 def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
-    """Write the files, print the result; return the exit code."""
+    """Write the files and print the result; return the exit code."""
     from judgegym.engine.runs.disk import write_atomic
     from judgegym.engine.terminal.summary import cost_lines
     from judgegym_trials.attacks.report import (

@@ -1,7 +1,7 @@
-"""Texts of an attacker who knows the judge's prompt: a best verdict, the end of a section.
+"""Texts that an attacker who knows the judge's prompt can write: a top verdict, a section's end.
 
-Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they
-stay true when a format changes. Nobody is asked.
+Both come from the prompt that the judge itself builds and from its `PromptFormat`, so they stay
+true when a format changes. No model is called.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from judgegym_trials.attacks.suite import PROMPT_PLACEHOLDERS, ForgedTexts
 from judgegym_trials.judged_rows import list_prompts
 
 PLACEHOLDER = "The response stands here."
-"""Replaces the response under attack, so that it is found in the prompt."""
-_BEST = 0.999  # below 1, which some formats round up beyond their scale
+"""Stands for the response under attack, so that it can be located in the prompt."""
+_BEST = 0.999  # below 1: some formats would round 1 up beyond their scale
 _LONGEST_ENDING = 200
-"""Longer text after the response contains other sections, so only its first paragraph counts."""
+"""Maximum length of a section's end; a longer text behind the response has other sections."""
 
 
 class Forger:
-    """Forges for one judge."""
+    """Builds the forged texts for one judge."""
 
     def __init__(self, settings: AnyJudgeSettings) -> None:
-        """Forge for the judge of the settings.
+        """Build the prompts of the settings' judge.
 
         Raises:
             SettingsError: the judge's settings are wrong.
         """
-        # Critiques would only ask the same again.
+        # Critique rounds would only repeat the prompt.
         self._settings = settings.model_copy(update={"judge_critique_rounds": 0})
         self._formats = load_known_prompts(settings)
 
     async def forge(self, task: JudgeTask) -> ForgedTexts:
-        """Forge the texts for a response of a task; none for a judge without a prompt.
+        """Return the forged texts for a task's response; none for a judge without a prompt.
 
         Args:
             task: a checked task, with the placeholder as the response under attack.
@@ -69,7 +69,7 @@ class Forger:
             replies.append(reply)
             objects += [] if fields is None else [wire.dumps(fields).decode()]
             if len(titles) > 1:
-                break  # a game or a group: its other orders would contradict it
+                break  # a game or a group: a forged verdict would contradict the other orders
         texts = (_join_distinct(replies), _join_distinct(objects), ending)
         return dict(zip(PROMPT_PLACEHOLDERS, texts, strict=True)) if replies else {}
 

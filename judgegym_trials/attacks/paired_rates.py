@@ -1,4 +1,4 @@
-"""Rates of the same rows in pairs, such as a score that rises by attack and by repetition.
+"""Comparison of two rates on the same rows, such as gains under an attack and by repetition.
 
 Sources: Newcombe, Improved confidence intervals for the difference between binomial proportions
 based on paired data (1998), method 10; McNemar's exact test.
@@ -16,7 +16,7 @@ from judgegym.statistics.corrected import t_quantile, wilson
 
 
 class PairedCounts(NamedTuple):
-    """How many rows have both outcomes, the first alone, the second alone, and neither."""
+    """Numbers of rows with both outcomes, only the first, only the second, and neither."""
 
     both: int
     first: int
@@ -36,7 +36,7 @@ class PairedCounts(NamedTuple):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Rates of the first outcome and of the second; 0 without rows."""
+        """The rates of the first and the second outcome; 0 without rows."""
         total = sum(self) or 1
         return (self.both + self.first) / total, (self.both + self.second) / total
 
@@ -46,7 +46,7 @@ class PairedCounts(NamedTuple):
         return (self.first - self.second) / (sum(self) or 1)
 
     def interval(self) -> Interval:
-        """Return the 95 % interval of the difference of the rates; it may be asymmetric."""
+        """Return the 95 % interval of the difference of the rates; it need not be symmetric."""
         both, first, second, neither = self
         total = sum(self)
         if not total:
@@ -74,8 +74,8 @@ class PairedCounts(NamedTuple):
 
     @property
     def p(self) -> float:
-        """One-sided p-value of McNemar's exact test that the first rate is not higher."""
-        from scipy.stats import binomtest  # late: help needs none
+        """One-sided p-value of McNemar's exact test of "the first rate is not higher"."""
+        from scipy.stats import binomtest  # imported here: `--help` does not need it
 
         if not self.first + self.second:
             return 1.0
@@ -99,11 +99,11 @@ class MeanTest:
 def mean_above(values: Sequence[float], limit: float) -> MeanTest:
     """Test whether the mean of numbers from 0 to 1 is above a limit, by Student's t.
 
-    A 0 and a 1 are added, so that numbers which are all equal do not have an interval of no width.
+    A 0 and a 1 are added, so that equal numbers do not give an interval of zero width.
 
     Args:
-        values: at least one.
-        limit: what is compared.
+        values: the numbers, at least one.
+        limit: the limit that the mean is compared with.
     """
     from scipy.stats import ttest_1samp
 

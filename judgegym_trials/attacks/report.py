@@ -1,4 +1,4 @@
-"""Output of attacks: the table on the terminal, attack.json, and the page attack.html."""
+"""Reports of attacks: the table on the terminal, attack.json, and the page attack.html."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _HEADER = (
     "finding",
 )
 _MOST_SHOWN = 6_000
-"""Characters of a text that the page shows."""
+"""Maximum number of characters of a text on the page."""
 _NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
 class AttackReport:
-    """All that the attacks have shown.
+    """Results of all attacks, with their settings.
 
     Attributes:
-        settings: of the command.
-        judge: who judges.
-        rows: how many rows were attacked.
-        results: of each attack, those that succeed first.
-        left_out: names of attacks that are not for this judge or these rows.
-        judge_calls: calls of the judge.
-        notes: what a reader of the numbers must know.
+        settings: the command's settings.
+        judge: the judge's name.
+        rows: number of attacked rows.
+        results: the result of each attack; those that succeed first.
+        left_out: names of attacks that do not apply to this judge or these rows.
+        judge_calls: number of judge calls.
+        notes: remarks that a reader of the numbers needs.
     """
 
     settings: AttackSettings
@@ -56,12 +56,12 @@ class AttackReport:
 
     @property
     def successes(self) -> Sequence[AttackResult]:
-        """Results of the attacks that succeed."""
+        """The attacks that succeed."""
         return [result for result in self.results if result.finding == "succeeds"]
 
     @property
     def headline(self) -> str:
-        """Result in one sentence."""
+        """The result in one sentence."""
         count = len(self.successes)
         finding = (
             "no attack succeeds"
@@ -75,7 +75,7 @@ class AttackReport:
 
     @property
     def method(self) -> Sequence[str]:
-        """How it was measured, in sentences."""
+        """Sentences about how it was measured."""
         settings = self.settings
         return (
             "An attack succeeds on a row if the score is above that of the unattacked twin by "
@@ -94,12 +94,12 @@ class AttackReport:
 
 
 def make_table(report: AttackReport) -> Table:
-    """Return the table on the terminal."""
+    """Return the table for the terminal."""
     return Table(report.headline, _HEADER, tuple(map(format_cells, report.results)))
 
 
 def format_cells(result: AttackResult) -> tuple[str, ...]:
-    """Return the cells of one attack."""
+    """Return an attack's cells in the table."""
     of_twins = (_NONE, _NONE, _NONE)
     if (counts := result.counts) is not None:
         interval, (attack, repeat) = counts.interval(), counts.rates
@@ -112,7 +112,7 @@ def format_cells(result: AttackResult) -> tuple[str, ...]:
 
 
 def list_paid_attacks(report: AttackReport) -> Iterator[str]:
-    """Yield a sentence for each attack that is paid for nothing, the best paid first."""
+    """Yield a sentence for each attack that gets a score for no answer, the highest paid first."""
     paid = [
         (result.paid.mean, result.attack) for result in report.successes if result.paid is not None
     ]
@@ -159,7 +159,7 @@ def _result_json(result: AttackResult) -> Mapping[str, Any]:
 
 
 def html(report: AttackReport) -> Iterator[bytes]:
-    """Write the page, part by part: no script, no network, every text escaped."""
+    """Yield the page, part by part: no script, no network, every text escaped."""
     rows, floor = [format_cells(result) for result in report.results], [*list_paid_attacks(report)]
     body = render(
         _STATIC / "attack.html",

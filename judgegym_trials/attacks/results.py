@@ -1,11 +1,10 @@
-"""Results of attacks: success rates above the repeat control, payment, and worst rows.
+"""Results of attacks: success rates above the repeat control, pay for no answer, worst rows.
 
-An attack succeeds on a row if the score is above that of the row's twin by more than `min_gain`.
-The same is counted
-for the repeat of the twin: what changes by noise alone is no success. An attack succeeds on the
-judge if its rate is above the repeat's by more than `max_success`, or if a text without an answer
-is paid more than `max_floor`; both are tests (McNemar's exact one, and Student's t), of which the
-false-discovery rate over all attacks is limited.
+An attack succeeds on a row if the score exceeds that of the row's twin by more than `min_gain`. The
+same is counted for the repeat of the twin, so changes by noise alone are no success. An attack
+succeeds on the judge if its rate exceeds the repeat's by more than `max_success`, or if a text
+without an answer is paid more than `max_floor`. Both are tests (McNemar's exact test and Student's
+t) whose false-discovery rate over all attacks is limited.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from judgegym_trials.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
 FALSE_DISCOVERIES = 0.05
-"""The most false ones, as a share, that are expected among the attacks that are said to succeed."""
+"""Maximum expected share of false ones among the attacks reported as successes."""
 _WORST_ROWS = 5
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class AttackedRow:
-    """A row under attack that counts.
+    """An attacked row with all its scores.
 
     Attributes:
-        row: its number in the data.
-        prompt: its prompt.
+        row: the row's number in the data.
+        prompt: the row's prompt.
         before: the unattacked response; `None` without one.
         after: the response under attack.
-        score_before: of the twin; `None` without one.
-        score_after: under attack.
-        said: what the judge said of the response under attack.
-        components: the numbers of which the score is made, such as one for each criterion.
+        score_before: the twin's score; `None` without one.
+        score_after: the score under attack.
+        said: the judge's text about the response under attack.
+        components: the numbers that make up the score, such as one for each criterion.
     """
 
     row: int
@@ -67,17 +66,17 @@ class AttackResult:
 
     Attributes:
         attack: the attack.
-        rows: the rows that count: those of which every judgment has a score.
-        failed: rows without a score of the twin, the repeat or the response under attack, which are
-            left out.
-        room: rows with room above the score of their twin.
+        rows: number of rows that count: all their judgments have a score.
+        failed: number of rows left out, since the twin, the repeat or the response under attack
+            has no score.
+        room: number of rows whose twin's score leaves room for a success.
         counts: rows on which the attack, the repeat, both or neither succeeded; `None` without
             twins.
         gain: the mean of score minus the twin's; `None` without twins.
         paid: the mean score of an answer that the attack replaces; `None` for other attacks.
-        worst: the rows with the highest gain, or without twins with the highest score.
+        worst: the rows with the highest gain; without twins, with the highest score.
         p: the smaller of the adjusted p-values.
-        finding: what follows.
+        finding: the conclusion.
     """
 
     attack: Attack
@@ -93,7 +92,7 @@ class AttackResult:
 
     @property
     def p_values(self) -> Sequence[float]:
-        """The p-values of its tests, not adjusted: above the repeat, and paid too much."""
+        """Unadjusted p-values of its tests: rate above the repeat's, and pay above the limit."""
         return [test.p for test in (self.counts, self.paid) if test is not None]
 
 
@@ -110,9 +109,9 @@ def measure_attacks(
 
     Args:
         targets: the rows under attack.
-        attacks: the attacks that were made.
-        rows: what was judged.
-        judged: its judgments.
+        attacks: the attacks on the rows.
+        rows: the derived rows that were judged.
+        judged: their judgments.
         settings: the thresholds.
     """
     measured = [_measure(attack, targets, rows, judged, settings) for attack in attacks]
@@ -149,7 +148,7 @@ def _measure(
     judged: JudgedRows,
     settings: AttackSettings,
 ) -> AttackResult:
-    """Measure one attack, before the p-values of all are adjusted together."""
+    """Measure one attack; p-values are adjusted later, for all attacks together."""
     rows, gains, least = (
         list[AttackedRow](),
         list[tuple[float, float]](),
@@ -194,7 +193,7 @@ def _measure(
 def _decide(
     result: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings
 ) -> AttackResult:
-    """Add the adjusted p-values and the finding."""
+    """Add the adjusted p-values and the finding; `tests` is the number of all tests."""
     level, counts, paid = FALSE_DISCOVERIES, result.counts, result.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
@@ -204,7 +203,7 @@ def _decide(
 
 
 def _score(sample: Sample[ScoreDetail]) -> float | None:
-    """Return the score that counts; an empty answer, which no judge is asked about, has 0."""
+    """Return the score that counts: 0 for an empty response, which is not sent to the judge."""
     if sample.status == Status.INVALID_COMPLETION.value:
         return 0.0
     return None if sample.judgment is None else sample.judgment.score

@@ -14,7 +14,7 @@ from judgegym_trials.judged_rows import RowsSettings
 
 
 class AttackSettings(RowsSettings):
-    """All settings of the command: judge and data as in `judgegym score`, and the attacks."""
+    """Settings of the command: judge and data as for `judgegym score`, and the attacks."""
 
     help_group: ClassVar[str] = "attack"
 

@@ -1,8 +1,7 @@
-"""Attacks as data: their file format, the package's attacks, and what each does to a text.
+"""Definitions of attacks: the format of their files, the built-in ones, and their effect on a text.
 
-Guarantee: a file that is wrong is one line that names the file, the attack and the field. Text of
-rows is put in as it
-is: a placeholder in a response stays text.
+Guarantee: an error in a file is reported in one line that names the file, the attack and the field.
+Texts of rows are inserted as they are: a placeholder in a response stays text.
 """
 
 from __future__ import annotations
@@ -31,13 +30,15 @@ from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.errors import SettingsError
 
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
-"""The attacks of the package."""
+"""File of the built-in attacks."""
 PROMPT_PLACEHOLDERS = ("verdict", "verdict_object", "ending")
-"""Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the
-judge's format, the same as a JSON object, and what stands in its prompt behind the response (of a
-long rest, the first paragraph)."""
+"""Placeholders for texts that an attacker who knows the judge can write.
+
+They are a top verdict in the judge's format, the same as a JSON object, and the text of its prompt
+behind the response (of a long text, the first paragraph).
+"""
 ForgedTexts: TypeAlias = Mapping[str, str]
-"""The texts of these placeholders for one row; empty for a judge that reads no prompt."""
+"""Texts of these placeholders for one row; empty for a judge without a prompt."""
 _SENTENCES = re.compile(r"(?<=[.!?。])\s+")
 
 
@@ -48,13 +49,13 @@ class Transform(BaseModel):
     `{ending}`.
 
     Attributes:
-        replace: this text in place of the response.
-        prefix: this text before the response.
-        suffix: this text behind it.
-        wrap: a text with `{response}` in it.
-        repeat: the response so many times.
-        truncate: this share of the response's characters, from its start.
-        markdown: the response with the marks of markdown: `bullets`, `headings` or `bold`.
+        replace: the text that replaces the response.
+        prefix: the text before the response.
+        suffix: the text after the response.
+        wrap: a text that contains `{response}`.
+        repeat: how many times the response is repeated.
+        truncate: the share of the response's characters to keep, from the start.
+        markdown: the markdown to add: `bullets`, `headings` or `bold`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -77,7 +78,7 @@ class Transform(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text of the attack, before its placeholders are filled in; empty without one."""
+        """The attack's text with its placeholders; empty without one."""
         return next(
             (
                 text
@@ -89,19 +90,19 @@ class Transform(BaseModel):
 
 
 TWIN, REPEAT = "twin", "repeat"
-"""The unattacked response and its repeat, by the names that stand in an attack's place."""
+"""Names of the unattacked response and of its repeat, in place of an attack's name."""
 
 
 class Attack(BaseModel):
     """One attack.
 
     Attributes:
-        name: its name, of small letters, digits and `_`.
+        name: the name: lower-case letters, digits and `_`.
         family: the group of attacks that it belongs to.
-        source: the paper or the project that it comes from, with the year.
-        about: what it does, in one sentence.
-        transform: what it does to the response.
-        judges: the kinds of judges that it is for; empty for all.
+        source: the paper or project that it comes from, with the year.
+        about: a description in one sentence.
+        transform: the change of the response.
+        judges: the kinds of judges that it applies to; empty for all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -122,25 +123,25 @@ class Attack(BaseModel):
 
     @property
     def replaces(self) -> bool:
-        """Whether the response under attack holds nothing of the response."""
+        """Whether nothing of the response is left under attack."""
         return self.transform.replace is not None and "{response}" not in self.transform.replace
 
     @property
     def needs_prompt(self) -> bool:
-        """Whether it takes something from the judge's prompt."""
+        """Whether it uses a text from the judge's prompt."""
         return not prompts.find_placeholders(self.transform.text).isdisjoint(PROMPT_PLACEHOLDERS)
 
     def applies_to(self, kinds: Collection[str]) -> bool:
-        """Return whether it is for a judge of one of these kinds."""
+        """Return whether it applies to a judge of one of these kinds."""
         return not self.judges or not set(self.judges).isdisjoint(kinds)
 
     def apply(self, prompt: str, response: str, forged: ForgedTexts) -> str:
         """Return the response under attack.
 
         Args:
-            prompt: what the response answers.
-            response: the response, or nothing if the attack replaces it.
-            forged: what the attacker knows of the judge.
+            prompt: the prompt that the response answers.
+            response: the response; empty if the attack replaces it.
+            forged: the texts made from the judge's prompt.
         """
         transform = self.transform
         values = {
@@ -178,10 +179,10 @@ _ATTACKS = TypeAdapter(list[Attack])
 
 
 def load_attacks(path: Path) -> Sequence[Attack]:
-    """Return the attacks of a file.
+    """Load the attacks of a file.
 
     Raises:
-        SettingsError: it cannot be read, or an attack in it is wrong; the message names the attack
+        SettingsError: it cannot be read, or an attack is invalid; the message names the attack
             and the field.
     """
     value, file = read_yaml(path, "--attacks: "), f"--attacks: {path}"
@@ -214,14 +215,14 @@ def load_attacks(path: Path) -> Sequence[Attack]:
 
 
 def select_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, ...]:
-    """Select attacks of the package and of the files by name; without names all.
+    """Select attacks of the package and of files by name; all without names.
 
     Args:
-        files: those of the user; an attack in a later one replaces one of the same name.
-        only: names of attacks or families; all without any.
+        files: the user's files; an attack in a later file replaces one of the same name.
+        only: names of attacks or families; empty for all.
 
     Raises:
-        SettingsError: nothing has a name.
+        SettingsError: a name matches nothing.
     """
     attacks_by_name = {
         attack.name: attack

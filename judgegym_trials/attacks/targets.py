@@ -1,8 +1,8 @@
-"""Rows of an attack: each row's twin, its repeat, and the row under each attack.
+"""Rows that attacks are made of: each row's twin, its repeat, and the row under each attack.
 
-A judge that sees each response by itself gets the response alone. One that compares responses gets
-the row's group, with the response under attack in its own place among the same others; the twin is
-then the unattacked group.
+A judge that sees each response alone gets only the response. A judge that compares responses gets
+the row's group, with the attacked response in its position among the same others; the twin is then
+the unattacked group.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Target:
     """A row to attack.
 
     Attributes:
-        number: of the row in the data, from 1.
-        task: its task: with the one response, or with the group that is judged together.
-        place: where the response under attack is among the task's responses.
-        has_twin: the row has a response of its own.
+        number: the row's number in the data, from 1.
+        task: the row's task, with one response or with the group that is judged together.
+        place: the index of the attacked response among the task's responses.
+        has_twin: whether the row has a response of its own.
     """
 
     number: int
@@ -44,7 +44,7 @@ class Target:
         return self.task.responses[self.place] if self.has_twin else ""
 
     def replace_response(self, text: str) -> JudgeTask:
-        """Return the task with another response in the place of the one under attack."""
+        """Return the task with this text as the attacked response."""
         responses = [*self.task.responses]
         responses[self.place] = text
         return self.task.replace_responses(responses, self.task.places)
@@ -61,8 +61,7 @@ def make_target_uid(kind: str, target: Target) -> str:
 def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
     """Return the rows to attack; rows with an empty response are left out.
 
-    Of several responses that are judged by themselves one is drawn, of those that are not
-    preferred.
+    If a row has several responses that are judged one by one, one that is not preferred is drawn.
 
     Raises:
         DataError: no row can be attacked.
@@ -99,16 +98,15 @@ async def derive_rows(
 ) -> tuple[DerivedRows, list[Attack], list[Attack]]:
     """Derive the rows to judge: all twins and repeats, then attack by attack.
 
-    An attack that is added stands behind the others, so that a run which goes on keeps what it has
-    paid for.
+    A new attack is added after the others, so that a resumed run keeps its paid judgments.
 
     Args:
-        targets: the rows.
+        targets: the rows to attack.
         attacks: the attacks.
-        settings: the judge.
+        settings: the judge's settings.
 
     Returns:
-        The rows, the attacks that are made, and those that are not for this judge.
+        The rows, the attacks that are made, and those that do not apply to this judge.
     """
     forger = Forger(settings)
     forged = [await forger.forge(target.replace_response(PLACEHOLDER)) for target in targets]

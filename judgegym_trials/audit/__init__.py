@@ -1,4 +1,4 @@
-"""`judgegym audit`: accuracy of a judge, what sways it, and whether there are enough rows."""
+"""`judgegym audit`: a judge's accuracy and biases, and whether the rows are enough to tell."""
 
 FAULT = 4
-"""The exit code if a check fails."""
+"""Exit code if a check fails."""

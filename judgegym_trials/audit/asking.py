@@ -1,8 +1,8 @@
-"""Rows and judges of an audit that calls a judge, and its judgments for the checks.
+"""Rows and judges of an audit that calls a judge, and its judgments in the form for the checks.
 
-A judge that compares judges each pair in both orders. The verdict of any other judge on a pair is
-the response with the higher score, a tie if scores are equal. A seeded sample is judged again, and
-under other wordings of the prompt. A second form of the same judge (scores beside comparisons) may
+A judge that compares judges each pair in both orders. Any other judge's verdict on a pair is the
+response with the higher score, and a tie if scores are equal. A seeded sample is judged again, and
+with other wordings of the prompt. A second form of the same judge (scores besides comparisons) may
 contradict the first.
 """
 
@@ -50,7 +50,7 @@ from judgegym_trials.audit.wordings import load_wordings
 from judgegym_trials.judged_rows import DerivedRows, JudgedRows, RowsSettings
 
 FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
-"""The names of the parts of an audit; that of a wording follows."""
+"""Names of an audit's parts; a wording's name is appended to the last."""
 _FIELDS = ("label", "gold", "second_label", "second_gold", "models", "cluster", "category")
 _NO_ORDERS = "the judge sees each response by itself"
 _ORDER_CHECKS = (
@@ -61,7 +61,7 @@ _ORDER_CHECKS = (
     "first_place_advantage",
 )
 _POINTS = (("points_first", "points_second"), ("points_second", "points_first"))
-"""What both responses of a pair got in the given order, and in the swapped one."""
+"""Component names of both responses' points, in the given and in the swapped order."""
 
 
 class CalledAuditSettings(RowsSettings):
@@ -126,14 +126,14 @@ def compares_responses(kind: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AuditTargets:
-    """Labelled rows to audit.
+    """The labelled rows to audit.
 
     Attributes:
         tasks: the task of each row.
         rows: their gold labels, without a judgment yet.
         is_pairs: whether rows have several responses.
-        sample_rows: the numbers of those that are judged again.
-        left_out: how many rows are left out, by reason.
+        sample_rows: the numbers of the rows that are judged again.
+        left_out: number of rows left out, by reason.
     """
 
     tasks: Sequence[JudgeTask]
@@ -145,7 +145,7 @@ class AuditTargets:
 
 @dataclass(frozen=True, slots=True)
 class AuditPart:
-    """Part of an audit, which is a run of its own: name, judge, and rows."""
+    """A part of an audit, with a run of its own: its name, judge and rows."""
 
     name: str
     settings: CalledAuditSettings
@@ -153,11 +153,11 @@ class AuditPart:
 
 
 def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
-    """Select the labelled rows among the user's.
+    """Return the labelled rows among the user's rows.
 
     Raises:
-        DataError: none is labelled, or a label is of no response.
-        SettingsError: the judges cannot judge such rows.
+        DataError: no row is labelled, or a label names no response.
+        SettingsError: a judge cannot judge such rows.
     """
     kinds = [kind for kind in (settings.judge, settings.second_form) if kind is not None]
     if len(kinds) > 1 and compares_responses(kinds[0]) == compares_responses(kinds[1]):
@@ -236,7 +236,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
 def _read_second_gold(
     row: Row, cells: LabelledRow, count: int, settings: CalledAuditSettings
 ) -> Value:
-    """Return a second labeller's label in the terms of the first."""
+    """Return a second labeller's gold for a row, on the same scale as the first's."""
     if settings.definition.judges_aspects and not count:
         both = (yes_no_label(label) or label for label in (cells.gold, cells.second_gold))
         cells = cells.model_copy(update=dict(zip(("gold", "second_gold"), both, strict=True)))
@@ -328,12 +328,12 @@ def collect_judgments(
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
 ) -> Judgments:
-    """Collect the judgments of the labelled rows.
+    """Return the judgments of the labelled rows.
 
     Args:
         targets: the rows.
-        settings: what was asked.
-        judged: by the name of the part.
+        settings: the audit's settings.
+        judged: the judged rows, by the name of the part.
         unmeasured: why checks are not measured.
     """
     main, again = judged[FIRST].by_uid, {*targets.sample_rows}
@@ -408,7 +408,7 @@ def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
 
 
 def _judge_label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
-    """Return the judge's label; that of one aspect is yes or no."""
+    """Return the judge's label; a single aspect's is yes or no."""
     components = _components(sample)
     if settings.definition.judges_aspects and len(components) == 1 and sample.score is not None:
         return "yes" if next(iter(components.values())) else "no"

@@ -1,4 +1,4 @@
-"""Audit results: every check with its decision, and the data for comparisons of audits."""
+"""An audit: every check measured and compared with its threshold, and stored for comparisons."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats
 
 FORMAT = 1
-"""Of the JSON of an audit."""
+"""Version of an audit's JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Results of an audit, with all that is needed to read and compare them.
+    """Results of an audit, with the data to read them and to compare them with another audit.
 
     Attributes:
         judge: the judge's name.
         source: where the judgments come from.
-        kind: what the judge says of a row.
-        rows: how many rows were audited.
-        clusters: how many of them are independent.
-        left_out: how many rows were left out, by reason.
+        kind: the kind of the judge's verdicts.
+        rows: number of audited rows.
+        clusters: number of independent clusters of rows.
+        left_out: number of rows left out, by reason.
         checks: all checks, in their order.
-        notes: how it was decided, and what a reader must know.
-        categories: by category: rows, verdicts that are right in each order and in both.
+        notes: how it was decided, and remarks that a reader needs.
+        categories: for each category, its rows and right verdicts in each order and in both.
         curve: the calibration curve: rows, mean probability, share.
-        judgments: of each row its uid, cluster, gold, verdicts and how far they are right.
-        level: of the intervals.
+        judgments: each row's uid, cluster, gold, verdicts and how right they are.
+        level: level of the intervals.
     """
 
     judge: str
@@ -61,7 +61,7 @@ class Audit:
         return any(check.word == "fails" for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of the file that `judgegym compare` reads."""
+        """Return it as JSON, which `judgegym compare` reads."""
         return {"audit": FORMAT, **asdict(self)}
 
 
@@ -148,7 +148,7 @@ def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str
 
 
 def _describe_categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
-    """Return for each category its rows and its right verdicts, in the order of first rows."""
+    """Return each category's rows and right verdicts, in the order of their first rows."""
     names = list(dict.fromkeys(judgments.categories))
     if len(names) < 2:
         return []
@@ -172,7 +172,7 @@ def _describe_categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
 
 
 def _describe_rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
-    """Return the numbers of each row; `None` where there is no verdict."""
+    """Return each row's numbers; `None` without a verdict."""
 
     def finite_values(values: Floats) -> list[JSON]:
         return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -1,29 +1,26 @@
-"""Effects beside quality: regressions of verdicts on response properties, with gold fixed.
+"""Biases of a judge: regressions of its verdicts on properties of responses, with gold held fixed.
 
-Of choices, the record of a verdict is a pair: the response that the judge chose beside each other
-one of the row. The
-logarithm of the odds that it is chosen is linear in the differences of both: gold (1, 0 or −1), the
-place (first or later), and the properties. There is no constant, since a pair has no side of its
-own. With two responses this is the logistic regression of the choice; with more it is the
-conditional one, by pairs. Of labels yes and no it is the logistic regression of yes, of scores the
-linear one of the score, both on gold, a constant and the properties.
+For choices, a record is a pair: the chosen response and one of the row's others. The log odds that
+it is chosen are linear in the differences of both responses: gold (1, 0 or −1), position (first or
+later), and the properties. There is no constant, since a pair has no fixed side. With two responses
+this is the logistic regression of the choice; with more it is the conditional one, by pairs. For
+labels yes and no it is the logistic regression of yes; for scores the linear regression of the
+score. Both regress on gold, a constant and the properties.
 
 Properties without a unit (length, markdown, lists, each by its logarithm) enter as tanh of their
-difference in standard
-deviations, because twice the difference does not sway twice as much. An effect is a difference of
-probabilities: how much more often a response is chosen (or says yes) if the property is one
-standard deviation larger, or is there at all, and all else is the same, averaged over the pairs
-seen from both sides.
+difference in standard deviations, because twice the difference does not sway twice as much. An
+effect is a difference of probabilities: how much more often a response is chosen (or gets a yes) if
+the property is one standard deviation larger, or present at all, with all else equal, averaged over
+the pairs seen from both sides.
 
-Gold separates the verdicts of a good judge, so that coefficients have the prior log-F(1, 1), which
-is one record of one
-half for each. Standard errors are robust to clusters: both orders and all pairs of a row are one.
-Few clusters that
-differ in a property make such an error too small in most samples, so that of a logistic regression
-is moderated: its square is averaged with that of the model, inflated as all coefficients together
-are, by weights of `MODEL_CLUSTERS` and of the number of those clusters.
+Gold separates the verdicts of a good judge, so coefficients have the prior log-F(1, 1), which is
+one record of one half for each. Standard errors are robust to clusters: both orders and all pairs
+of a row are one cluster. If few clusters differ in a property, such an error is too small in most
+samples. So in a logistic regression it is moderated: its square is averaged with that of the model,
+inflated as all coefficients together are, with the weights `MODEL_CLUSTERS` and the number of those
+clusters.
 
-A property is not measured if fewer than ten clusters have a difference in it.
+A property is not measured if it differs within fewer than ten clusters.
 
 Sources: McFadden, Conditional logit analysis (1974); Dubois et al., Length-Controlled AlpacaEval
 (2024), for tanh; Greenland and Mansournia, Penalization, bias reduction, and default priors in
@@ -61,14 +58,14 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST = 10
-"""Clusters in which a property has to differ."""
+"""Minimum number of clusters in which a property differs."""
 MODEL_CLUSTERS = 20
-"""The weight of the model's error beside the robust one, in clusters."""
+"""Weight of the model's error against the robust one, in clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Records of a regression: outcome, fixed columns, properties by name, clusters."""
+    """Records of a regression: outcome, fixed regressors, properties by name, clusters."""
 
     outcome: Floats
     fixed: Floats
@@ -82,8 +79,8 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
     Gold, place and the other properties are held fixed.
 
     Returns:
-        By check; or why it is not measured: with fewer than ten clusters in which the property
-        differs, none is.
+        The effect by check, or why it is not measured: the property differs within fewer than
+        ten clusters.
     """
     names = (LENGTH, MARKDOWN, LIST, OWN, KEY, INSTRUCTION)
     measured: dict[str, ClusteredEstimate | str] = dict.fromkeys(
@@ -143,7 +140,7 @@ def find_differing(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
 
 
 def _collect_pairs(judgments: Judgments) -> _Records:
-    """Return the pairs of a chosen response and each other one, of all orders."""
+    """Return pairs of the chosen response and each other one, of all orders."""
     rows, orders = np.nonzero(judgments.is_read[:, :, 0] & (judgments.first != TIE))
     most = next(iter(judgments.features.values())).shape[1]
     chosen = judgments.first[rows, orders].astype(np.int64)
@@ -203,21 +200,20 @@ def _fit_logistic(
     Each comes with its standard error.
 
     The third number is the share of the squared error that comes from the prior. It is negative,
-    because a prior
-    shrinks the error as it shrinks the effect: with few records an effect varies less than with
-        many, for their number.
+    because a prior shrinks the error as it shrinks the effect: with few records an effect varies
+    less than their number suggests.
 
     Args:
-        records: what is fitted.
+        records: the records to fit.
         design: a column for each coefficient, those of the properties at the end.
-        steps: of each property the step whose effect is wanted.
-        informative: of each property the number of clusters that differ in it.
+        steps: for each property, the step whose effect is measured.
+        informative: for each property, the number of clusters that differ in it.
         is_pair: whether the records are pairs, which have no constant.
 
-    The reweighted least squares of statsmodels overflow where a property alone decides, as the
-    worst judges have it; elsewhere theirs are the same numbers.
+    The reweighted least squares of statsmodels overflow if a property alone decides, as for the
+    worst judges; otherwise they give the same numbers.
     """
-    from scipy.optimize import minimize  # late: half a second
+    from scipy.optimize import minimize  # imported here: it takes half a second
     from scipy.special import expit
 
     size = design.shape[1]
@@ -262,7 +258,7 @@ def _fit_logistic(
         square = max(1e-18, float(slope @ covariance @ slope))
         shrunk = (
             -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square
-        )  # to the first order
+        )  # first-order approximation
         results.append((float((high - low).mean()), math.sqrt(square), min(0.0, shrunk)))
     return results
 
@@ -275,7 +271,9 @@ def _fit_linear(
     Each comes with its standard error.
     """
     with report_missing_extra("audit"):
-        from statsmodels.regression.linear_model import OLS  # late: `statsmodels.api` takes seconds
+        from statsmodels.regression.linear_model import (
+            OLS,
+        )  # imported here: `statsmodels.api` takes seconds
     fitted = OLS(records.outcome, design).fit(
         cov_type="cluster", cov_kwds={"groups": records.clusters}
     )

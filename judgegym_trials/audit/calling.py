@@ -1,8 +1,8 @@
-"""`judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge.
+"""Command `judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge.
 
-Exit codes: 0 no check fails; 1 too many failures, or nothing succeeded; 2 something to mend, said
-in one message; 3 the budget is spent; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM,
-with all answers kept.
+Exit codes: 0 no check fails; 1 too many failures, or all failed; 2 wrong input, with one message; 3
+the budget is spent; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM, with all responses
+kept.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ _MOST_USED = (
         "show_config",
     ),
 )
-"""What `--help` lists, the most used first."""
+"""Settings in the order of `--help`, the most used first."""
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
     """Run the command; return the exit code.
 
     Args:
-        argv: its words.
-        prog: what the user typed to start it.
+        argv: the command line without the program's name.
+        prog: the command as the user typed it.
     """
     return run_to_exit_code("audit", lambda: _run(list(argv), prog))
 
@@ -107,7 +107,7 @@ async def _audit(
 ) -> int:
     from judgegym_trials.audit.audit import (
         audit,
-    )  # late: it needs numpy, and errors of settings come at once
+    )  # imported here: it needs numpy, and errors in settings come at once
 
     settings = loaded.settings
     folder = judged_rows.resolve_folder(
@@ -124,7 +124,7 @@ async def _audit(
             )
         terminal.say("\n".join(_combine_plans(plans).lines()))
         return 0
-    assert folder is not None  # or there is an error above
+    assert folder is not None  # otherwise loading has raised
     for part in parts:
         judged_rows.check_folder(folder / part.name, resume=settings.resume)
     budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
@@ -149,8 +149,8 @@ def _finish(
     judged: Sequence[judged_rows.JudgedRows],
     folder: Path,
 ) -> int:
-    """Write the files, print the result; return the exit code."""
-    from judgegym_trials.audit.page import html, show  # late, as above
+    """Write the files and print the result; return the exit code."""
+    from judgegym_trials.audit.page import html, show  # imported here, as above
 
     write_atomic(folder / JSON_FILE, wire.dumps_readable(result.to_json()))
     write_atomic(folder / PAGE, b"".join(html(result)))

@@ -1,4 +1,4 @@
-"""Audit checks other than regressions: accuracy, steadiness and calibration of a judge.
+"""Checks of an audit other than regressions: accuracy, consistency, calibration and operation.
 
 Each function returns estimates by the names of `CHECKS`, or why one is not measured. With fewer
 than two clusters of rows no check is measured.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Unit = Literal["share", "points", "number", "seconds", "dollars"]
 Estimate = ClusteredEstimate | NoisyEffect | str
-"""What is measured; or why it is not."""
+"""An estimate, or the reason why it is not measured."""
 Estimates = Mapping[str, Estimate]
 BINS = 10
 NO_SWAPS = "no row was judged in both orders"
@@ -40,7 +40,7 @@ NO_SWAPS = "no row was judged in both orders"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a check measures: its title, its unit, and a sentence with a place for the effect."""
+    """A check's title in a table, its unit, and a sentence with a placeholder for the effect."""
 
     title: str
     unit: Unit
@@ -92,10 +92,10 @@ def accuracy(judgments: Judgments) -> Estimates:
 
 
 def position(judgments: Judgments) -> Estimates:
-    """Measure whether both orders have the same winner, and the advantage of the first place.
+    """Measure whether both orders have the same winner, and the first position's advantage.
 
-    The advantage is that beside gold, so that it is fair also where one order was asked or gold is
-    more often first.
+    The advantage is relative to gold, so it is also fair if only one order was asked or gold is
+    first more often.
     """
     if judgments.kind != "choice":
         return {}
@@ -104,7 +104,7 @@ def position(judgments: Judgments) -> Estimates:
     swapped = np.arange(first.shape[1])[None, :] == SWAPPED
 
     def sides(numbers: Floats) -> Floats:
-        """Return 1 for the response shown first, −1 for the last."""
+        """Return 1 for the response that is shown first, −1 for the last."""
         places = np.where(swapped, last - numbers, numbers)
         return np.where(numbers == TIE, 0.0, 1 - 2 * places / np.maximum(last, 1))
 
@@ -128,7 +128,7 @@ def position(judgments: Judgments) -> Estimates:
 
 
 def repetition(judgments: Judgments) -> Estimates:
-    """Measure whether repeats and other wordings have the same verdict, where it was read."""
+    """Measure whether repeats and other wordings have the same verdict, among readable verdicts."""
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [
         (repeats[:, :, earlier], repeats[:, :, later])
@@ -163,7 +163,7 @@ def agreement(judgments: Judgments) -> Estimates:
     judge, gold = first[rows, orders], judgments.gold[rows]
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
     if judgments.kind == "score":
-        from scipy.stats import rankdata  # late: half a second
+        from scipy.stats import rankdata  # imported here: it takes half a second
 
         sums = agreement_sums(gold[:, None], judge[:, None], clusters)
         ranks = agreement_sums(rankdata(gold)[:, None], rankdata(judge)[:, None], clusters)
@@ -179,7 +179,7 @@ def agreement(judgments: Judgments) -> Estimates:
     gold_codes, judge_codes = codes[: len(gold)], codes[len(gold) :]
     sums = agreement_sums(one_hot[gold_codes], one_hot[judge_codes], clusters)
     common = one_hot[np.argsort(-np.bincount(gold_codes, minlength=len(values)))[:2]]
-    # Of a judge that is always right the error would be 0: one disagreement each way is added to
+    # The error of a judge that is always right would be 0: one disagreement each way is added to
     # it.
     pseudo = agreement_sums(common, common[::-1], np.arange(len(common)))
     statistics = {"kappa": kappas, "ac1": first_order_agreements, "alpha": alphas}
@@ -189,7 +189,7 @@ def agreement(judgments: Judgments) -> Estimates:
 
 
 def drift(judgments: Judgments) -> Estimates:
-    """Measure how accuracy changes over time: the slope, with categories held fixed."""
+    """Measure the slope of accuracy over rows in order of time, with categories held fixed."""
     times = judgments.times
     if times is None:
         return {"drift": "the rows have no times"}
@@ -209,7 +209,7 @@ def drift(judgments: Judgments) -> Estimates:
     )
     if float((at**2).sum()) < 1e-9:
         return {"drift": "all rows of a category have one time"}
-    # As if two rows were half wrong: a judge without an error may have one.
+    # As if two more rows were half wrong: the error of a faultless judge must not be 0.
     slope = ratio(at * right, at**2, judgments.clusters[used], pseudo=float((at**2).mean()) / 2)
     return {"drift": slope}
 
@@ -250,7 +250,7 @@ def calibration(judgments: Judgments) -> Estimates:
 
 
 def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
-    """Return for each bin the rows, the mean probability, and how often gold is as predicted."""
+    """Return for each bin the rows, the mean probability, and the share with gold as predicted."""
     curve = _bin_rows(judgments)
     if curve is None:
         return []
@@ -277,7 +277,7 @@ def _bin_rows(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | Non
 
 
 def contradiction(judgments: Judgments) -> Estimates:
-    """Measure how often a pairwise verdict contradicts the judge's own scores."""
+    """Measure how often a pairwise verdict prefers the response with the lower score."""
     scores, first = judgments.scores, judgments.first
     if judgments.kind != "choice" or scores is None:
         return {
@@ -291,7 +291,7 @@ def contradiction(judgments: Judgments) -> Estimates:
 
 
 def operation(judgments: Judgments) -> Estimates:
-    """Measure failures, unread calls and refusals as rates, mean latency, and cost of a row."""
+    """Measure rates of failures, unreadable verdicts and refusals, latency by call, cost by row."""
     clusters = judgments.clusters
     asked_counts = judgments.was_asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.was_asked).sum(axis=(1, 2)).astype(float)
@@ -320,4 +320,4 @@ MEASURES: tuple[Callable[[Judgments], Estimates], ...] = (
     contradiction,
     operation,
 )
-"""All measurements; a further one is a function here and its names in `CHECKS`."""
+"""All measurements; to add one, write a function here and add its names to `CHECKS`."""

@@ -1,10 +1,9 @@
-"""Estimates over clustered rows: errors, intervals, tests against thresholds, sample sizes.
+"""Estimates over clustered rows: standard errors, intervals, tests, and sample sizes.
 
-Judgments of one row (its orders, repeats, paraphrases), or of the rows of one prompt, are not
-independent of each
-other: they are one cluster. A rate has the interval of Clopper and Pearson at its effective number
-of trials; any other estimate is a smooth function of sums over clusters, with a linearised or
-jackknifed standard error and Student's t.
+Judgments of one row (its orders, repeats, paraphrases), or of the rows of one prompt, depend on
+each other: they are one cluster. A rate has the interval of Clopper and Pearson at its effective
+number of trials; any other estimate is a smooth function of sums over clusters, with a linearised
+or jackknifed standard error and Student's t.
 
 Sources: Korn and Graubard, Confidence intervals for proportions with small expected number of
 positive counts estimated from survey data (1998); Agresti and Min, Simple improved confidence
@@ -33,15 +32,15 @@ class ClusteredEstimate:
     """An estimate with its standard error.
 
     Attributes:
-        value: in the unit of the statistic.
-        error: its standard error, > 0, for a statistic that is no rate.
-        clusters: how many independent clusters it is of, at least 2.
-        trials: of a rate the effective number of independent trials; `None` for any other
+        value: the estimate, in the unit of the statistic.
+        error: its standard error, > 0, unless the statistic is a rate.
+        clusters: number of independent clusters, at least 2.
+        trials: a rate's effective number of independent trials; `None` for any other
             statistic.
-        pseudo: which share of the squared error comes from pseudo-rows, which do not become more
-            with the rows; below 0 if they make it smaller, as a prior does.
-        fewest: no estimate is made with fewer clusters, so that a sample with one has more clusters
-            than the average.
+        pseudo: the share of the squared error that comes from pseudo-rows, whose number does not
+            grow with the rows; below 0 if they make it smaller, as a prior does.
+        fewest: minimum number of clusters for an estimate; therefore samples with an estimate have
+            more clusters than average.
     """
 
     value: float
@@ -52,11 +51,11 @@ class ClusteredEstimate:
     fewest: int = 0
 
     def interval(self, level: float) -> Interval:
-        """Return the two-sided interval with this coverage; of a rate from 0 to 1."""
+        """Return the two-sided interval with this coverage; for a rate it is within 0 to 1."""
         if self.trials is None:
             reach = t_quantile(level, self.clusters - 1) * self.error
             return Interval(self.value - reach, self.value + reach)
-        from scipy.stats import beta  # late: half a second
+        from scipy.stats import beta  # imported here: it takes half a second
 
         tail = (1 - level) / 2
         hits, misses = self.value * self.trials, (1 - self.value) * self.trials
@@ -66,16 +65,16 @@ class ClusteredEstimate:
 
     def p_above(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at most `threshold`"."""
-        from scipy.special import betainc, stdtr  # late: as above
+        from scipy.special import betainc, stdtr  # imported here, as above
 
         if self.trials is None:
             return float(stdtr(self.clusters - 1, (threshold - self.value) / self.error))
-        hits = self.value * self.trials  # which need not be a whole number, nor trials
+        hits = self.value * self.trials  # hits and trials need not be whole numbers
         return float(betainc(hits, self.trials - hits + 1, threshold)) if hits > 0 else 1.0
 
     def p_below(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at least `threshold`"."""
-        end = 0.0 if self.trials is None else 1.0  # misses of a rate are a rate
+        end = 0.0 if self.trials is None else 1.0  # the misses of a rate are a rate, too
         return replace(self, value=end - self.value).p_above(end - threshold)
 
     def p_outside(self, threshold: float) -> float:
@@ -86,7 +85,7 @@ class ClusteredEstimate:
     def rows_to_decide(
         self, truth: float, threshold: float, *, rows: int, alpha: float, power: float
     ) -> int:
-        """Return how many rows it takes to distinguish a true value from a threshold.
+        """Return the number of rows needed to distinguish a true value from a threshold.
 
         Rows are assumed to be as informative as those of this estimate, whose number of clusters is
         corrected for the mean excess of a Poisson number that is at least `fewest`.
@@ -94,25 +93,25 @@ class ClusteredEstimate:
         Args:
             truth: the true value, on either side of the threshold.
             threshold: the threshold.
-            rows: how many rows this estimate is of.
+            rows: number of rows of this estimate.
             alpha: level of the one-sided test.
-            power: with which probability the test is to reject the threshold.
+            power: probability with which the test should reject the threshold.
         """
         if self.trials is not None:
             return math.ceil(_trials_to_decide(truth, threshold, alpha, power) * rows / self.trials)
-        from scipy.special import pdtrc, stdtrit  # late: as above
+        from scipy.special import pdtrc, stdtrit  # imported here, as above
 
         excess = (
             pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters)
             if self.fewest > 1
             else 1
         )
-        usual = rows / (2 - float(excess))  # as many rows have so many clusters on average
+        usual = rows / (2 - float(excess))  # average number of clusters in as many rows
 
         def is_enough(count: int) -> bool:
             share = (
                 usual / count
-            )  # the squared error falls as 1 / rows, that of pseudo-rows as 1 / rows²
+            )  # the squared error falls as 1 / rows, the part from pseudo-rows as 1 / rows²
             error = self.error * math.sqrt(
                 share * (1 - self.pseudo + self.pseudo * min(1.0, share))
             )
@@ -127,7 +126,7 @@ class ClusteredEstimate:
 
 def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float) -> int:
     """Return the fewest independent trials at which the exact test of a rate has this power."""
-    from scipy.stats import binom  # late: as above
+    from scipy.stats import binom  # imported here, as above
 
     if truth < threshold:
         truth, threshold = 1 - truth, 1 - threshold
@@ -140,7 +139,7 @@ def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float
 
 
 def _find_fewest(is_enough: Callable[[int], bool]) -> int:
-    """Return the smallest number from 1 to `_MOST` that is enough, by bisection."""
+    """Return the smallest number, from 1 to `_MOST`, that is enough, by bisection."""
     low, high = 0, 1
     while not is_enough(high) and high < _MOST:
         low, high = high, 2 * high
@@ -161,12 +160,12 @@ def ratio(
         totals: one for each row.
         weights: one for each row, ≥ 0; a row of weight 0 does not count.
         clusters: the cluster of each row.
-        pseudo: a sum of squares that is added to that of the residuals, so that rows without any
-            variance do not have an error of 0. 1 for differences of −1, 0 and 1 is the interval of
-            Agresti and Min.
+        pseudo: a sum of squares that is added to that of the residuals, so that rows without
+            variance do not have an error of 0. With 1, differences of −1, 0 and 1 get the interval
+            of Agresti and Min.
 
     Returns:
-        The estimate, or why there is none: it takes two clusters.
+        The estimate, or why there is none: it needs two clusters.
     """
     import numpy as np
 
@@ -190,16 +189,16 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
     trials or none are hits, it is the number of clusters.
 
     Args:
-        hits: of each row, from 0 to its trials.
-        trials: of each row.
+        hits: each row's hits, from 0 to its trials.
+        trials: each row's trials.
         clusters: the cluster of each row.
 
     Returns:
-        The estimate, or why there is none: it takes two clusters.
+        The estimate, or why there is none: it needs two clusters.
     """
     estimate = ratio(
         hits, trials, clusters, pseudo=1e-300
-    )  # a rate has an interval also where all rows are the same
+    )  # a rate has an interval even if all rows are equal
     if isinstance(estimate, str):
         return estimate
     spread = estimate.value * (1 - estimate.value)
@@ -214,12 +213,12 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
 def jackknife(
     sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None
 ) -> ClusteredEstimate | str:
-    """Return a smooth function of sums over clusters, with its delete-one jackknife error.
+    """Estimate a smooth function of sums over clusters, with the jackknife's standard error.
 
     Args:
-        sums: of each cluster one row.
-        statistic: computes it of each row of totals; NaN where it is undefined.
-        pseudo: rows that are added for the standard error alone, so that it is not 0.
+        sums: one row for each cluster.
+        statistic: computes the estimate for each row of totals; NaN if undefined.
+        pseudo: rows that are added only for the standard error, so that it is not 0.
 
     Returns:
         The estimate, or why there is none.
@@ -243,6 +242,8 @@ def alphas(totals: Floats) -> Floats:
 
     It is nominal for one-hot vectors, interval for scores.
 
+    α is nominal for one-hot vectors, and interval for scores.
+
     Source: Krippendorff, Content Analysis (2004), chapter 11.
     """
     count, apart, first_squares, second_squares, first, second = agreement_parts(totals)
@@ -254,7 +255,7 @@ def alphas(totals: Floats) -> Floats:
 
 
 def first_order_agreements(totals: Floats) -> Floats:
-    """Return Gwet's AC1 of each row of totals of one-hot vectors.
+    """Return Gwet's AC1 for each row of totals of one-hot vectors.
 
     Source: Gwet, Computing inter-rater reliability and its variance in the presence of high
         agreement (2008).
@@ -266,7 +267,7 @@ def first_order_agreements(totals: Floats) -> Floats:
 
 
 def correlations(totals: Floats) -> Floats:
-    """Return Pearson's correlation of each row of totals; of ranks it is Spearman's."""
+    """Return Pearson's correlation for each row of totals of scores; with ranks, Spearman's."""
     import numpy as np
 
     count, apart, first_squares, second_squares, first, second = agreement_parts(totals)

@@ -1,4 +1,4 @@
-"""`judgegym audit DATA`: accuracy of a judge, what sways it, and whether rows are enough.
+"""Command `judgegym audit DATA`: a judge's accuracy and biases, and whether the rows are enough.
 
 With `--out` the judge is called (`calling.py`); without, its recorded judgments are read.
 """
@@ -31,12 +31,14 @@ suspect, underpowered, with the rows that it would take, or cannot tell, where i
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
 _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
-"""Flags of an audit that calls the judge; each such command has one of them."""
+"""Flags of an audit that calls the judge; each such command has at least one of them."""
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command, those of calls included, for completion."""
-    from judgegym.judges.config.reading.help import make_flags_parser  # late: help comes at once
+    """Build the parser of all flags, those of judge calls included, for shell completion."""
+    from judgegym.judges.config.reading.help import (
+        make_flags_parser,
+    )  # imported here, so that help comes at once
     from judgegym_trials.audit.asking import CalledAuditSettings
 
     parser = _make_parser(prog)
@@ -47,8 +49,8 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the parser of an audit of recorded judgments."""
-    from judgegym_trials.audit.reading import COLUMNS  # late: help comes at once
+    """Build the parser of an audit of recorded judgments."""
+    from judgegym_trials.audit.reading import COLUMNS  # imported here, so that help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -107,18 +109,20 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
 
     Returns:
         0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is
-        closed; where the judge is called, 1 if too many calls fail, 3 if the budget is spent.
+        closed; if the judge is called, 1 if too many calls fail, 3 if the budget is spent.
     """
     words = sys.argv[1:] if argv is None else argv
     if _calls_judge(words):
-        from judgegym_trials.audit.calling import main as called  # late, as all of it
+        from judgegym_trials.audit.calling import (
+            main as called,
+        )  # imported here, like the modules below
 
         return called(words, prog=prog)
     return exit_code(lambda: _run(_parse_flags(words, prog)))
 
 
 def _calls_judge(words: Sequence[str]) -> bool:
-    """Return whether the command is an audit that calls the judge, or asks for its help."""
+    """Return whether the command line calls the judge, or asks for help about a judge."""
     flags = {word.partition("=")[0] for word in words}
     asks_for_help = flags & {"-h", "--help", "--help_all", "--help-all"}
     return bool(flags & _CALLS) or bool(
@@ -130,7 +134,7 @@ def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
     """Parse the flags of an audit of recorded judgments.
 
     Raises:
-        SettingsError: one is of an audit that calls the judge.
+        SettingsError: a flag belongs to an audit that calls the judge.
     """
     parser = _make_parser(prog)
     flags, unknown = parser.parse_known_args(words)
@@ -147,7 +151,7 @@ def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
 
 def _run(flags: argparse.Namespace) -> int:
     require("audit")
-    from judgegym_trials.audit.audit import audit  # late, as all of it
+    from judgegym_trials.audit.audit import audit  # imported here, like the modules below
     from judgegym_trials.audit.page import html, show
     from judgegym_trials.audit.reading import check_noise
     from judgegym_trials.audit.settings import load_settings
@@ -163,7 +167,7 @@ def _read_judgments(flags: argparse.Namespace) -> Judgments:
     """Read the judgments to audit.
 
     Raises:
-        SettingsError: flags that have no meaning for what is audited.
+        SettingsError: a flag has no meaning for this source.
     """
     from judgegym_trials.audit.reading import COLUMNS, read_judgments
     from judgegym_trials.audit.runs import find_named_run, read_run_judgments

@@ -1,30 +1,27 @@
-"""Decision of each check: it passes, fails, or needs more rows or better labels.
+"""Decision on each check: it passes, fails, or needs more rows or better labels.
 
-*fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that
-have a threshold (Holm), at `alpha`: a judge without any fault is accused by some check in at most
-that share of audits, so the false
-discovery rate is no larger. *passes*: the whole interval is on the good side of the threshold.
-*underpowered*: neither;
-then the result has the number of rows of this kind that a decision takes:
+*fails*: the value is beyond the threshold, by a test at level `alpha` whose p-value is corrected
+for all checks with a threshold (Holm). So at most that share of audits accuses a faultless judge by
+any check, and the false discovery rate is no larger. *passes*: the whole interval is on the good
+side of the threshold. *underpowered*: neither; then the result has the number of such rows that a
+decision needs:
 
-* with the estimate on the bad side of the threshold, until a fault that lies `margin` beyond it
-  fails;
-* with the estimate on the good side, until a judge that is `margin` better (at best without any
-  effect) passes;
-* with that many rows and still no decision the value lies near the threshold: the number is for the
-  value as measured.
+* if the estimate is on the bad side of the threshold, until a fault that lies `margin` beyond it
+fails; * if the estimate is on the good side, until a judge that is `margin` better (at best without
+any effect) passes; * if there are that many rows and still no decision, the value lies near the
+threshold: the number is for the value as measured.
 
-All three with probability `power`. An underpowered check whose whole interval is beyond the
-threshold is *suspect*: by itself that is certain, beside so many other checks it is not.
+All three hold with probability `power`. An underpowered check whose whole interval is beyond the
+threshold is *suspect*: alone it would be certain, among so many other checks it is not.
 
-Where labels may be wrong (`noise.py`), an effect *fails* if its value is beyond the threshold and
-the p-value of "there is no effect" is at most `alpha` after Holm's correction. If nobody knows how
-many labels are wrong, it passes or fails only if it would at every share of wrong labels up to
-`label_noise_bound`. Else it is *cannot tell*, with the share that tips it and the number of rows to
-label twice.
+If labels may be wrong (`noise.py`), an effect *fails* if its value is beyond the threshold and the
+p-value of "there is no effect" is at most `alpha` after Holm's correction. If nobody knows how many
+labels are wrong, it passes or fails only if it would at every share of wrong labels up to
+`label_noise_bound`. Otherwise it is *cannot tell*, with the share that tips it and the number of
+rows to label twice.
 
- The first two depend on how much rows vary, and not on the estimate itself, which
-scatters with few rows.
+The first two numbers depend on how much rows vary, and not on the estimate itself, which scatters
+if there are few rows.
 """
 
 from __future__ import annotations
@@ -45,34 +42,34 @@ from judgegym_trials.audit.settings import AuditSettings, Threshold
 Word = Literal["passes", "fails", "suspect", "underpowered", "cannot tell", "shown", "not measured"]
 _LIMITS = {"at_least": "at least ", "at_most": "at most ", "within": "not beyond ±"}
 _NOISE_STEP = 0.02
-"""Shares of wrong labels are tried in steps of this."""
+"""Step between the shares of wrong labels that are tried."""
 _GOLD, _TRUTH = "gold held fixed", "the truth held fixed"
 FEWEST_CLUSTERS = 10
-"""With fewer independent rows no check passes or fails."""
+"""Minimum number of independent rows for a check to pass or fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of one check.
+    """An audit's result of one check.
 
     Attributes:
-        name: of the check, as in the settings.
-        title: its words in a table.
-        unit: of the value, the interval and the threshold.
+        name: the check's name, as in the settings.
+        title: its title in a table.
+        unit: the unit of the value, the interval and the threshold.
         word: the decision; `shown` without a threshold.
         value: the effect; `None` if it is not measured.
         interval: its interval at the audit's level.
         side: `at_least`, `at_most` or `within`; empty without a threshold.
         threshold: the threshold.
-        p: the p-value of "it is on the good side of the threshold"; of an effect beside labels that
+        p: the p-value of "it is on the good side of the threshold"; for an effect with labels that
             may be wrong, of "there is no effect", and 1 if the value is on the good side.
         p_corrected: the same, corrected for all tests of the audit.
-        rows_needed: how many rows it takes to decide; `None` if it is decided, or if no number of
-            rows would.
-        tipping_noise: of "cannot tell": with this share of wrong labels it would be decided
-            otherwise.
-        rows_to_label_twice: of "cannot tell": with so many rows with two labels it can be told.
-        sentence: all of this in words; or why it is not measured.
+        rows_needed: number of rows needed to decide; `None` if it is decided, or if no number of
+            rows is enough.
+        tipping_noise: for "cannot tell", the share of wrong labels that would change the
+            decision.
+        rows_to_label_twice: for "cannot tell", the number of rows with two labels that is enough.
+        sentence: the result in words, or why it is not measured.
     """
 
     name: str
@@ -97,9 +94,9 @@ def decide(
     """Decide for each estimate whether it passes.
 
     Args:
-        estimates: by check, or why there is none.
+        estimates: the estimates by check, or why there is none.
         settings: the thresholds.
-        rows: of how many rows they are.
+        rows: number of rows of the audit.
     """
     wanted = {
         name: estimate
@@ -128,7 +125,7 @@ def decide(
 
 @dataclass(frozen=True, slots=True)
 class _Tests:
-    """P-values of all tested checks by name; the last ones as if all labels were exact."""
+    """p-values of all tested checks, by name; the last field assumes exact labels."""
 
     p: Mapping[str, float]
     corrected: Mapping[str, float]
@@ -138,7 +135,7 @@ class _Tests:
 def _decide_check(
     name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests
 ) -> CheckResult:
-    """Decide one check, given the p-values of all tested ones."""
+    """Return a check's result, given the p-values of all tested checks."""
     check = CHECKS[name]
     if isinstance(estimate, str):
         return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
@@ -230,8 +227,8 @@ def _p_value(
 ) -> float:
     """Return the p-value with which a check is tested.
 
-    Where nobody knows how many labels are wrong, it is the largest at any share, or else one above
-    `alpha`.
+    If nobody knows how many labels are wrong, it is the largest p-value at any share, or else a
+    number above `alpha`.
     """
     if isinstance(estimate, ClusteredEstimate):
         return _p_beyond(estimate, threshold)
@@ -264,7 +261,7 @@ def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -
 
 
 def _noise_levels(settings: AuditSettings) -> Iterator[float]:
-    """Yield the tried shares of wrong labels, above 0, the bound last."""
+    """Yield the shares of wrong labels to try, above 0, with the bound last."""
     steps = math.ceil(settings.label_noise_bound / _NOISE_STEP - 1e-9)
     yield from (min(settings.label_noise_bound, step * _NOISE_STEP) for step in range(1, steps + 1))
 
@@ -291,10 +288,10 @@ def _tipping_noise(
 def _rows_to_label_twice(
     estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
 ) -> int:
-    """Return how many rows with two labels show an effect `margin` beyond the threshold.
+    """Return how many rows with two labels can show an effect `margin` beyond the threshold.
 
-    With as many wrong labels as the bound; rows on which both labellers agree count, with the noise
-    that is left there.
+    It assumes as many wrong labels as the bound. Rows on which both labellers agree count, with the
+    noise that is left there.
     """
     bound = settings.label_noise_bound
     measured = estimate.at(noise_left(bound, 2)).estimate
@@ -310,16 +307,16 @@ def _rows_needed(
     rows: int,
     tests: int,
 ) -> tuple[int | None, str]:
-    """Return how many rows a decision takes, and a sentence about it.
+    """Return how many rows are needed to decide, and a sentence about it.
 
-    Of an effect that is wanted within bounds, the size is compared with the bound.
+    For an effect that should lie within bounds, its size is compared with the bound.
     """
     limit, is_within = threshold.limit, threshold.side == "within"
     is_good = threshold.tolerates(estimate.value)
     truth = limit + threshold.margin * (1 if is_good is (threshold.side == "at_least") else -1)
     power, alpha = settings.power, (1 - settings.level) / 2 if is_good else settings.alpha / tests
     if is_within and truth <= 0:
-        truth, power = 0.0, (1 + power) / 2  # without an effect, neither bound may be reached
+        truth, power = 0.0, (1 + power) / 2  # without an effect, neither bound may be exceeded
     if estimate.trials is not None:
         truth = min(1.0, max(0.0, truth))
     if abs(truth - limit) < 1e-9:
@@ -343,7 +340,7 @@ def _rows_needed(
 
 
 def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
-    """Format a value for readers."""
+    """Format a value for people."""
     if unit == "share":
         return f"{100 * value:.1f} %"
     if unit == "points":
@@ -354,6 +351,6 @@ def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
 
 
 def format_interval(interval: Interval, unit: Unit) -> str:
-    """Format an interval for readers, with its unit once."""
+    """Format an interval for people, with its unit once."""
     low, high = (format_value(bound, unit) for bound in (interval.low, interval.high))
     return f"{low.removesuffix(' %').removesuffix(' points').removesuffix(' s')} to {high}"

@@ -1,4 +1,4 @@
-"""Response properties that should not sway a judge: length, form, keys, instructions, author."""
+"""Properties that should not sway a judge: length, form, keys, instructions, author."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 LENGTH, MARKDOWN, LIST = "length_bias", "markdown_bias", "list_bias"
 KEY, INSTRUCTION, OWN = "master_key_bias", "instruction_bias", "self_preference"
-"""The properties, by the names of the checks that measure their effects."""
+"""Names of the checks that measure these properties' effects."""
 STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
-"""Properties without a unit; their effect is that of one standard deviation of the difference."""
+"""Properties without a unit: their effect is for one standard deviation of the difference."""
 
 _PATTERNS = read_shipped("properties.yaml")
 _ITEM, _MARKUP = (re.compile(_PATTERNS[name], re.MULTILINE) for name in ("items", "markup"))
@@ -30,7 +30,7 @@ _TOKENS = re.compile(r"[a-z]+\d*")
 
 
 def find_family(model: str) -> str:
-    """Return a model's family: its maker if known, else the first word of its name.
+    """Return a model's family by its name: its maker if known, otherwise the name's first word.
 
     >>> (
     ...     find_family("gpt-6-luna"),
@@ -49,7 +49,7 @@ def find_family(model: str) -> str:
 
 
 def measure_properties(text: str) -> Mapping[str, float]:
-    """Measure the properties of a response that its text has."""
+    """Measure the properties of a response's text."""
     items = len(_ITEM.findall(text))
     return {
         LENGTH: math.log1p(len(text)),
@@ -68,8 +68,8 @@ def measure_features(
     Each is rows × the most responses, NaN where a row has fewer.
 
     Args:
-        rows: the texts of the responses of each row; without any text there are no properties.
-        models: who wrote each; with the judge's name they say which are of its own family.
+        rows: each row's responses; without any text there are no properties.
+        models: the model that wrote each response; the judge's name tells its own family.
         judge: the judge's name.
     """
     if not any(rows):

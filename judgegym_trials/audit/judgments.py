@@ -1,7 +1,7 @@
-"""Data of an audit: gold labels of rows and a judge's judgments, by row and as arrays.
+"""Data of an audit: gold labels of rows and a judge's judgments, row by row and as arrays.
 
-All sources (rows with recorded verdicts, runs, scored files, judges that are called) make
-`RowJudgments`, of which `Judgments` are made; no check knows where they come from.
+Every source (rows with recorded verdicts, runs, scored files, judges that are called) builds
+`RowJudgments`, and `Judgments` is built from these; no check knows the source.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 Kind = Literal["choice", "label", "score"]
-"""What the judge says of a row: which response is the best, one of a few labels, or a score."""
+"""Kind of a judge's verdict on a row: its best response, one of a few labels, or a score."""
 TIE = -1.0
-"""The verdict that no response of a choice is the best; it counts half."""
+"""Verdict that no response is the best; it counts half."""
 GIVEN, SWAPPED = 0, 1
-"""The orders of the responses of a choice: as they are in the row, and reversed."""
+"""Orders of a choice's responses: as they are in the row, and reversed."""
 Value = float | str | None
-"""Verdict or gold label: a response's number from 0, a score, or a label; `None` without one."""
+"""A verdict or gold label: a response's number from 0, a score, or a label; `None` without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowJudgments:
-    """Gold label of a row, with a judge's judgments of it.
+    """A row's gold label and a judge's verdicts on it.
 
     Attributes:
         uid: the row's id.
-        gold: its gold label.
-        second_gold: that of a second labeller; `None` without one.
-        verdicts: by repeat and order; `None` or NaN where none could be read. All orders of the
+        gold: the gold label.
+        second_gold: a second labeller's gold label; `None` without one.
+        verdicts: verdicts by repeat and order; `None` or NaN if unreadable. The orders of the
             first repeat were asked, and no others count.
-        paraphrases: by the name of another wording of the prompt, and order.
+        paraphrases: verdicts by the name of another wording of the prompt, and by order.
         responses: the texts of the responses.
-        models: who wrote each response; empty if that is not known.
-        cluster: rows with the same one depend on each other.
-        category: of the row.
-        time: when the row was judged, in any unit; NaN if that is not known.
-        probability: of the first response, or of the last label, according to the judge in the
+        models: the model that wrote each response; empty if unknown.
+        cluster: rows with the same cluster depend on each other.
+        category: the row's category.
+        time: when the row was judged, in any unit; NaN if unknown.
+        probability: the judge's probability of the first response, or of the last label, in the
             given order.
-        scores: of a pair, what the same judge gave to each response by itself.
+        scores: for a pair, the same judge's score of each response alone.
     """
 
     uid: str
@@ -69,40 +69,40 @@ class RowJudgments:
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
 class Judgments:
-    """A judge's judgments of N labelled rows.
+    """A judge's judgments of N labelled rows, as arrays.
 
     Attributes:
         judge: the judge's name.
         source: where the judgments come from, for people.
-        kind: what the judge says of a row.
-        uids: of the rows; one row may have several labels, as of aspects.
+        kind: the kind of the judge's verdicts.
+        uids: the rows' ids; one row may have several labels, such as aspects.
         gold: N: the number of the right response, from 0; the number of the label in `levels`; or
             the score.
-        second_gold: N: what a second labeller says, in the terms of `gold`; NaN without one. `None`
-            if no row has one.
-        label_noise: the share of gold labels that are wrong, as the user says; 0 if they are exact,
-            `None` if nobody knows.
-        verdicts: N × orders × repeats, in the terms of `gold`: a response has the same number in
-            all orders. NaN where no verdict could be read.
+        second_gold: N: a second labeller's gold, coded like `gold`; NaN without one. `None` if no
+            row has one.
+        label_noise: the share of wrong gold labels, as the user says; 0 if they are exact, `None`
+            if unknown.
+        verdicts: N × orders × repeats, coded like `gold`: a response has the same number in all
+            orders. NaN if unreadable.
         was_asked: N × orders × repeats: whether the judge was asked.
         clusters: N: the number of each row's cluster, from 0 without a gap.
-        counts: N: how many responses a row has; of other kinds 1.
+        counts: N: number of a row's responses; 1 for other kinds.
         levels: the names of the labels.
         scale: the lowest and the highest score.
-        has_levels: whether the scale of scores is known to have levels; else the gold labels say
-            (`agreement_rule`).
+        has_levels: whether the scale of scores is known to have levels; otherwise the gold labels
+            decide (`agreement_rule`).
         paraphrases: by name, N × orders: the verdicts under another wording of the prompt.
         features: by name, N × the most responses: a property of each response (`features.py`); NaN
-            where unknown.
-        categories: N: of the rows.
-        times: N: when the row was judged, in any unit; `None` if that is not known.
-        probabilities: N: of the first response, or of the last label, according to the judge in the
-            given order.
+            if unknown.
+        categories: N: the rows' categories.
+        times: N: when the row was judged, in any unit; `None` if unknown.
+        probabilities: N: the judge's probability of the first response, or of the last label, in
+            the given order.
         scores: N × 2: the score that the same judge gave to each response by itself.
         operation: for each check of the calls that has data, a total and a weight of each row, such
             as its seconds and its calls.
-        left_out: how many rows are left out, by reason.
-        unmeasured: why a check has no data, by its name; of others its measurement says so.
+        left_out: number of rows left out, by reason.
+        unmeasured: why a check has no data, by its name.
     """
 
     judge: str
@@ -159,7 +159,7 @@ class Judgments:
             return None if np.isnan(array).all() else array
 
         def encode_orders(of_rows: Iterable[Sequence[Value]]) -> Floats:
-            """Return the codes of the verdicts of each row, N × orders."""
+            """Encode each row's verdicts, N × orders."""
             return pad_rows([[*map(code, verdicts)] for verdicts in of_rows], orders)
 
         orders = max(len(row.verdicts[0]) for row in rows)
@@ -213,7 +213,7 @@ class Judgments:
 
     @cached_property
     def is_read(self) -> NDArray[np.bool_]:
-        """N × orders × repeats: whether a verdict was read."""
+        """N × orders × repeats: whether a verdict was readable."""
         import numpy as np
 
         return np.isfinite(self.verdicts)
@@ -237,5 +237,5 @@ class Judgments:
 
     @cached_property
     def span(self) -> float:
-        """The length of the scale of scores."""
+        """Length of the scale of scores."""
         return self.scale[1] - self.scale[0] or 1.0

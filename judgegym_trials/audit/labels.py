@@ -1,9 +1,9 @@
-"""Labels from `judgegym label` as gold labels of an audit's rows.
+"""Labels in a file of `judgegym label`, as gold labels of an audit's rows.
 
-A row's own gold label counts first, then those of the file in their order; the first one is gold,
-the next one the second label. On the file's scale from 0 to 1, of two responses 1 says that the
-first one is better, 0 the other one; ½ is a tie, which is no label. Of yes and no 1 is yes; of
-scores it is the place on the scale.
+A row's own gold label comes first, then the file's labels in their order. The first one is gold,
+the next one the second label. On the file's scale from 0 to 1, for two responses 1 means that the
+first one is better, 0 the other one; ½ is a tie, which is no label. For yes and no, 1 is yes; for
+scores it is the position on the scale.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from judgegym.reports.labels.file import Label, Labels, read_labels, row_digest
 from judgegym_trials.audit.judgments import RowJudgments, Value
 
 Kind = Callable[[float], Value]
-"""What a label from 0 to 1 is in the terms of gold; `None` for a tie."""
+"""Converts a label from 0 to 1 into a gold value; `None` for a tie."""
 
 
 def parse_pair(label: float) -> Value:
@@ -40,14 +40,14 @@ def parse_word(label: float) -> Value:
 
 
 class LabelFile:
-    """Labels of a file, given to the rows that they belong to."""
+    """Labels of a file, and the rows they belong to."""
 
     def __init__(self, path: Path) -> None:
         """Read the file.
 
         Raises:
             UserError: it cannot be read.
-            DataError: a line is no label.
+            DataError: a line is not a label.
         """
         self.labels: Labels = read_labels(path)
         self._by_row = self.labels.group_by_row()
@@ -62,11 +62,11 @@ class LabelFile:
 
         Args:
             row: the row; its gold label is `None` without one.
-            kind: what a label is in the terms of gold.
-            uid: its id in the file, if it is another one.
+            kind: converts a label into a gold value.
+            uid: the row's id in the file, if it differs.
 
         Raises:
-            DataError: a label cannot be one of such a row.
+            DataError: a label does not fit such a row.
         """
         uid = row.uid if uid is None else uid
         self._used.add(uid)
@@ -81,10 +81,10 @@ class LabelFile:
         return replace(row, gold=gold, second_gold=second)
 
     def check_row(self, sample: Sample[JSON]) -> None:
-        """Check that the labels of a row are of the response that it has.
+        """Check that a row's labels belong to its current response.
 
         Raises:
-            DataError: they are of another one.
+            DataError: they belong to another response.
         """
         labels: Sequence[Label] = self._by_row.get(sample.uid, ())
         if any(label.row and label.row != row_digest(sample) for label in labels):
@@ -93,10 +93,10 @@ class LabelFile:
             )
 
     def check_used(self, source: str) -> None:
-        """Check that every label is of a row.
+        """Check that every label belongs to a row.
 
         Raises:
-            DataError: one is of a row that there is not.
+            DataError: a label's row does not exist.
         """
         for uid in self._by_row:
             if uid not in self._used:

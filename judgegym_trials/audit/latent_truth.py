@@ -1,17 +1,17 @@
-"""Likelihood of a judge's choices where labels may be wrong and the truth is unknown.
+"""Latent-truth model of a judge's verdicts, for labels that may be wrong.
 
-With labels held fixed, whatever goes along with the truth stands in for what the labels miss, so
-that a faultless judge seems to like it. Here the truth t of a row is summed over instead. The
-likelihood of a row is
+If labels are held fixed, anything correlated with the truth stands in for what the labels miss, so
+a faultless judge seems to like it. Here the truth t of a row is summed over instead. The likelihood
+of a row is
 
     Σ over t of P(t | x; κ) · P(label | t; η) · Π over its verdicts of P(verdict | t, x; a, θ, β)
 
-with the properties x of the options, P(t) a conditional logit of them, P(label) 1 − η for the truth
-and an equal share of η for each other option, P(verdict) a conditional logit of being the truth
-(a), of what concerns the verdict alone (θ, such as the place) and of the properties (β). An effect
-is tested by the ratio of the likelihoods with and without its β. All coefficients have a weak
-ridge. The ratio is divided by how much larger the squared error that is robust to clusters is than
-the model's, where it is larger: verdicts of one row depend on each other beside the truth.
+with the properties x of the options; P(t) is a conditional logit of them; P(label) is 1 − η for the
+truth and an equal share of η for each other option; P(verdict) is a conditional logit of being the
+truth (a), of regressors of the verdict alone (θ, such as the position) and of the properties (β).
+An effect is tested by the ratio of the likelihoods with and without its β. All coefficients have a
+weak ridge. If the squared error robust to clusters is larger than the model's, the ratio is divided
+by their quotient: verdicts of one row depend on each other beyond the truth.
 
 Sources: Dawid and Skene (1979) for labels with errors; Louis, Finding the observed information
 matrix when using the EM algorithm (1982), for the second derivatives.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _ROUNDS = 60
 _STILL = 1e-7
 MOST_NOISE = 0.45
-"""Labels that are wrong more often say next to nothing."""
+"""Maximum share of wrong labels; labels with more errors tell almost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class Choices:
     """N rows of up to K options with a label, and up to M verdicts each.
 
     Attributes:
-        counts: N: how many options a row has; those beyond are of no meaning.
+        counts: N: number of a row's options; entries beyond have no meaning.
         labels: N: the number of the option that the label names.
-        properties: N × K × P: of the options, as verdicts may look at them; only differences within
-            a row matter.
-        about_truth: N × K × any: what the truth may go along with: the properties, or a constant of
-            one option.
-        about_verdict: N × M × K × any: what concerns the verdict alone, such as the place.
+        properties: N × K × P: the options' properties that may sway verdicts; only differences
+            within a row matter.
+        about_truth: N × K × any: regressors of the truth: the properties, or a constant for one
+            option.
+        about_verdict: N × M × K × any: regressors of the verdict alone, such as the position.
         verdicts: N × M: the number of the option that was chosen; −1 without a verdict.
         clusters: N: rows with the same number depend on each other.
-        raised: the numbers of the options whose chance an effect is of.
+        raised: the numbers of the options whose probability an effect changes.
     """
 
     counts: Codes
@@ -65,11 +65,11 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class LatentEffect:
-    """The effect of a step in a property on the chance of an option.
+    """Effect of a step in a property on the probability of an option.
 
     Attributes:
-        value: a difference of probabilities, averaged over rows, verdicts and the chances of the
-            truth.
+        value: a difference of probabilities, averaged over rows, verdicts and the distribution of
+            the truth.
         error: its standard error.
         p: the p-value of "it has no effect", by the ratio of likelihoods.
     """
@@ -84,7 +84,7 @@ def estimate_noise(disagreement: float, options: float = 2.0) -> float:
 
     Args:
         disagreement: the share of rows with two different labels.
-        options: the mean of K / (K − 1) over the rows; of two options 2.
+        options: the mean of K / (K − 1) over the rows; 2 for two options.
     """
     return min(MOST_NOISE, (1.0 - math.sqrt(max(0.0, 1.0 - options * disagreement))) / options)
 
@@ -118,9 +118,8 @@ class LatentTruth:
 
         Args:
             data: the rows.
-            noise: the share of labels that are wrong, of all rows or of each.
-            ridge: the logarithm of the likelihood is less by so many times half the square of each
-                coefficient.
+            noise: the share of wrong labels, for all rows or for each.
+            ridge: factor of the penalty on the log-likelihood: half the square of each coefficient.
         """
         import numpy as np
 
@@ -156,7 +155,9 @@ class LatentTruth:
         _, codes = np.unique(self._data.clusters, return_inverse=True)
         sums = np.column_stack([np.bincount(codes, column) for column in whole.scores.T])
         robust = of_model @ (sums.T @ sums) @ of_model
-        is_clustered = self._is_read.sum() > len(sums)  # else nothing depends on anything
+        is_clustered = self._is_read.sum() > len(
+            sums
+        )  # otherwise no two verdicts depend on each other
         results = []
         for number, step in enumerate(steps):
             place = size - count + number
@@ -175,7 +176,7 @@ class LatentTruth:
         return results
 
     def _fit(self, start: Floats, free: NDArray[np.bool_]) -> _Fit:
-        """Climb to the maximum by Newton's steps, halved until they climb."""
+        """Maximise by Newton's method, with steps halved until they climb."""
         import numpy as np
 
         at = self._evaluate(start)
@@ -183,7 +184,7 @@ class LatentTruth:
             slope = at.scores.sum(axis=0) - self._ridge * at.coefficients
             curve = at.information[np.ix_(free, free)]
             lowest = float(np.linalg.eigvalsh(curve)[0])
-            if lowest < self._ridge / 2:  # beside a saddle: up the slope
+            if lowest < self._ridge / 2:  # near a saddle point: up the gradient
                 curve = curve + (self._ridge - lowest) * np.eye(len(curve))
             step = np.zeros(len(start))
             step[free] = np.linalg.solve(curve, slope[free])
@@ -251,7 +252,7 @@ class LatentTruth:
         return _Fit(coefficients, value, information, scores, chances)
 
     def _measure_effect(self, fit: _Fit, number: int, step: float) -> tuple[float, Floats]:
-        """Measure the effect of a step in a property, and its derivatives by the coefficients."""
+        """Return the effect of a step in a property, and its gradient by the coefficients."""
         import numpy as np
 
         data, (first, second) = self._data, self._sizes

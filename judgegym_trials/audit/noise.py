@@ -1,20 +1,18 @@
-"""Effects of properties where gold labels may be wrong, with the truth held fixed.
+"""Biases of a judge if gold labels may be wrong: effects of `bias.py` with the truth held fixed.
 
-Where better responses tend to be longer and gold has errors, length stands in for the quality that
-gold misses, so that
-a faultless judge seems to like it. What is known of the labels decides what is measured:
+If better responses tend to be longer and gold has errors, length stands in for the quality that
+gold misses, so a faultless judge seems to like it. The knowledge about the labels decides the
+method:
 
-* exact labels (a stated noise of 0): the regressions of `bias.py`;
-* a stated share of wrong labels: the likelihood over the truth at that share (`latent_truth.py`);
-* second labels: the share by how often both labellers disagree; of the rows with two labels. Where
-  they agree, few labels are wrong; where they disagree, the row has no label, and its verdicts
-  still tell a little;
-* one label a row and nothing stated: an effect is one only if it is found at every share up to a
-  bound.
+* exact labels (a stated noise of 0): the regressions of `bias.py`; * a stated share of wrong
+labels: the likelihood over the truth at that share (`latent_truth.py`); * second labels: the share
+follows from how often both labellers disagree, over the rows with two labels. If they agree, few
+labels are wrong; if they disagree, the row has no label, and its verdicts still tell a little; *
+one label a row and nothing stated: an effect counts only if it is found at every share up to a
+bound.
 
-Of scores a wrong gold score is that of some other row, so that a share of η multiplies the
-covariance of gold with anything else by 1 − η. Two labellers tell it by the covariance of their
-scores.
+For scores, a wrong gold score is that of some other row, so a share of η multiplies the covariance
+of gold with anything else by 1 − η. With two labellers, the covariance of their scores tells η.
 """
 
 from __future__ import annotations
@@ -44,20 +42,20 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 RARE_UP_TO = 0.2
-"""With second labels false accusations are as rare as is said up to this share of wrong labels."""
+"""With second labels, false alarms are as rare as promised up to this share of wrong labels."""
 
 _RIDGE, _RIDGE_OF_TWO = 0.1, 1.4
-"""Of the likelihood. Where one label a row says little of the truth, a larger one would accuse."""
+"""Ridges of the likelihood; the larger one is for two labels a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondLabels:
-    """What two labels a row say of each other.
+    """Noise of the labels, from rows with two labels.
 
     Attributes:
-        rows: how many rows have two.
-        differ: on how many of them they differ; of scores, which differ by degrees, the same.
-        noise: the share of labels that are wrong.
+        rows: number of rows with two labels.
+        differ: number of these rows whose labels differ; scores may differ by any amount.
+        noise: the share of wrong labels.
     """
 
     rows: int
@@ -67,7 +65,7 @@ class SecondLabels:
 
 @dataclass(frozen=True, slots=True)
 class AtNoise:
-    """Effect at one share of wrong labels, with the p-value of "there is no effect"."""
+    """Effect at one share of wrong labels: the estimate, and the p-value of "no effect"."""
 
     estimate: ClusteredEstimate
     p: float
@@ -75,12 +73,12 @@ class AtNoise:
 
 @dataclass(frozen=True)
 class NoisyEffect:
-    """Effect of a property where labels may be wrong.
+    """Effect of a property if labels may be wrong.
 
     Attributes:
-        name: of the check.
-        exact: the estimate as if no label were wrong.
-        labels: the rows, at any share of wrong labels.
+        name: the check's name.
+        exact: the estimate if no label were wrong.
+        labels: the rows, for any share of wrong labels.
     """
 
     name: str
@@ -127,7 +125,7 @@ def compare_labels(judgments: Judgments) -> SecondLabels | None:
 def measure_noisy_effects(
     judgments: Judgments,
 ) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
-    """Measure the effect of each property on the verdicts, or say why it is not measured."""
+    """Return each property's effect on the judge's verdicts, or why it is not measured."""
     estimates = measure_effects(judgments)
     if judgments.label_noise == 0:
         return estimates
@@ -148,13 +146,13 @@ def measure_noisy_effects(
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
-    """Rows of an audit whose labels may be wrong.
+    """The rows of an audit whose labels may be wrong.
 
     Attributes:
         judgments: all rows.
         names: the properties that are measured.
-        noise: the share of wrong labels; `None` if nobody knows it.
-        second: what two labels a row tell; then effects are of the rows that have two.
+        noise: the share of wrong labels; `None` if unknown.
+        second: the noise from second labels; then effects use only rows with two labels.
     """
 
     judgments: Judgments
@@ -211,16 +209,16 @@ class NoisyLabels:
 
     @property
     def _counts(self) -> Codes:
-        """Number of options of each row: a response with a label has two."""
+        """Each row's number of options; a response with a label has two."""
         counts = self.judgments.counts[self._rows]
         return counts if self.judgments.kind == "choice" else np.maximum(counts, 2)
 
     @cached_property
     def _properties(self) -> tuple[Floats, Floats]:
-        """Properties by row and option: as the truth may depend on them, and as verdicts may.
+        """Properties by row and option: as regressors of the truth, and of verdicts.
 
-        Properties without a unit are in standard deviations of the difference, and of verdicts
-        their tanh, as in `bias.py`.
+        Properties without a unit are in standard deviations of the difference; for verdicts their
+        tanh is used, as in `bias.py`.
         """
         judgments, rows = self.judgments, self._rows
         counts = judgments.counts[rows]
@@ -272,7 +270,7 @@ class NoisyLabels:
 
     @cached_property
     def _choices(self) -> Choices:
-        """The rows as the likelihood needs them: a label of two is a choice of yes or no."""
+        """The rows for the likelihood; a label of two is a choice of yes or no."""
         judgments, rows = self.judgments, self._rows
         linear, bent = self._properties
         verdicts = judgments.first[rows]
@@ -317,10 +315,10 @@ class NoisyLabels:
         return ClusteredEstimate(value, max(error, 1e-9), self._informative[name], fewest=FEWEST)
 
     def _measure_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
-        """Measure the effect of a step in each property on the score, as a share of the scale.
+        """Return the effect of a step in each property on the score, as a share of the scale.
 
-        Gold's variance is reduced to what it shares with the truth; errors are of the jackknife
-        over clusters.
+        Gold's variance is reduced to the part it shares with the truth; errors come from the
+        jackknife over clusters.
         """
         judgments, rows = self.judgments, self._rows
         verdicts, gold = (
@@ -329,7 +327,7 @@ class NoisyLabels:
         )
         if self.second is not None and judgments.second_gold is not None:
             gold = (gold + judgments.second_gold[rows] / judgments.span) / 2
-            # The mean of two has half of the variance that one has beside the truth.
+            # The mean of two labels has half of one label's error variance.
             shared = 2 * (1 - noise) ** 2 / (1 + (1 - noise) ** 2)
         else:
             shared = (1 - noise) ** 2

@@ -1,4 +1,4 @@
-"""Audit output on the terminal and as a self-contained page, with the same sentences."""
+"""An audit's table on the terminal and its self-contained page, with the same cells."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
 _ORDERS = {"right_given": "given order", "right_swapped": "swapped", "right_both": "both"}
 _WIDEST = 100
 _RARE = ("suspect", "cannot tell")
-"""Words that are counted only where they are said."""
+"""Decisions that are counted only if there are any."""
 
 
 def format_cells(check: CheckResult) -> tuple[str, ...]:
-    """Return a measured check as a table line; its last cell is the number of rows needed."""
+    """Return a measured check as a line of the table; the last cell is the rows needed."""
     assert check.value is not None and check.interval is not None
     value = format_value(check.value, check.unit).replace(" points", "")
     between = format_interval(check.interval, check.unit).replace(" points", "")
@@ -37,7 +37,7 @@ def format_cells(check: CheckResult) -> tuple[str, ...]:
 
 
 def format_heading(audit: Audit) -> str:
-    """Return one line about what was audited."""
+    """Return the audited source and judge as one line."""
     words = {"fails": "fail", "passes": "pass", "underpowered": "underpowered"} | {
         rare: rare for rare in _RARE
     }
@@ -68,7 +68,7 @@ def list_notes(audit: Audit) -> list[str]:
 
 
 def _describe_category(category: Mapping[str, JSON]) -> str:
-    """Describe how many verdicts of a category are right."""
+    """Return how many verdicts of a category are right."""
     parts = [
         f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category
     ]
@@ -90,7 +90,7 @@ def show(audit: Audit) -> None:
 
 
 def html(audit: Audit) -> Iterator[bytes]:
-    """Write the page, part by part."""
+    """Yield the page, part by part."""
     measured = [check for check in audit.checks if check.value is not None]
     rows = [(check, format_cells(check), _draw_interval(check)) for check in measured]
     body = render(

@@ -1,7 +1,7 @@
-"""Reader of labelled rows with recorded judgments, from columns or a file of verdicts.
+"""Reader of labelled rows with recorded judgments, from columns or from a file of verdicts.
 
 A row without gold, or without a recorded judgment, is left out and counted; a verdict of null
-counts as one that could not be read. Errors name the row.
+counts as unreadable. Errors name the row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TIES = ("0", "TIE")
 
 
 def _parse_response_number(value: object) -> float:
-    """Parse a response's number from 0, given from 1 or as a letter; `TIE`; NaN for none."""
+    """Parse a response's number (from 1) or letter to its number from 0; `TIE`; NaN for null."""
     word = "" if value is None else str(value).upper()
     if word in _TIES:
         return TIE
@@ -45,7 +45,7 @@ def _parse_response_number(value: object) -> float:
 
 
 def _parse_orders(value: object) -> list[float]:
-    """Parse the winner in the given order, or in both orders."""
+    """Return the winner in the given order, or in the given and the swapped one."""
     parts = value if isinstance(value, list) else [value]
     if len(parts) not in (1, 2):
         raise ValueError(f"expected the winner in one or two orders, found {value!r}")
@@ -53,7 +53,7 @@ def _parse_orders(value: object) -> list[float]:
 
 
 def _check_pair(value: object) -> object:
-    """Check that a list has two entries, as a pair has."""
+    """Check that a value is a list of two."""
     if isinstance(value, list) and len(value) != 2:
         raise ValueError(
             f"expected the judge's score of each response of a pair, found {len(value)} scores; an "
@@ -64,7 +64,7 @@ def _check_pair(value: object) -> object:
 
 
 def _parse_time(value: object) -> float:
-    """Parse a time: a number in any unit, or an ISO date."""
+    """Return a time: a number in any unit, or an ISO date."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -72,7 +72,7 @@ def _parse_time(value: object) -> float:
 
 
 def _parse_gold(value: object) -> object:
-    """Parse a label: a text that is a number becomes one, a bool becomes yes or no."""
+    """Return a label of gold or judge: text with a number becomes a number, a bool yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     try:
@@ -145,7 +145,7 @@ _OTHER_COLUMNS = {
     "cluster": ("prompt",),
     "models": ("model",),
 }
-"""Columns that are read where there is none of the usual name."""
+"""Columns that are read if there is none with the usual name."""
 
 
 def read_judgments(
@@ -162,12 +162,12 @@ def read_judgments(
 
     Args:
         data: the rows.
-        columns: columns that have other names than usual.
+        columns: names of columns that differ from the usual ones.
         verdicts: a file with verdicts by uid, instead of a column.
-        judge: which judge of that file; the judge's name where rows have the verdicts.
-        prompt: which prompt of that file.
-        paraphrases: other prompts of the same judge in that file; `all` are all others.
-        labels: a file of labels, beside those of the rows.
+        judge: the judge in that file; if rows have the verdicts, the judge's name.
+        prompt: the prompt in that file.
+        paraphrases: other prompts of the same judge in that file; `all` for all others.
+        labels: a file of labels, in addition to those of the rows.
 
     Raises:
         DataError: a file or a row cannot be read, or there is nothing to audit; the message names
@@ -219,10 +219,10 @@ def read_judgments(
 
 
 def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: bool) -> LabelledRow:
-    """Add the labels of a file to a row.
+    """Return a row with the labels of a file.
 
     Raises:
-        DataError: a label cannot be one of such a row.
+        DataError: a label does not fit such a row.
     """
     if not is_choice:
         is_word = isinstance(cells.score if cells.gold is None else cells.gold, str)
@@ -242,11 +242,11 @@ def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: b
 def _read_verdicts(
     path: Path, judge: str, prompt: str, paraphrases: Sequence[str]
 ) -> tuple[str, Mapping[str, Mapping[str, JSON]]]:
-    """Read the judge's name and its verdicts by prompt and uid, the audited prompt first.
+    """Return the judge's name, and its verdicts by prompt and uid, the audited prompt first.
 
     Raises:
-        DataError: the file has other lines than judge, prompt and winner.
-        SettingsError: the judge or a prompt is not in it, or is not named and there are several.
+        DataError: a line is not made of judge, prompt and winner.
+        SettingsError: the judge or a prompt is not in it, or there are several and none is named.
     """
     winners: dict[tuple[str, str], Mapping[str, JSON]] = {}
     for row in load_rows(str(path), split="train"):
@@ -277,8 +277,8 @@ def _read_rows(
     """Read labelled rows; verdicts of a file, by prompt and uid, replace a column's.
 
     Raises:
-        DataError: a row cannot be read, or two have one id.
-        SettingsError: no row has a column that is named.
+        DataError: a row cannot be read, or two rows have the same id.
+        SettingsError: a named column is in no row.
     """
     labelled_rows: list[tuple[Row, LabelledRow]] = []
     seen: set[str] = set()
@@ -316,7 +316,7 @@ def read_row(
     Args:
         row: the row.
         wanted: the fields to read.
-        columns: columns with other names than usual.
+        columns: names of columns that differ from the usual ones.
         recorded: fields from elsewhere.
 
     Raises:
@@ -346,7 +346,7 @@ def read_row(
 
 
 def _parse_json_text(value: object) -> object:
-    """Parse lists and objects in JSON, for files that have only texts."""
+    """Parse a value as JSON, for files that hold only text: lists and objects."""
     parsed = (
         wire.loads_or_none(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
     )
@@ -354,10 +354,10 @@ def _parse_json_text(value: object) -> object:
 
 
 def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
-    """Read the judgments of a row: numbers of winners for a choice, else score or label.
+    """Return a row's judgments: the winners' numbers for a choice, otherwise score or label.
 
     Raises:
-        RowError: a number is of no response of the row.
+        RowError: a number is not that of a response.
     """
     gold: Value = cells.gold
     verdicts: list[Sequence[Value]] = [[cells.score]]
@@ -392,15 +392,15 @@ def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudg
 
 
 def parse_second_label(row: Row, cells: LabelledRow, *, count: int) -> Value:
-    """Return a second labeller's label: a response's number for a choice, `None` for a tie.
+    """Return a second labeller's gold: for a choice the number of a response, `None` for a tie.
 
     Args:
         row: the row.
-        cells: what was read of it.
-        count: how many responses a choice has; 0 of other kinds.
+        cells: the row's parsed fields.
+        count: number of a choice's responses; 0 for other kinds.
 
     Raises:
-        RowError: it is of no response of the row, or a label beside a score.
+        RowError: it names no response of the row, or is a label where gold is a score.
     """
     if not count:
         if cells.second_gold is not None and isinstance(cells.second_gold, float) != isinstance(
@@ -421,7 +421,7 @@ def check_noise(noise: float | None) -> float | None:
     """Check the share of wrong labels that a user states, and return it.
 
     Raises:
-        SettingsError: it is none of fewer than half of them.
+        SettingsError: it is not a number from 0 to below `MOST_NOISE`.
     """
     if noise is not None and not 0 <= noise < MOST_NOISE:
         raise SettingsError(
@@ -433,5 +433,5 @@ def check_noise(noise: float | None) -> float | None:
 
 
 def exceeds_count(numbers: Sequence[float], count: int) -> bool:
-    """Return whether a number is beyond the responses, 0 to `count` − 1."""
+    """Return whether a number is outside 0 to `count` − 1."""
     return any(number >= count for number in numbers)

@@ -1,4 +1,4 @@
-"""Judgments of a finished run of `evaluate` or `score` with gold labels, and its calls."""
+"""Judgments of a finished run of `evaluate` or `score` whose rows have gold labels."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
     """Read the judgments of a run.
 
     Args:
-        run: it may be unfinished; then the rows that it has are audited, and that is said.
-        judge: the judge's name, instead of what the run says.
-        labels: a file of labels by people, beside the gold labels that rows have.
+        run: the run; if it is unfinished, its rows are audited, with a warning.
+        judge: the judge's name, instead of the run's.
+        labels: a file of labels by people, in addition to the rows' gold labels.
 
     Raises:
         DataError: no row has a gold label.
@@ -101,7 +101,7 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
             of_sample[0] = label_file.label_row(of_sample[0], kind, uid=sample.uid)
         label_file.check_used(str(run.path))
         rows = [[row for row in of_sample if row.gold is not None] for of_sample in rows]
-    # The calls of a sample count for its first label.
+    # A sample's calls count for its first label only.
     call_samples = [
         [sample][label:]
         for sample, of_sample in zip(samples, rows, strict=True)
@@ -121,11 +121,11 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
 
 
 def _read_choice(sample: Sample[JSON]) -> RowJudgments:
-    """Read the choice of the best answer by its letter, in one order or both."""
+    """Return a choice of the best of several answers by letter, in one order or both."""
     texts = [text for name, text in sample.texts.items() if name.startswith("answer ")]
 
     def number(letter: object, name: str) -> float | None:
-        """Return a response's number by its letter in the order with this name."""
+        """Return a response's number, by its letter in an order of this name."""
         if letter is None:
             return None
         place = ord(str(letter)) - ord("A")
@@ -136,15 +136,15 @@ def _read_choice(sample: Sample[JSON]) -> RowJudgments:
         number(sample.gold[-1].gold, sample.gold[-1].name),
         [[number(label.judge, label.name) for label in sample.gold]],
         responses=texts,
-        cluster=sample.question,  # rows with one question depend on each other
+        cluster=sample.question,  # rows with the same question depend on each other
         category=sample.category,
     )
 
 
 def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
-    """Read the labels or scores of a response, each as a row of the audit.
+    """Return a response's labels or scores, each as a row of the audit.
 
-    The response is a text of the row where the policy is the judge, else the completion.
+    The response is a text of the row if the policy is the judge, otherwise the completion.
     """
     texts = [sample.texts[name] for name in _RESPONSES if name in sample.texts]
     return [
@@ -161,7 +161,7 @@ def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
 
 
 def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
-    """Read the comparison of a response, number 0, with a baseline, without a gold label."""
+    """Return the comparison with a baseline, without gold; the response is number 0."""
     points = [*sample.orders.values()] or [
         sample.headline.value if sample.headline is not None else math.nan
     ]
@@ -176,7 +176,7 @@ def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
 
 
 def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
-    """Read the value of a single response without a gold label: yes or no, or from 0 to 1."""
+    """Return the value of a single response, without gold: yes or no, or a score from 0 to 1."""
     value = sample.headline.value if sample.headline is not None else math.nan
     return RowJudgments(
         sample.uid,
@@ -204,11 +204,11 @@ def _make_label_converter(row: RowJudgments, run: SavedRun) -> Callable[[float],
 def measure_operation(
     rows: Sequence[Sequence[Sample[Any]]], run: Path
 ) -> Mapping[str, tuple[Floats, Floats]]:
-    """Measure what the judge's calls took, for `Judgments.operation`.
+    """Measure the judge's calls, for `Judgments.operation`.
 
     Args:
         rows: the samples of each row of the audit.
-        run: the run directory; its ledger says which calls were refused or had no verdict.
+        run: the run directory; its ledger tells which calls were refused or had no verdict.
     """
     import numpy as np
 
@@ -234,7 +234,9 @@ def measure_operation(
         for sample in of_row
         for uid in (sample.uid.partition("/")[0], sample.uid)
     }
-    ledger = np.zeros((len(rows), 3))  # calls, without a verdict, refused
+    ledger = np.zeros(
+        (len(rows), 3)
+    )  # numbers of calls, of those without a verdict, of refused ones
     for call in read_calls(run):
         if call.is_policy_call is of_policy and call.row in places:
             choice = call.answer.first

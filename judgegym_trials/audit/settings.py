@@ -1,4 +1,4 @@
-"""Thresholds of an audit: the shipped ones, with the changes of a user's file."""
+"""Thresholds of an audit: the shipped ones, and changes by a user's file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIDES: tuple[Literal["at_least", "at_most", "within"], ...] = ("at_least", "at_
 
 
 class Threshold(BaseModel):
-    """Tolerance of one check; it has no threshold without any of the three limits."""
+    """Tolerance of one check; without any of the three fields it has no threshold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -37,12 +37,12 @@ class Threshold(BaseModel):
 
     @property
     def side(self) -> Literal["at_least", "at_most", "within", ""]:
-        """Name of the limit that is set; empty without one."""
+        """Which of the three fields is set; empty without any."""
         return next((side for side in _SIDES if getattr(self, side) is not None), "")
 
     @property
     def limit(self) -> float:
-        """Number of the limit that is set."""
+        """The number in the field that is set."""
         return float(getattr(self, self.side))
 
     def tolerates(self, value: float) -> bool:
@@ -59,7 +59,7 @@ class Threshold(BaseModel):
 
 
 class AuditSettings(BaseModel):
-    """Settings of an audit's decisions; the shipped file explains each number."""
+    """Settings of an audit's decisions; comments in the shipped file explain each number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -71,11 +71,10 @@ class AuditSettings(BaseModel):
 
 
 def load_settings(path: Path | None = None) -> AuditSettings:
-    """Load the shipped settings, changed by a file.
+    """Load the shipped settings, overridden by those of a file.
 
     Raises:
-        SettingsError: the file cannot be read, names a check that there is not, or has a number
-            that cannot be one.
+        SettingsError: the file cannot be read, names an unknown check, or has an invalid number.
     """
     values = read_mapping(THRESHOLDS)
     if path is not None:
@@ -109,20 +108,20 @@ def load_settings(path: Path | None = None) -> AuditSettings:
 
 
 def read_shipped(name: str) -> dict[str, Any]:
-    """Read a file of the package: words and patterns of checks."""
+    """Load a YAML file of the package, with texts and patterns of checks."""
     return read_mapping(_STATIC / name)
 
 
 def read_mapping(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
-    """Read a YAML file.
+    """Load a YAML file that holds a mapping.
 
     Args:
         path: the file.
-        place: what messages begin with.
-        expected: what it should hold, in words.
+        place: the beginning of error messages.
+        expected: a description of the expected content, for messages.
 
     Raises:
-        SettingsError: it cannot be read, or is no mapping.
+        SettingsError: it cannot be read, or is not a mapping.
     """
     values = read_yaml(path, place)
     if not isinstance(values, dict):

@@ -1,7 +1,7 @@
-"""Other wordings of a judge's prompt: three shipped for each built-in one, or a file's.
+"""Other wordings of a judge's prompt: three shipped ones for each built-in prompt, or a file's.
 
-A wording is a text for the setting `judge_system_prompt`; verdicts are read by the same rules. The
-shipped ones replace sentences of the prompt that the judge sends for these very rows, with its
+A wording is a text for the setting `judge_system_prompt`; verdicts are parsed by the same rules.
+The shipped ones replace sentences of the prompt that the judge sends for these very rows, with its
 scale and format.
 """
 
@@ -24,15 +24,15 @@ _SETTING = "judge_system_prompt"
 async def load_wordings(
     settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str
 ) -> Mapping[str, str] | str:
-    """Load the other wordings by name, or say why there are none.
+    """Return other wordings by name, or why there are none.
 
     Args:
-        settings: the judge.
-        tasks: the rows that it judges in them.
+        settings: the judge's settings.
+        tasks: the rows that it judges with them.
         source: `shipped`, or a YAML file of names and prompts.
 
     Raises:
-        SettingsError: the file cannot be read, or has something else than prompts.
+        SettingsError: the file cannot be read, or holds anything other than prompts.
     """
     file_wordings = {} if source == SHIPPED else _read_file(Path(source))
     if _SETTING in settings.ignored:

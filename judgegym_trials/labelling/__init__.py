@@ -1,1 +1,1 @@
-"""`judgegym label`: people label a random sample of a run in a browser."""
+"""`judgegym label`: people label a random sample of a run's rows in a browser."""

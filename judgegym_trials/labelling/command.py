@@ -1,4 +1,4 @@
-"""`judgegym label RUN`: a local page on which people label rows of a run, blind."""
+"""Command `judgegym label RUN`: a local page on which people label rows of a run, blind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ the interval of the corrected result is by now; judgegym report RUN --labels FIL
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command."""
+    """Build the parser of the command's flags."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of score")
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> 
         prog: the program's name in messages.
 
     Returns:
-        130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an import; 2 for wrong
+        130 after Ctrl-C, the usual end, 143 after SIGTERM; 0 after an import; 2 for wrong
         input.
     """
     return exit_code(lambda: _run(make_parser(prog).parse_args(argv)))
@@ -84,7 +84,7 @@ def _run(flags: argparse.Namespace) -> int:
     require("environments")
     from judgegym.judges.conversations.turns import (
         IMAGE_MARK,
-    )  # late, as all of it: help comes at once
+    )  # imported here, so that help comes at once
     from judgegym.judges.core import event_loop
     from judgegym.reports.labels.file import LABELS
     from judgegym.reports.results.calls import has_images
@@ -99,7 +99,7 @@ def _run(flags: argparse.Namespace) -> int:
         marked = any(
             IMAGE_MARK.search(f"{sample.question}{sample.completions}") for sample in run.samples()
         )
-        if marked and has_images(run.path):  # a text may say [image 1], too
+        if marked and has_images(run.path):  # a text may contain [image 1], too
             report = shlex.join(["judgegym", "report", str(flags.run)])
             warn(
                 "rows have images, such as [image 1], which labellers are not shown here; "
@@ -120,7 +120,7 @@ def _run(flags: argparse.Namespace) -> int:
 
 
 def _import(session: Session, path: Path) -> None:
-    """Add the labels of a file of the same draw."""
+    """Add the labels in a file of the same draw."""
     from judgegym.reports.labels.correction import LabelledRows
     from judgegym.reports.labels.file import read_labels
 
@@ -130,6 +130,6 @@ def _import(session: Session, path: Path) -> None:
             f"these labels are not of the draw of {session.path}; report takes them by themselves"
         )
         raise SettingsError(f"{path}: {reason}")
-    LabelledRows.read(session.run, labels)  # it checks them
+    LabelledRows.read(session.run, labels)  # reading also checks them
     session.add([*labels.by_row_and_labeller.values()])
     say(f"{len(labels.by_row_and_labeller)} labels added to {session.path}")

@@ -1,9 +1,9 @@
-"""Random order in which the rows of a run are labelled, from the seed and the rows' ids.
+"""Order in which a run's rows are labelled: random, by the seed and the rows' ids.
 
-The first n rows are the sample of n, so that more labels extend it. By score, rows are drawn at
-random within strata of the judge's values: first two of each, which its variance takes, then in
-proportion to the sizes. Whoever stops has a sample in which the judge's values are about as
-frequent as in the run.
+The first n rows are the sample of n, so more labels extend it. By score, rows are drawn at random
+within strata of the judge's values: first two of each stratum, which its variance needs, then in
+proportion to the strata's sizes. Whenever labelling stops, the judge's values are about as frequent
+in the sample as in the run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _FIRST = 2
 def describe_draw(
     values: Mapping[str, float], digests: Mapping[str, str], how: Sampling, seed: int
 ) -> Draw:
-    """Return how rows are drawn, for the first line of the labels.
+    """Return the description of a draw, for the first line of the file of labels.
 
     Args:
         values: the rows' headline values, by id.
-        digests: of what a labeller sees of them (`row_digest`).
+        digests: digests of the texts that labellers see (`row_digest`).
         how: from all rows, or within strata.
-        seed: of the draw.
+        seed: the draw's seed.
     """
     sizes = Counter(assign_strata(values).values()) if how == "by_score" else {}
     strata = tuple(Stratum(name, count) for name, count in sizes.items())

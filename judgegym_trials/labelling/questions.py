@@ -1,10 +1,10 @@
-"""Questions for labellers, whose labels are on the scale of a row's headline value.
+"""Questions to labellers about a run's rows; labels are on the scale of the row's headline value.
 
-A comparison asks which response is better; a win of the policy's is 1, a tie 0.5. A judge with a
-scale asks for a score on it, which becomes the reward from 0 to 1 that the run counts; a prompt
-file with labels asks for one of these. Aspects are asked one by one and combined as the judge
-combines them. Any other run whose values are from 0 to 1 asks whether the response passes, if its
-judge only says yes or no, or else for one of five levels.
+A comparison asks which response is better; a win of the policy is 1, a tie 0.5. For a judge with a
+scale, labellers give a score on it, which becomes the reward from 0 to 1 that the run counts; for a
+prompt file with labels, one of its labels. Aspects are asked one by one and combined as the judge
+combines them. For any other run with values from 0 to 1, labellers say whether the response passes,
+if its judge only says yes or no; otherwise they choose one of five levels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LEVELS = 5
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Option of a labeller: its key, words and value."""
+    """Option of a labeller: its key, its text, and its value."""
 
     key: str
     words: str
@@ -49,7 +49,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPart:
-    """One question about a row, with a name where there are several."""
+    """One question about a row; it has a name if there are several."""
 
     text: str
     options: tuple[Option, ...]
@@ -58,13 +58,13 @@ class QuestionPart:
 
 @dataclass(frozen=True, slots=True)
 class RowQuestion:
-    """Question about each row.
+    """The question about each row.
 
     Attributes:
         parts: the questions, asked one after the other.
-        compares: the response is shown beside a baseline, in an order that labellers do not know;
-            the values of the options are those of the first response.
-        combine: computes the label from the values of the parts.
+        compares: whether the response is shown with a baseline, in an order that labellers do not
+            know; the options' values are those of the first response.
+        combine: computes the label from the parts' values.
     """
 
     parts: tuple[QuestionPart, ...]
@@ -72,11 +72,11 @@ class RowQuestion:
     combine: Callable[[Sequence[float]], float] = lambda values: values[0]
 
     def label(self, keys: str, *, is_first: bool) -> tuple[float, Mapping[str, float]]:
-        """Return the label, and the value of each part where there are several.
+        """Return the label, and each part's value if there are several.
 
         Args:
             keys: a key for each part.
-            is_first: the policy's response is shown first.
+            is_first: whether the policy's response is shown first.
         """
         values = [
             next(option.value for option in part.options if option.key == key)
@@ -96,7 +96,7 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
     The digest is of what a labeller sees.
 
     Raises:
-        DataError: the run has not ended, or its rows are not of one response each.
+        DataError: the run is unfinished, or a row has not exactly one response.
     """
     if not run.is_complete:
         raise DataError(
@@ -134,7 +134,7 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
 
 
 def _find_refusal(run: SavedRun) -> str | None:
-    """Return why the rows of a run cannot be labelled, or `None`."""
+    """Return why a run's rows cannot be labelled; `None` if they can."""
     judge = run.judge_definition
     if wire.lookup(run.config, "env.role") == "judge":
         return _REFUSED["pairwise_judgement"]
@@ -146,10 +146,10 @@ def _find_refusal(run: SavedRun) -> str | None:
 
 
 def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
-    """Return the question for the rows of a run with these headline values.
+    """Return the question about a run's rows, which have these headline values.
 
     Raises:
-        DataError: values are not from 0 to 1, so that no scale of labels is known.
+        DataError: values are not from 0 to 1, so no scale of labels is known.
     """
     judge, settings = run.judge_definition, run.judge_settings
     if judge is not None and judge.has_baselines:
@@ -190,7 +190,7 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
 
 
 def _level_options(scale: Scale) -> tuple[Option, ...]:
-    """Return an option for each level of a scale, or for five if there are too few keys."""
+    """Return an option for each level of a scale, or five if there are more levels than keys."""
     levels: Sequence[float] = scale.levels
     if len(levels) > _MOST_KEYS:
         levels = [scale.low + scale.span * step / (_LEVELS - 1) for step in range(_LEVELS)]
@@ -225,7 +225,7 @@ def _make_aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
 def list_label_texts(
     sample: Sample[JSON], *, is_first: bool, compares: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the row's texts and the responses by title, in the page's order."""
+    """Return the texts to read, by title: the row's, and the responses in the page's order."""
     about = {"question": sample.question, **sample.texts}
     response = sample.completions[0].answer
     if not compares:

@@ -1,8 +1,9 @@
-"""Local page on which people label rows without knowing the model or the judge's verdict.
+"""Local page on which people label rows, without seeing whose response it is or its judgment.
 
 Guarantees: nothing that is sent to the browser holds the name of a model or judge, a row's id, a
 score, a judgment or the path of the run; the address has a secret, so that other users of the
-machine and pages of other sites neither read rows nor write labels; all texts are shown as text.
+machine and pages of other sites can neither read rows nor write labels; all texts are shown as
+text.
 
 A page is one row. A key presses a button, whose form is saved before the next row is sent: the page
 works without its script, too.
@@ -31,7 +32,7 @@ CANNOT_TELL = "x"
 _EMPTY: Mapping[str, object] = dict.fromkeys(
     ("labeller", "problem", "row", "precision", "given", "undoes"), ""
 )
-"""What the template is given of every page."""
+"""Variables of the template that every page sets."""
 _STATIC = Path(__file__).parent / "static"
 _LONGEST_NAME = 80
 
@@ -40,9 +41,9 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
     """Serve the page until a signal; return its exit code.
 
     Raises:
-        SettingsError: the port cannot be had.
+        SettingsError: the port cannot be opened.
     """
-    import scipy.special  # noqa: F401  # it takes a second, which the first interval need not wait for
+    import scipy.special  # noqa: F401  # takes a second: load it now
 
     secret = secrets.token_urlsafe(16)
     announcement = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
@@ -52,7 +53,7 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 
 
 def make_app(session: Session, secret: str) -> web.Application:
-    """Return the application; all of its addresses begin with a secret."""
+    """Build the application; all its addresses begin with a secret."""
     views = _Views(session, secret)
     app = loopback_app(_explain_problems)
     app.router.add_get(f"/{secret}/", views.start, allow_head=False)
@@ -64,7 +65,7 @@ def make_app(session: Session, secret: str) -> web.Application:
 
 @web.middleware
 async def _explain_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer with a page that explains an unknown address or a failed save."""
+    """Respond with a page that explains why an address is unknown or why nothing was saved."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -72,7 +73,7 @@ async def _explain_problems(request: web.Request, handler: Handler) -> web.Strea
             "There is nothing here", {"problem": "The terminal shows the address of the page."}, 404
         )
     except UserError as error:
-        warn(str(error))  # and not on the page: paths have the names of models
+        warn(str(error))  # not on the page: paths contain names of models
         problem = "The terminal says why. What was saved before is safe; go back and try again."
         return _render_page("This was not saved", {"problem": problem}, 500)
 
@@ -93,7 +94,7 @@ class _Views:
         self._uids = {self._make_name(uid): uid for uid in session.order}
 
     def _make_name(self, uid: str) -> str:
-        """Make the name of a row on the page: its id may reveal whose response it is."""
+        """Name a row on the page: its id could tell whose response it is."""
         return f"{derive_seed(0, uid, self._secret):016x}"
 
     async def start(self, request: web.Request) -> web.StreamResponse:
@@ -101,7 +102,7 @@ class _Views:
         return _render_page("Label responses")
 
     async def row(self, request: web.Request) -> web.StreamResponse:
-        """Show a labeller's next row, or that all are done."""
+        """Show a labeller's next row, or that there is none."""
         session, query = self._session, request.query
         labeller = _read_labeller(query)
         uid, count, parts = (
@@ -134,7 +135,7 @@ class _Views:
         return _render_page(f"Row {count + 1}", shown)
 
     async def label(self, request: web.Request) -> web.StreamResponse:
-        """Save the answer to a question about a row, and go on."""
+        """Save the answer to a question about a row, and show the next one."""
         form = await _read_form(request)
         labeller, note, parts = (
             _read_labeller(form),
@@ -167,7 +168,7 @@ class _Views:
 
 
 def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
-    """Return whether keys are valid answers to the first questions."""
+    """Return whether keys are answers to the first questions."""
     options = [{option.key for option in part.options} for part in parts]
     return len(keys) <= len(parts) and all(
         key in part_keys for key, part_keys in zip(keys, options, strict=False)
@@ -186,13 +187,13 @@ def _read_labeller(fields: Mapping[str, str]) -> str:
 
 
 def _redirect_to_row(labeller: str, **values: str) -> web.Response:
-    """Redirect the browser to the next row, so that a reload sends nothing twice."""
+    """Redirect to the next row, so that reloading the page sends nothing twice."""
     address = urlencode({"labeller": labeller, **values}, errors="replace")
     return web.Response(status=303, headers={"Location": f"row?{address}"})
 
 
 def format_precision(precision: Precision) -> str:
-    """Describe how precise the corrected result is, without the result."""
+    """Describe the precision of the corrected result, without the result."""
     rows = f"{precision.labelled:,} of {precision.goal:,} rows labelled"
     if isinstance(precision.half_width, str):
         return f"{rows}; no interval yet: {precision.half_width}"

@@ -1,8 +1,8 @@
-"""Session of labelling a run: the next row, saved labels, and the result's precision.
+"""Labelling of one run: who gets which row next, saved labels, precision of the result.
 
-Guarantees: a label is on the disk before the next row is handed out; the state is that of the file,
-so that a session that was killed goes on where it was; each of the first `overlap` rows goes to
-every labeller, each further one to one.
+Guarantees: a label is on the disk before the next row is handed out. The state is in the file, so a
+killed session continues where it was. Each of the first `overlap` rows goes to every labeller, each
+further one to one labeller.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from judgegym_trials.labelling.questions import RowQuestion, make_question, read
 from judgegym_trials.labelling.writer import LabelWriter
 
 PILOT = 30
-"""How many rows are labelled before a half-width decides whether there are enough."""
+"""Rows to label before the half-width decides whether there are enough."""
 HALF_WIDTH = 0.05
-"""The half-width that the page plans for, if none is asked for."""
+"""Target half-width of the page if none is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """How many rows are to be labelled.
+    """How many rows to label.
 
     Attributes:
-        rows: how many rows of the draw.
-        half_width: label until the interval is ± this or narrower, whatever `rows`; `None` for
+        rows: number of rows of the draw.
+        half_width: label until the interval is ± this or narrower, ignoring `rows`; `None`: label
             `rows`.
-        overlap: how many rows every labeller gets.
+        overlap: number of rows that every labeller gets.
     """
 
     rows: int
@@ -49,11 +49,11 @@ class Precision:
     """Precision of the corrected result.
 
     Attributes:
-        labelled: how many rows have a label.
-        goal: how many rows are to be labelled, by now.
+        labelled: number of rows with a label.
+        goal: number of rows to label, as known so far.
         half_width: half of the width of the 95 % interval, or why there is none.
         target: the half-width that `needed` is for.
-        needed: how many labelled rows it takes in all.
+        needed: total number of labelled rows needed.
     """
 
     labelled: int
@@ -64,34 +64,34 @@ class Precision:
 
 
 class Session:
-    """Labelling session of one run: hands out rows and saves their labels.
+    """Hands out the rows of one run, and saves their labels.
 
     Attributes:
         run: the run.
         path: the file of labels.
-        plan: how much is to be labelled.
-        values: the headline value of each row, by id.
-        digests: of what a labeller sees of it.
-        question: what is asked about each row.
+        plan: how many rows to label.
+        values: each row's headline value, by id.
+        digests: digests of the texts that labellers see, by id.
+        question: the question about each row.
         draw: how the rows were drawn.
-        labels: those that the file has.
-        order: the ids of the rows in the order of the draw.
+        labels: the labels in the file.
+        order: the rows' ids in the order of the draw.
     """
 
     def __init__(
         self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None
     ) -> None:
-        """Continue the labels at `path`, or begin them with a draw.
+        """Continue with the labels at `path`, or start a new file with a draw.
 
         Args:
             run: the run.
             path: the file of labels.
-            plan: how much is to be labelled.
-            how: how rows are drawn; `None` as the file says, or at random.
-            seed: of the draw; `None` as the file says, or 0.
+            plan: how many rows to label.
+            how: how rows are drawn; `None`: as in the file, or at random.
+            seed: the draw's seed; `None`: as in the file, or 0.
 
         Raises:
-            UserError: the run cannot be labelled; the file is damaged, in use, or of another draw.
+            UserError: the run cannot be labelled; or the file is damaged, in use, of another draw.
         """
         self.run, self.path, self.plan = run, path, plan
         self.values, self.digests = read_headline_values(run)
@@ -101,7 +101,7 @@ class Session:
         self.labels = replace(labels, draw=self.draw)
         self._strata = assign_strata(self.values) if self.draw.strata else {}
         self.order: Sequence[str] = sort_ids(self.values, self.draw)
-        self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
+        self._columns = LabelledRows.read(run, self.labels)  # making the estimate checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
         self._assigned: dict[str, str] = {}
         self._writer = LabelWriter(path)
@@ -109,7 +109,7 @@ class Session:
             self._writer.append(self.draw)
 
     def count_labels(self, labeller: str) -> int:
-        """Return how many rows a labeller has labelled, "cannot tell" included."""
+        """Return how many rows a labeller has labelled, including "cannot tell"."""
         return sum(who == labeller for _, who in self.labels.by_row_and_labeller)
 
     def next_row(self, labeller: str) -> str | None:
@@ -156,7 +156,7 @@ class Session:
         """Save a label; `keys` are those of the parts, `None` for "cannot tell".
 
         Raises:
-            UserError: the disk refuses it.
+            UserError: it cannot be written.
         """
         of_keys = (
             None
@@ -170,7 +170,7 @@ class Session:
         self.add([Label(uid, labeller, label, note=note, at=at, parts=parts)])
 
     def undo(self, labeller: str) -> Label | None:
-        """Undo and return a labeller's last label, whose row comes again; `None` without one."""
+        """Remove and return a labeller's last label, whose row comes again; `None` without one."""
         last = next(
             (
                 label
@@ -192,15 +192,15 @@ class Session:
         """Add labels of rows of this run, with the stratum and the digest of each row.
 
         Raises:
-            UserError: the disk refuses one.
+            UserError: one cannot be written.
         """
         for label in labels:
             stratum = self._strata.get(label.uid, "")
             self._append(replace(label, stratum=stratum, row=self.digests[label.uid]))
 
     def precision(self) -> Precision:
-        """Return how precise the corrected result is, as `judgegym report --labels` computes it."""
-        import numpy as np  # late: half a second
+        """Return the corrected result's precision, computed as in `judgegym report --labels`."""
+        import numpy as np  # imported here: it takes half a second
 
         means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
         labels = np.array([means.get(uid, np.nan) for uid in self._columns.uids])
@@ -223,7 +223,7 @@ class Session:
         The file's draw must be of this run and match the arguments.
 
         Raises:
-            SettingsError: it is another one.
+            SettingsError: the file has another draw.
         """
         begun, path = labels.draw, labels.path
         if begun is None and labels.by_row_and_labeller:

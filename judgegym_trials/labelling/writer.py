@@ -1,4 +1,4 @@
-"""Writer of the labels file; a line is on the disk when `LabelWriter.append` returns."""
+"""Writer of the file of labels; a line is on the disk when `LabelWriter.append` returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judgegym.reports.labels.file import Draw, Label
 
 
 class LabelWriter(DiskFile):
-    """Writer of a file of labels; what it has written is on the disk."""
+    """Appends to a file of labels; written lines are on the disk."""
 
     def __init__(self, path: Path) -> None:
         """Open and lock the file at `path`, and remove a last line that a crash has cut off.
@@ -37,7 +37,7 @@ class LabelWriter(DiskFile):
         """Append lines; they are on the disk afterwards.
 
         Raises:
-            UserError: the disk refuses one; then the file ends with a whole line before it.
+            UserError: a line cannot be written; then the file ends with the last whole line.
         """
         data = b"".join(line.to_line() for line in lines)
         try:
@@ -45,5 +45,5 @@ class LabelWriter(DiskFile):
                 data = data[self.write(data) :]
             os.fsync(self._descriptor)
         except OSError as error:
-            self.size()  # cuts off what was written of a line
+            self.size()  # removes the partly written line
             raise UserError(f"{self._path} cannot be written to: {error.strerror}") from None

@@ -1,1 +1,1 @@
-"""`judgegym replay`: juries and cascades from recorded runs, without calls."""
+"""`judgegym replay`: juries and cascades from recorded runs, without any call."""

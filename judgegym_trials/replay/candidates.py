@@ -1,9 +1,8 @@
 """Juries, cascades and single judges of recorded runs, with their value and cost.
 
-Value is accuracy against labels, or agreement with a reference. Weights that are learned from
-labels are measured on rows that they were not learned from (five folds); all else takes nothing
-from the labels. The best of many candidates
-is optimistic all the same: what is chosen by a sweep is to be confirmed on other rows.
+Value is accuracy against labels, or agreement with a reference. Weights learned from labels are
+measured on rows that they were not learned from (five folds); nothing else uses the labels. The
+best of many candidates is still optimistic: confirm the winner of a sweep on other rows.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from judgegym_trials.replay.weights import (
 )
 
 MOST_IN_ALL_SUBSETS = 5
-"""With more members, subsets of two and three and the jury of all are tried."""
+"""With more members, only subsets of two and three and the jury of all are tried."""
 _FOLDS = 5
 _LEVELS = (0.2, 0.4, 0.6, 0.8)
-"""Quantiles of the confidence that the sweep takes as thresholds of cascades."""
+"""Quantiles of the confidence that the sweep uses as thresholds of cascades."""
 _FOR_THREE = ("median", "trimmed_mean", "unanimous")
 SINGLE, JURY, CASCADE = "single", built_in_kind(JurySettings), built_in_kind(CascadeSettings)
-"""The kinds of judges that recorded runs can make."""
+"""Kinds of judges that recorded runs can make."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,16 @@ class ReplayedJudge:
 
     Attributes:
         kind: single judge, jury or cascade.
-        name: what it is, in a few words.
-        members: whose calls it takes.
+        name: a short description.
+        members: the members whose calls it uses.
         value: its mean accuracy, or agreement.
         interval: Wilson's 95 % interval of the value.
-        cost: mean of a row, in the table's unit.
-        gain: what a jury gains over its best member, mean, and its one-sided 90 % lower bound;
-            `None` for others.
+        cost: mean cost of a row, in the table's unit.
+        gain: a jury's mean gain over its best member, and its one-sided 90 % lower bound; `None`
+            for others.
         best: that member; empty for others.
         escalated: the share of rows that a cascade shows to the strong judge.
-        is_on_front: no cheaper candidate has as high a value.
+        is_on_front: whether no cheaper candidate has as high a value.
     """
 
     kind: str
@@ -73,12 +72,12 @@ class ReplayedJudge:
 
 @dataclass(frozen=True)
 class Bench:
-    """Bench that measures candidates on the rows of a table.
+    """Measures candidates on the rows of a table.
 
     Attributes:
         table: the rows.
-        value: what is measured, in words.
-        reference: what scores are compared with, by row.
+        value: the name of the measured value.
+        reference: the numbers that scores are compared with, by row.
     """
 
     table: JudgedTable
@@ -87,7 +86,7 @@ class Bench:
 
     @classmethod
     def from_table(cls, table: JudgedTable, name: str | None) -> Bench:
-        """Compare with a run, or else with the labels, or else with the mean of all runs."""
+        """Compare with a run, by default with the labels, or else with the mean of all runs."""
         if name is not None:
             return cls(table, f"agreement with {name}", table.scores[name])
         if table.labels is not None:
@@ -102,9 +101,9 @@ class Bench:
 
         Args:
             kind: single judge, jury or cascade.
-            name: what it is.
-            members: whose calls it takes.
-            scores: by row; no number where it has none.
+            name: a short description.
+            members: the members whose calls it uses.
+            scores: the scores by row; NaN without one.
         """
         table, cost = self.table, sum(self.table.costs[member].mean() for member in members)
         points = table.agreement(scores, self.reference)
@@ -152,7 +151,9 @@ class Bench:
                 continue
             for rule, confidences in table.confidences[cheap].items():
                 for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
-                    if level > max(0.0, confidences.min()):  # else the cheap judge decides all
+                    if level > max(
+                        0.0, confidences.min()
+                    ):  # otherwise the cheap judge decides all rows
                         chosen = {"cascade_confidence": rule, "cascade_threshold": level}
                         yield self.cascade(CascadeSettings.model_validate(chosen), cheap, strong)
 
@@ -160,7 +161,7 @@ class Bench:
 def score_jury(
     table: JudgedTable, members: Sequence[str], settings: JurySettings
 ) -> NDArray[np.float64]:
-    """Return the score of a jury by row; NaN below its quorum, or where it abstains."""
+    """Return a jury's score by row; NaN below its quorum, or if it abstains."""
     return np.array(
         compute_jury_scores({name: table.scores[name].tolist() for name in members}, settings)
     )
@@ -173,7 +174,7 @@ def replay_cascade(
 
     Return by row whether the cheap judge decides it, the score and the cost.
 
-    Rows that are shown to both judges to check them cost what that costs on average.
+    Rows that are shown to both judges for a check are charged their average cost.
     """
     rows = zip(
         table.confidence(cheap, settings.cascade_confidence).tolist(),
@@ -189,7 +190,7 @@ def replay_cascade(
 
 
 def collect_votes(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
-    """Return the votes of members, from −1 to 1; 0 without a score."""
+    """Return members' votes, from −1 to 1; 0 without a score."""
     return np.nan_to_num(2.0 * np.stack([table.scores[name] for name in members], axis=1) - 1.0)
 
 
@@ -200,14 +201,14 @@ def learn_jury_weights(
 
     Rows in `without` are left out.
     """
-    assert table.labels is not None  # who asks for them has labels
+    assert table.labels is not None  # only called with labels
     gold = sides(table.labels)
     chosen = (gold != 0) if without is None else (gold != 0) & ~without
     return learn_weights(collect_votes(table, members)[chosen], gold[chosen], seed=seed)
 
 
 def estimate_jury_weights(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
-    """Return the log-odds of members' accuracy by Dawid and Skene, from 0 to those of 95 %."""
+    """Return the log-odds of members' accuracies by Dawid and Skene, from 0 to those of 95 %."""
     votes = collect_votes(table, members)
     says = votes != 0
     chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
@@ -221,7 +222,7 @@ def estimate_jury_weights(table: JudgedTable, members: Sequence[str]) -> dict[st
 def cross_validate_scores(
     table: JudgedTable, members: Sequence[str], seed: int
 ) -> NDArray[np.float64] | str:
-    """Return the score of a jury by row, with weights learned from the labels of other rows."""
+    """Return a jury's score by row, with weights learned from the labels of other rows."""
     folds = np.array([make_generator(seed, uid, "fold").randrange(_FOLDS) for uid in table.uids])
     held_out_scores = np.full(len(folds), np.nan)
     for fold in range(_FOLDS):

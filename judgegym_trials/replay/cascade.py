@@ -1,7 +1,7 @@
-"""`judgegym replay --choose`: a cascade's threshold from two runs, with a certified promise.
+"""Threshold of a cascade from two recorded runs, with a certified promise (`replay --choose`).
 
-The threshold is chosen on a seeded half of the rows (`choose_threshold`); what it does is reported
-on the other half, which it has not seen. A row is harmed if the cheap judge decides it and, with
+The threshold is chosen on a seeded half of the rows (`choose_threshold`); its effect is reported on
+the other half, which it has not seen. A row is harmed if the cheap judge decides it and, with
 labels, is wrong where the strong one is right; without labels, if its verdict differs from the
 strong one's.
 """
@@ -37,28 +37,27 @@ from judgegym_trials.replay.table import JudgedTable, open_table
 from judgegym_trials.replay.threshold import CascadeThreshold, choose_threshold, fewest_rows
 
 UNCERTIFIED = 4
-"""The exit code where no threshold can be promised."""
+"""Exit code if no threshold can be certified."""
 _SHOWN = 10
-"""Thresholds in the table."""
+"""Number of thresholds in the table."""
 _CHOSEN = {"cascade_confidence", "cascade_threshold", "cascade_share", "cascade_harm"}
-"""Settings that the preset has."""
+"""Settings that the preset sets itself."""
 _HEADER = ("confidence", "escalated", "agreement", "accuracy", "harmed", "cost")
 
 
 @dataclass(frozen=True)
 class CascadeOutcome:
-    """Effect of a cascade with some threshold on some rows.
+    """Result of a cascade with some threshold on some rows.
 
     Attributes:
-        rows: how many they are; rows that a cascade decides together count as one for what is
-            harmed.
+        rows: number of rows; for harm, rows that a cascade decides together count as one.
         escalated: the share that the strong judge decides.
-        agreement: with the strong judge.
-        accuracy: against the labels; `None` without labels.
-        harmed: how many are harmed.
+        agreement: agreement with the strong judge.
+        accuracy: accuracy against the labels; `None` without labels.
+        harmed: number of harmed rows.
         harmed_at_most: the upper bound of their share.
-        cost: mean of a row.
-        cost_alone: of these rows, what the strong judge alone costs.
+        cost: mean cost of a row.
+        cost_alone: mean cost of a row with the strong judge alone.
     """
 
     rows: int
@@ -88,10 +87,10 @@ class CascadeTrial:
 
     Attributes:
         table: the rows, each with a score of the strong judge; the cheap judge is the first member.
-        rule: what the cheap judge's confidence is.
-        harm: the most harmed rows, as a share.
-        certainty: of the promise.
-        seed: of the halves.
+        rule: the rule of the cheap judge's confidence.
+        harm: maximum share of harmed rows.
+        certainty: certainty of the promise.
+        seed: seed of the halves.
     """
 
     table: JudgedTable
@@ -102,14 +101,14 @@ class CascadeTrial:
 
     @cached_property
     def harms(self) -> NDArray[np.bool_]:
-        """Whether it does harm if the cheap judge decides a row."""
+        """Whether each row is harmed if the cheap judge decides it."""
         cheap, strong = (self.table.scores[name] for name in self.table.names)
         right = strong if self.table.labels is None else self.table.labels
         return self.table.agreement(strong, right) > self.table.agreement(cheap, right)
 
     @cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
-        """Whether a row is in the half on which the threshold is not chosen."""
+        """Whether each row is in the half that does not choose the threshold."""
         first = np.unique(self.table.units, return_index=True)[1]
         names = [self.table.uids[place] for place in first]
         return np.array([derive_seed(self.seed, name, "half") >= 2**63 for name in names])[
@@ -149,7 +148,7 @@ class CascadeTrial:
         return CascadeSettings.model_validate({**rules, **chosen})
 
     def measure(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
-        """Measure what a cascade does to some rows."""
+        """Return the result of a cascade on some rows."""
         table, (cheap, strong) = self.table, self.table.names
         cheap_decides, scores, costs = replay_cascade(table, settings, cheap, strong)
         harmed, units = (
@@ -171,14 +170,14 @@ class CascadeTrial:
         )
 
     def measure_levels(self) -> Iterator[tuple[float, CascadeOutcome]]:
-        """Yield about ten thresholds, the highest first, with the outcome of each on all rows."""
+        """Yield about ten thresholds, highest first, with the result of each on all rows."""
         confidences = self.table.confidence(self.table.names[0], self.rule)
         levels = np.quantile(confidences, [step / _SHOWN for step in range(_SHOWN)], method="lower")
         for level in sorted({max(0.0, float(quantile)) for quantile in levels}, reverse=True):
             yield level, self.measure(self.settings(level), np.full(len(confidences), True))
 
     def describe(self, measured: CascadeOutcome, settings: CascadeSettings) -> str:
-        """Describe what the chosen cascade does to the rows that did not choose it."""
+        """Describe the chosen cascade's result on the held-out rows."""
         cheap, strong = self.table.names
         cost = (
             f", and costs {percent(measured.cost / measured.cost_alone, 0)} of {strong} alone"
@@ -201,7 +200,7 @@ class CascadeTrial:
 
 
 def run(flags: argparse.Namespace) -> int:
-    """Choose the threshold as the flags say, show and write it; return the exit code.
+    """Choose a threshold by the flags, show and write it; return the exit code.
 
     Raises:
         UserError: flags, runs or labels are wrong, or a file cannot be written.

@@ -1,4 +1,4 @@
-"""`judgegym replay`: juries and cascades of recorded runs, and a cascade's threshold."""
+"""Command `judgegym replay`: juries and cascades of recorded runs, without any call."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ evaluate take part in tables. With --choose, choose the threshold of a cascade: 
 enough, the strong one the rest. The threshold is chosen on half of the rows with an exact bound, and what it does is
 reported on the other half. Exit code 4 if nothing can be promised."""
 _CHOICE: Mapping[str, str | float] = {"confidence": "margin", "keep": 0.98, "certainty": 0.95}
-"""The flags of `--choose` alone, with their values if unset."""
+"""Flags of `--choose` alone, with their defaults."""
 _DEPENDENT_FLAGS = {
     "jury": ("jury_weights", "jury_quorum", "jury_scale"),
     "cascade": ("cascade_threshold",),
     "choose": tuple(_CHOICE),
 }
-"""Flags that are read with one of these alone."""
+"""Flags that need one of these flags."""
 _NOT_CHOOSING = ("sweep", "reference", "html")
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return the flags of the command."""
-    from judgegym.judges.core.judge import Confidence  # late: help comes at once
+    """Build the parser of the command's flags."""
+    from judgegym.judges.core.judge import Confidence  # imported here, so that help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym replay") ->
         prog: the program's name in messages, with the command.
 
     Returns:
-        0; 4 if no threshold can be promised; 2 for wrong input; 130 after Ctrl-C.
+        0; 4 if no threshold can be certified; 2 for wrong input; 130 after Ctrl-C.
     """
     return exit_code(lambda: _run(make_parser(prog).parse_args(argv)))
 
@@ -129,16 +129,16 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym replay") ->
 def _run(flags: argparse.Namespace) -> int:
     _check_together(flags)
     require("environments")
-    from judgegym_trials.replay import cascade, replay  # late: help comes at once
+    from judgegym_trials.replay import cascade, replay  # imported here, so that help comes at once
 
     return cascade.run(flags) if flags.choose else replay.run(flags)
 
 
 def _check_together(flags: argparse.Namespace) -> None:
-    """Check that every flag is read, and set those of `--choose` that are unset.
+    """Check that every flag has an effect, and set the defaults of `--choose`.
 
     Raises:
-        SettingsError: one has no effect beside the others.
+        SettingsError: a flag has no effect with the others.
     """
     for mode, names in _DEPENDENT_FLAGS.items():
         unused = [

@@ -1,7 +1,7 @@
-"""Recorded runs as members of juries and cascades: names, settings, presets, replayed runs.
+"""Recorded runs as members of juries and cascades: names, judge settings, presets, replayed runs.
 
-A member is judged with the settings that its run's `config.yaml` has, by the machinery of `judgegym
-score`, so that the samples are those of a live run of that jury or cascade.
+A member is judged with the settings in its run's `config.yaml`, by the code of `judgegym score`, so
+the samples are those of a live run of that jury or cascade.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from judgegym.reports.results.run import SavedRun
 from judgegym_trials.replay.recordings import RecordedAnswers, ReplayClient
 
 _PARTS_SETTINGS = [judge.parts.setting for judge in JUDGES.values() if judge.parts is not None]
-"""The settings that hold judges."""
+"""Settings that hold judges."""
 _SHARED_SETTINGS = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
 _DATA = {setting.name for setting in declared_settings(ScoreSettings) if setting.group == "data"}
-_DATA -= {"out", "labels", "config", "data"}  # which may be another run's own
+_DATA -= {"out", "labels", "config", "data"}  # the name may be another run's model name
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class RecordedJudge:
     """A recorded run.
 
     Attributes:
-        name: as a member of a jury or a cascade.
+        name: its name as a member of a jury or a cascade.
         run: its directory.
-        is_judge: it can be replayed: a run of `judgegym score` whose judge sees each response by
-            itself.
+        is_judge: whether it can be replayed: a run of `judgegym score` whose judge sees each
+            response alone.
     """
 
     name: str
@@ -78,7 +78,7 @@ class RecordedJudge:
         return find_definition(kind).most_together is None
 
     def fields(self) -> dict[str, JSON]:
-        """Return the settings of its judge that differ from their defaults."""
+        """Return its judge's settings that differ from their defaults."""
         config, kind = self.run.config, text_or_empty(self.run.config["judge"])
         settings = AnyJudgeSettings.add_choices([f"judge={kind}"]).model_construct()
         usual = settings.model_dump(mode="json", exclude=_SHARED_SETTINGS)
@@ -90,7 +90,7 @@ class RecordedJudge:
 
 
 def _parts_setting(kind: str) -> str:
-    """Return the setting that holds the members of a jury, or the judges of a cascade."""
+    """Return the setting that holds a jury's members or a cascade's judges."""
     parts = JUDGES[kind].parts
     assert parts is not None, kind
     return parts.setting
@@ -99,12 +99,12 @@ def _parts_setting(kind: str) -> str:
 def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     """Open runs, each given as RUN or NAME=RUN.
 
-    A run without a name is called by its judge's model, or by its folder where several have one
-    model.
+    A run without a name is named after its judge's model, or after its folder if several have the
+    same model.
 
     Raises:
-        RunDirectoryError: there is no such run, or it is not complete.
-        SettingsError: two runs have the same name, or there is one run.
+        RunDirectoryError: a run does not exist or is incomplete.
+        SettingsError: two runs have the same name, or there is only one run.
     """
     named_words = [
         ("", word) if Path(word).exists() or "=" not in word else word.split("=", 1)
@@ -133,7 +133,7 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
 
 
 def check_two_runs(runs: Sequence[str], place: str = "") -> None:
-    """Check that there are two runs, as in a cascade; `place` begins the message.
+    """Check that there are two runs, as a cascade needs; `place` is the beginning of the message.
 
     Raises:
         SettingsError: there are more or fewer.
@@ -148,7 +148,7 @@ def judge_settings(
     """Return the settings of a jury or a cascade of these members.
 
     Raises:
-        SettingsError: one has no judge that can be a member.
+        SettingsError: a member's judge cannot be part of a jury or cascade.
     """
     for member in members:
         kind_name = text_or_empty(member.run.config.get("judge"))
@@ -176,12 +176,12 @@ def judge_settings(
 def replay_settings(
     members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None
 ) -> ScoreSettings:
-    """Return the settings of `judgegym score` for a jury or cascade of these members.
+    """Return settings of `judgegym score` for a jury or cascade of these members, on their data.
 
     Args:
         members: the runs.
-        judge: what `judge_settings` returns.
-        data: where the data is now; by default where it was.
+        judge: the result of `judge_settings`.
+        data: the data's current place; by default unchanged.
 
     Raises:
         SettingsError: the runs judged different data, or a setting is wrong.
@@ -244,13 +244,13 @@ def _remove_keys(parts: Mapping[str, Any]) -> None:
 async def replay_run(
     members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path
 ) -> EvaluationResult:
-    """Judge the data as the settings say, from the members' runs, into a file with its run.
+    """Judge the data from the members' runs, into a file with its run beside it.
 
     Raises:
         UserError: the data cannot be read, a call is not recorded, or the output exists.
     """
     settings = settings.model_copy(update={"out": out})
-    resolve_paths(settings)  # which checks that they can be read and written
+    resolve_paths(settings)  # opening checks that files can be read and written
     run = open_scoring(members, settings, out)
     run.settings = settings
     with terminal.ProgressDisplay("replay", "responses") as display:
@@ -258,12 +258,12 @@ async def replay_run(
 
 
 def is_preset(out: Path) -> bool:
-    """Return whether `--out` names a preset, and not a file of judged rows."""
+    """Return whether `--out` names a preset, not a file of judged rows."""
     return out.suffix in (".yaml", ".yml")
 
 
 def check_preset(members: Sequence[RecordedJudge], kind: str, out: Path) -> None:
-    """Check that the preset of a jury or a cascade of these members can be written.
+    """Check that the preset of a jury or cascade of these members can be written.
 
     Raises:
         SettingsError: one has no judge that can be a member, or the file exists.
@@ -281,7 +281,7 @@ def check_out(members: Sequence[RecordedJudge], kind: str, out: Path, data: str 
     It is a preset, or the data as these members judge it.
 
     Raises:
-        UserError: it cannot, or exists.
+        UserError: it cannot be written, or exists.
     """
     if is_preset(out):
         check_preset(members, kind, out)
@@ -295,8 +295,8 @@ def write_preset(path: Path, judge: Mapping[str, object], summary: str) -> None:
 
     Args:
         path: the file.
-        judge: its settings.
-        summary: what was measured, as a comment.
+        judge: the judge's settings.
+        summary: the measured result, as a comment.
     """
     lines = "".join(f"# {line}\n" for line in summary.splitlines())
     body = yaml.safe_dump({"env": dict(judge)}, sort_keys=False, allow_unicode=True, width=110)
@@ -310,10 +310,10 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
 
     Args:
         word: `@settings.yaml`, or a rule of juries or of confidence.
-        kind: what they are of.
+        kind: the kind of the judge: jury or cascade.
 
     Raises:
-        SettingsError: the file holds no settings, or others than `judgegym score` has.
+        SettingsError: the file holds no settings, or unknown ones.
     """
     if not word.startswith("@"):
         return {

@@ -1,12 +1,11 @@
-"""Client that replays the responses of recorded runs to a judge, and sends nothing.
+"""Client that replays the responses of recorded runs, and sends nothing.
 
-An answer is found by its row and by what its call asks: the component within its judge, vote,
-model, messages and parameters, in the order among calls that ask the same. It has the usage,
-attempts and cost that were recorded, so the ledger, counts and cost of a replayed run are those of
-a live one.
+A response is found by its row and its call: the component within its judge, vote, model, messages
+and parameters, in the order among identical calls. It has the recorded usage, attempts and cost, so
+the ledger, counts and cost of a replayed run are those of a live one.
 
-Guarantees: a recorded failure fails again with its text; a call that is not recorded is one error
-that names the row and the call. Of a run that was resumed, the answers of its last part count.
+Guarantees: a recorded failure fails again with its text; a call without a recording is one error
+that names the row and the call. For a resumed run, the responses of its last part count.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Message
 
 ROW: ContextVar[str] = ContextVar("row", default="")
-"""The row whose calls are made, where no run records them."""
+"""The row whose calls are made, if no run records them."""
 _FAILURE = re.compile(
     r"(.*?): (\w+)(?: HTTP (\d+))? after (\d+) requests?; last answer: (.*)", re.DOTALL
 )
 """The text of an `EndpointError`."""
 _Outcome: TypeAlias = "AnswerLocation | EndpointError"
-"""An answer in the file of answers, or a failure."""
+"""A response in the file of responses, or a failure."""
 
 
 class RecordedAnswers:
@@ -48,19 +47,19 @@ class RecordedAnswers:
 
     Attributes:
         run: its directory.
-        takes_formats: an answer in a response format is among them.
+        takes_formats: whether any response has a response format.
     """
 
     def __init__(self, run: Path) -> None:
         """Read the ledger of a run.
 
         Raises:
-            DataError: the run has none.
+            DataError: the run has no ledger.
             RunDirectoryError: it cannot be read.
         """
         self.run = run
         self.takes_formats = False
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the answers are read
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as responses are read
         # By row, and by key; a failure in a ledger of an older version by its component, which is
         # all that it names.
         self._outcomes: dict[str, dict[str, list[_Outcome]]] = defaultdict(
@@ -84,7 +83,7 @@ class RecordedAnswers:
             self._file.write(wire.dumps({"answer": call["answer"]}) + b"\n")
             self._outcomes[call["row"]][call["key"]] = [
                 (place, call["has_verdict"])
-            ]  # in place of an earlier failure
+            ]  # replaces an earlier failure
             self.takes_formats |= RESPONSE_FORMAT in call["parameters"]
         elif "failed" in line and (match := _FAILURE.fullmatch(line["error"])) is not None:
             endpoint, kind, status, attempts, answer = match.groups()
@@ -112,19 +111,19 @@ class RecordedAnswers:
             self._failed_rows.clear()
 
     def _find_recorded(self, row: str, key: str, call: CallKey) -> list[_Outcome]:
-        """Return what is recorded of a call with this key; a call takes the first."""
+        """Return the recordings of a call with this key; a call takes the first."""
         of_row = self._outcomes[row]
         return of_row[key] or of_row[call.component]
 
     def holds(self, row: str, call: CallKey) -> bool:
-        """Return whether a response or failure of this call, made now, is recorded."""
+        """Return whether this call's response or failure is recorded."""
         return bool(self._find_recorded(row, self._keys[row].peek_key(call), call))
 
     def take(self, row: str, call: CallKey) -> ChatResponse | EndpointError | None:
-        """Return the response or failure of a call made now; `None` if none is recorded.
+        """Return the response or failure of a call that is made now; `None` if none is recorded.
 
-        A call that was made once and is made again gets the same answer at no cost (equal responses
-        of a row shared it), or fails again.
+        A call that was made once and is made again gets the same response at no cost (identical
+        responses of a row shared it), or fails again.
         """
         key = self._keys[row].begin_key(call)
         recorded, request = self._find_recorded(row, key, call), (row, key.rpartition(".")[0])
@@ -141,7 +140,7 @@ class RecordedAnswers:
 
 
 def _current_uid() -> str:
-    """Return the uid of the row whose calls are made."""
+    """Return the row whose calls are made."""
     row = current_row()
     return row.key[0] if isinstance(row, DiskRowLedger) else ROW.get()
 
@@ -153,7 +152,7 @@ class ReplayClient(ChatClient):
     """
 
     def __init__(self, recorded: Mapping[str, RecordedAnswers], settings: ChatSettings) -> None:
-        """Answer from these runs; the settings name the model."""
+        """Replay these runs; the settings name the model."""
         super().__init__(settings)
         self.recorded = recorded
 
@@ -178,16 +177,16 @@ class ReplayClient(ChatClient):
         return recorded.holds(_current_uid(), member_call)
 
     def _find_recording(self, call: CallKey) -> tuple[RecordedAnswers, CallKey]:
-        """Return the run that answers a call, and the call as that run made it."""
+        """Return the run that has a call's recording, and the call as that run made it."""
         member, _, component = call.component.partition("/")
         return self.recorded[member], replace(call, component=component)
 
     async def _ask_one(self, send: object, call: CallKey, *how: Any) -> ChatResponse:
-        """Take the recorded answer.
+        """Return the recorded response.
 
         Raises:
             EndpointError: the call has failed.
-            DataError: it is not recorded.
+            DataError: the call is not recorded.
         """
         record: RequestRecord = how[-1]
         row = _current_uid()
@@ -203,7 +202,7 @@ class ReplayClient(ChatClient):
             record.note_sent()
         self.meter.usage += outcome.usage
         if isinstance(outcome, EndpointError):
-            if recorded.takes_formats:  # then a failure is no refusal of the format
+            if recorded.takes_formats:  # then a failure is not a refusal of the format
                 self.formats.taken_by.add(outcome.endpoint)
             raise outcome
         self.meter.answered += outcome.attempts > 0

@@ -1,6 +1,6 @@
-"""Replay of a named jury or cascade, or a sweep over all: measured, shown, written.
+"""Replay of recorded runs: a named jury or cascade, or a sweep over all, measured and shown.
 
-A reader sees a table on the terminal, JSON, and a page with a chart.
+The result is a table on the terminal, JSON, and a page with a chart.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ _SELECTION = "The best of many candidates is optimistic: confirm what you choose
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """All measurements of a replay.
+    """All measurements.
 
     Attributes:
-        value: what is measured, in words.
-        cost_unit: of costs.
-        rows: how many rows.
-        left_out: rows that could not be compared.
+        value: the name of the measured value.
+        cost_unit: the unit of costs.
+        rows: number of rows.
+        left_out: number of rows that could not be compared.
         candidates: all judges, the cheapest first.
-        said: what follows, in sentences.
+        said: the conclusions, in sentences.
     """
 
     value: str
@@ -86,7 +86,7 @@ class ReplayReport:
         return Table(title, header, tuple(map(_format_cells, shown)))
 
     def show(self) -> None:
-        """Print single judges, the front, and the named judge; the page has all."""
+        """Print single judges, the front, and judges requested by name; the page has all."""
         few = len(self.candidates) <= 20
         show_table(
             self.table(
@@ -101,7 +101,7 @@ class ReplayReport:
             say(line)
 
     def html(self) -> Iterator[bytes]:
-        """Write the page, part by part: no script, no network, every text escaped."""
+        """Yield the page, part by part: no script, no network, every text escaped."""
         costs, values = (
             [candidate.cost for candidate in self.candidates],
             [judge.value for judge in self.candidates],
@@ -137,7 +137,7 @@ def _format_cells(judge: ReplayedJudge) -> tuple[str, ...]:
 
 
 def _describe_gain(judge: ReplayedJudge, value: str) -> str:
-    """Describe whether a jury beats its best member, by how much, and how certainly."""
+    """Say whether a jury beats its best member, by how much, with what certainty."""
     gain, at_least = judge.gain or (0.0, 0.0)
     by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90 % certainty"
     if at_least > 0.0:
@@ -225,7 +225,7 @@ def run(flags: argparse.Namespace) -> int:
 
 
 def _measure_jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> ReplayedJudge:
-    """Measure the jury of the flags; its settings go into `rules`."""
+    """Measure the requested jury; its settings are added to `rules`."""
     table, learned = bench.table, None
     if flags.jury_weights in (AUTO, UNLABELLED):
         learned = _set_weights(flags, rules, table)
@@ -246,7 +246,7 @@ def _measure_jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Benc
     of_others = measuring.cross_validate_scores(table, table.names, flags.seed)
     if not isinstance(
         of_others, str
-    ):  # the labels of a row say nothing of weights that were learned from them
+    ):  # a row's labels cannot test weights that were learned from them
         judge = bench.measure(JURY, judge.name, table.names, of_others)
     return replace(judge, best=table.names[learned.best], gain=(learned.gain, learned.at_least))
 
@@ -254,7 +254,7 @@ def _measure_jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Benc
 def _set_weights(
     flags: argparse.Namespace, rules: dict[str, JSON], table: JudgedTable
 ) -> JuryWeights | None:
-    """Put learned weights of the jury into its settings; return those learned from labels."""
+    """Put a jury's learned weights into its settings; return those learned from labels."""
     if rules.get("jury_rule", "mean") != "mean":
         raise SettingsError(
             f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean"

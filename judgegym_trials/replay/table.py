@@ -1,12 +1,12 @@
-"""Scores, costs, confidences and labels of several recorded judges, in one table.
+"""Table of several recorded judges on the same rows: scores, costs, confidences, labels.
 
-Rows are those that all runs have judged, of the same texts; a row of a run of `score` is a
-response. A verdict is the side of ½ on which a score is, and ½ itself; with a tolerance, for graded
-scores, two scores agree if they differ by at most that much.
+Rows are those that all runs have judged, with the same texts; a row of a run of `score` is a
+response. A verdict is the side of ½ on which a score lies, or ½ itself; with a tolerance, for
+graded scores, two scores agree if they differ by at most that much.
 
-Confidences are recomputed from the recorded answers by the judges themselves, so that a cascade in
-use decides as the table says. Those of a run of `evaluate`, and of a judge that compares responses,
-come from its scores and orders, and its ties are broken by numbers of their own.
+Confidences are recomputed from the recorded responses by the judges themselves, so a cascade in use
+decides as the table says. For a run of `evaluate`, and a judge that compares responses, they come
+from its scores and orders, and random numbers of the table break ties.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from judgegym_trials.replay.members import (
 from judgegym_trials.replay.recordings import ROW
 
 NEVER = -1.0
-"""The confidence of a judge without a score: it decides at no threshold."""
+"""Confidence of a judge without a score: it decides at no threshold."""
 
 
 class RowConfidence(NamedTuple):
-    """How sure a judge is of a row.
+    """A judge's confidence in a row.
 
     Attributes:
-        by_rule: from 0 to 1, by the rules that the judge knows; empty without a score.
-        unit: the rows that a cascade decides together have the same.
-        number: from 0 to 1, decides the row at the threshold itself.
+        by_rule: confidences from 0 to 1, by the rules that the judge knows; empty without a score.
+        unit: the unit; rows that a cascade decides together have the same.
+        number: a number from 0 to 1 that decides the row at the threshold itself.
     """
 
     by_rule: Mapping[str, float]
@@ -65,21 +65,21 @@ class RowConfidence(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgedTable:
-    """Numbers by row, of members by their names; no number (NaN) where a judge has no score.
+    """Numbers by row, and by the members' names; NaN where a judge has no score.
 
     Attributes:
-        names: of the members.
-        uids: of the rows.
-        scores: from 0 to 1.
-        costs: US dollars; calls if a cost is not known.
+        names: the members' names.
+        uids: the rows' ids.
+        scores: scores from 0 to 1.
+        costs: costs in US dollars; in calls if a cost is unknown.
         cost_unit: `US dollars` or `calls`.
-        confidences: by member and rule, of each row's unit: the lowest of its rows, `NEVER` without
-            a score.
+        confidences: by member and rule, each row's confidence: the lowest of its unit, `NEVER`
+            without a score.
         units: the number of each row's unit.
-        numbers: of each row, decides ties at a threshold.
-        labels: of each row, from 0 to 1; `None` without labels.
-        tolerance: by how much graded scores may differ; `None` compares verdicts.
-        left_out: rows that are not in all runs, or without a label, or not of the same texts.
+        numbers: each row's number that breaks ties at a threshold.
+        labels: each row's label from 0 to 1; `None` without labels.
+        tolerance: maximum difference of graded scores that agree; `None` compares verdicts.
+        left_out: number of rows that are not in all runs, have no label, or have other texts.
     """
 
     names: tuple[str, ...]
@@ -106,10 +106,10 @@ class JudgedTable:
         return 1.0 - np.abs(np.nan_to_num(sides(first)) - np.nan_to_num(sides(second))) / 2.0
 
     def confidence(self, name: str, rule: str) -> NDArray[np.float64]:
-        """Return how sure a member is of each row's unit by a rule.
+        """Return a member's confidence in each row's unit by a rule.
 
         Raises:
-            SettingsError: it does not know the rule.
+            SettingsError: the member does not know the rule.
         """
         by_rule = self.confidences[name]
         if rule not in by_rule:
@@ -128,11 +128,11 @@ def open_table(
 
     Args:
         members: the runs.
-        flags: `labels`: the file of labels; rows without one are left out. `tolerance`: by how much
-            graded scores may differ; `None` compares verdicts. `data`: where the rows are, if not
-            where they were.
+        flags: `labels`: the file of labels; rows without one are left out. `tolerance`: maximum
+            difference of graded scores that agree; `None` compares verdicts. `data`: the rows'
+            current place, if it has changed.
         strong: the member that must have a score of each row.
-        replays: replay the judges; without, they are as sure as their scores are.
+        replays: whether to replay the judges; if not, confidences come from scores.
 
     Raises:
         DataError: no row is in all runs, or has a label; a label is of another response; a score is
@@ -288,7 +288,7 @@ def _measure_confidences(
 async def _replay_confidences(
     member: RecordedJudge, data: str | None
 ) -> Mapping[str, RowConfidence]:
-    """Return a judge's confidences, recomputed from its recorded responses.
+    """Return a run's judge's confidences, recomputed from its recorded responses.
 
     The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those
     in use.
@@ -301,7 +301,7 @@ async def _replay_confidences(
         if not tasks.response_index.find_task_positions(number):
             continue  # the row could not be judged
         task = tasks[number]
-        ROW.set(tasks.uid(first))  # the calls of equal rows are recorded with the first
+        ROW.set(tasks.uid(first))  # identical rows share the calls of the first
         cases, places = split_task(cascade.cheap.judge, task.judge_task)
         judgments = [await cascade.judge_part(cascade.cheap, case) for case in cases]
         confidences = [

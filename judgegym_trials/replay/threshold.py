@@ -1,10 +1,10 @@
-"""Threshold of a cascade: the cheap judge decides where it is sure, the strong one the rest.
+"""Threshold of a cascade: a cheap judge decides if it is sure enough, a strong judge otherwise.
 
 Guarantee: the share of all rows on which the cascade harms (the cheap judge decides, and is wrong
 where the strong one is right; without labels: differs from it) is at most the promised one, with
 the stated certainty, for rows of the same population. Thresholds are tried from "escalate all"
-downwards, each with an exact bound, until one fails: a fixed sequence needs no correction for the
-number of thresholds, and the best of all thresholds, chosen afterwards, would break the promise.
+downwards, each with an exact bound, until one fails. A fixed sequence needs no correction for the
+number of thresholds; choosing the best of all thresholds afterwards would break the promise.
 
 Source: fixed-sequence testing: Angelopoulos et al., Learn then Test (2021).
 """
@@ -23,16 +23,16 @@ _STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class CascadeThreshold:
-    """Threshold above which the cheap judge decides.
+    """A chosen threshold, with its result on the sample.
 
     Attributes:
-        confidence: rows with a higher confidence are the cheap judge's.
-        share_at: of the rows with exactly this confidence, the share that is (chosen by seed and
-            row).
+        confidence: the cheap judge decides rows with a higher confidence.
+        share_at: the share of rows with exactly this confidence that it decides, chosen by seed
+            and row.
         kept: the share of the sample's rows that the cheap judge decides.
-        harmed: rows of the sample on which that harms.
+        harmed: number of the sample's rows that are harmed.
         harmed_at_most: the upper bound of the share of harmed rows.
-        rows: how many rows the sample has.
+        rows: number of the sample's rows.
     """
 
     confidence: float
@@ -62,11 +62,11 @@ def choose_threshold(
     """Choose the lowest threshold with a certified promise.
 
     Args:
-        confidences: of the cheap judge in each row of the sample, higher if it is surer.
-        harms: whether it harms if the cheap judge decides the row.
+        confidences: the cheap judge's confidence in each row of the sample.
+        harms: whether each row is harmed if the cheap judge decides it.
         orders: a number from 0 to 1 for each row, by seed and row: among equal confidences lower
             ones are kept first.
-        harm: the most harmed rows, as a share of all rows.
+        harm: maximum share of harmed rows among all rows.
         level: certainty of the promise.
 
     Returns:

@@ -1,14 +1,14 @@
 """Weights of a jury: several judges of the same rows, whose votes are added up.
 
-A vote is from −1 (surely the one) to 1 (surely the other); 0 is a tie, or no verdict. Gold labels
+A vote is from −1 (surely one side) to 1 (surely the other); 0 is a tie, or no verdict. Gold labels
 are −1 or 1. A jury's verdict is the sign of the weighted sum of the votes. Points are 1 for the
 right sign, ½ for a tie.
 
 Guarantees: no weight is negative (negative weights look best on the rows that they were learned
-from, and break on others). Learned weights are a jury only where labels say that it beats its best
-member: `learn_weights` falls back to that member, whose ties the others decide.
+from, and fail on others). Learned weights form a jury only if labels show that it beats its best
+member: `learned_weights` falls back to that member, whose ties the others decide.
 
-What is promised holds for the population that the labels came from.
+The promises hold for the population that the labels came from.
 
 Sources: Dawid and Skene, Maximum likelihood estimation of observer error-rates using the EM
 algorithm (1979); weights by log-odds: Nitzan and Paroush, Optimal decision rules in uncertain
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 FEWEST_LABELS = 30
 _FOLDS = 5
 _MOST_CERTAIN = 0.95
-"""A member's accuracy counts as at most this much: of 60 labels nobody knows more."""
+"""Upper limit of a member's accuracy: 60 labels cannot show more."""
 _PRIOR = 1.0
-"""Penalty on the squared logistic weights, as of one further label each."""
+"""Penalty on the squared logistic weights, as strong as one further label each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class JuryWeights:
     """Weights of a jury by member.
 
     Attributes:
-        weights: 0 or more; those of a logistic regression if `at_least` is above 0; else one is
-            larger than the sum of all others: that of the best member by the labels, whose ties the
-            others decide.
+        weights: 0 or more. If `at_least` is above 0, a logistic regression gave them. Otherwise
+            one is larger than the sum of all others: that of the best member by the labels,
+            whose ties the others decide.
         best: the number of that member.
         gain: points per row that the logistic jury gains over it on held-out labels.
         at_least: the one-sided 90 % lower bound of that gain.
@@ -52,7 +52,7 @@ class JuryWeights:
 
 def points(votes: Floats, gold: Floats) -> Floats:
     """Return the points of verdicts: 1 for gold's sign, ½ for 0, else 0."""
-    import numpy as np  # late, as everywhere in this package
+    import numpy as np  # imported here, as everywhere in this package
 
     row_points: Floats = (1.0 + np.sign(votes) * gold) / 2.0
     return row_points
@@ -80,7 +80,7 @@ def learn_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeights 
     Args:
         votes: a row for each labelled row, a column for each member.
         gold: −1 or 1 for each row.
-        seed: of the folds.
+        seed: seed of the folds.
 
     Returns:
         The weights, or why there are none: fewer than `FEWEST_LABELS` labels.
@@ -119,14 +119,14 @@ def log_odds(accuracies: Floats) -> Floats:
 
 
 def _single_weights(votes: Floats, gold: Floats) -> Floats:
-    """Return weights with which the best member decides, and the others only its ties."""
+    """Return weights with which the best member decides, and the others decide only its ties."""
     import numpy as np
 
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
     right, counts = (np.sign(votes) == gold[:, None]).sum(axis=0), (votes != 0).sum(axis=0)
     weights = log_odds((right + 1.0) / (counts + 2.0))
     weights[best] = 0.0
-    # A vote may be of half a certainty (one order of two), and still decides.
+    # A vote of half certainty (one order of two) still decides.
     weights[best] = 10.0 * weights.sum() + 1.0
     return weights
 
@@ -150,14 +150,15 @@ def _fit_logistic(votes: Floats, gold: Floats) -> Floats:
 def dawid_skene(
     verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9
 ) -> Floats:
-    """Return the probability of each class for each row, from the members' agreement alone.
+    """Return each row's probability of each class, from the members' agreement, without labels.
 
-    It learns who errs from who agrees with whom: members that err together look right.
+    A member's accuracy is estimated from its agreement with others: members that err together look
+    right.
 
     Args:
         verdicts: for each row a verdict of each member, a class from 0; `None` or NaN without one.
-        classes: how many classes there are, two or more.
-        rounds: the most rounds of expectation and maximisation.
+        classes: number of classes, two or more.
+        rounds: maximum number of EM iterations.
         tolerance: stop when the log-likelihood changes by less.
 
     Returns:
