@@ -95,7 +95,7 @@ from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.wire import Choice
 
 def put(cache, key, text):
-    return cache.put(key, Choice(text), instead_of=CacheRow())
+    return cache.put(key, Choice(text), previous=CacheRow())
 
 async def main(path, name):
     cache = JudgmentCache(path)
