@@ -172,7 +172,10 @@ def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | 
         words.append(f"{flag}={path}")
     if "--resume" not in words:
         words.append("--resume")
-    return typed.format_command(words if spent is None else env.larger(words, spent, "env.")) + hint
+    return (
+        typed.format_command(words if spent is None else env.enlarge_command(words, spent, "env."))
+        + hint
+    )
 
 
 def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
