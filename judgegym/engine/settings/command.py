@@ -30,33 +30,35 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     openai: PolicySettings
     env: ConfigT
     config: Path | None = setting(None, common=True)
-    """Read settings from this YAML file, with sections `env` and `openai`, or from the preset of this name (`judgegym
-    list` shows them)."""
+    """Read settings from this YAML file, with sections `env` and `openai`, or from the preset of
+    this name (`judgegym list` shows them)."""
     limit: int | None = setting(None, verbs=("evaluate", "process"), common=True, ge=1)
     """Take at most this many rows, sampled with the seed."""
     resume: CliImplicitFlag[bool] = setting(False, common=True)
-    """Continue the run in env.data_dir_to_save_evals (evaluate, serve) or that of env.data_path_to_save_groups
-    (process, serve): ask policy and judge only for what they have not answered; serve: in the trainer's step."""
+    """Continue the run in env.data_dir_to_save_evals (evaluate, serve) or that of
+    env.data_path_to_save_groups (process, serve): only calls without a recorded response are made.
+    serve continues at the trainer's step."""
     retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
-    """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
-    they are, and metrics are written only if there are none."""
+    """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data
+    has changed, stay as they are, and metrics are written only if there are none."""
     plan: PlanTokens = setting(None, PLAN_HELP, common=True)
     labels: Path | None = setting(None, verbs=EVALUATE)
-    """Correct the result by the labels of people in this file, which are of this run's responses (judgegym label makes
-    it); with --resume also of a run that is complete."""
+    """Correct the result by human labels of this run's responses in this file (judgegym label makes
+    it); with --resume also for a complete run."""
     anchors: Path | None = setting(None, verbs=EVALUATE)
-    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown; label), too, and tell
-    whether the judge has changed since the first run with this file, by FILE.state.jsonl beside it."""
+    """Also judge the rows of this JSONL file (prompt, response, further fields for the judge,
+    label), and report whether the judge has changed since the first run with this file, by
+    FILE.state.jsonl beside it."""
     all_metrics: CliImplicitFlag[bool] = setting(False, verbs=("evaluate", "process"), common=True)
-    """Print all metrics, too; metrics.json holds them anyway."""
+    """Also print all metrics; metrics.json has them in any case."""
     keep_calls: CliImplicitFlag[bool] = setting(True)
-    """Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no
-    prompts, and the answers only until the run is complete. For its rollouts, serve keeps them only
-    if this is given;
-    else the answers of a group until it is done."""
+    """Keep the prompts and responses of policy and judge in calls.jsonl.gz of the run. False:
+    record no prompts, and keep responses only until the run is complete. serve keeps the calls of
+    its rollouts only if this is given, else the responses of a group until it is done."""
     offline: CliImplicitFlag[bool] = setting(False, common=True)
-    """Use local stand-ins for all endpoints that the command line itself does not name (those of files and environment
-    variables are overridden), and the bundled samples; needs no key or network."""
+    """Use local stand-ins for all endpoints that the command line itself does not name (those of
+    files and environment variables are overridden), and the bundled samples; needs no key or
+    network."""
 
     _stand_ins: frozenset[str] = frozenset()
     _verb: Verb = "evaluate"

@@ -38,35 +38,44 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     help_group: ClassVar[str] = "policy"
 
     thinking_mode: bool = setting(False, common=True)
-    """Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong."""
+    """Ask the policy to think between <think> and </think>; an answer in any other format counts as
+    wrong."""
     thinking_opened_by_template: bool = setting(False)
-    """Accept </think> without <think>: set it if the chat template opens <think> in the prompt (Qwen3, DeepSeek-R1)."""
+    """Accept </think> without <think>: set it if the chat template opens <think> in the prompt
+    (Qwen3, DeepSeek-R1)."""
     custom_thinking_prompt: TextOrFile | None = setting(None)
-    """Use this text instead of the built-in system prompt of thinking_mode; @file reads it from a file."""
+    """Use this text instead of the built-in system prompt of thinking_mode; @file reads it from a
+    file."""
     custom_system_prompt: TextOrFile | None = setting(None)
-    """Add this text to the system prompt, after the prompt of thinking_mode; @file reads it from a file."""
+    """Add this text to the system prompt, after the prompt of thinking_mode; @file reads it from a
+    file."""
     reasoning_effort: ReasoningEffort | None = setting(None, fallback="max_reasoning_tokens")
-    """Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored."""
+    """Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then
+    ignored."""
     max_reasoning_tokens: int | None = setting(None, ge=1024, le=32000)
     """Let a hosted reasoning model think for at most this many tokens (1024 to 32000)."""
     eval_temperature: float = setting(0.6, verbs=EVALUATIONS, ge=0, common=True)
     """Sample the policy at this temperature in evaluations."""
     eval_max_tokens: int = setting(40960, verbs=EVALUATIONS, ge=0)
-    """Limit a completion in evaluations to this many tokens; 0 sends no limit, so that the endpoint's own applies."""
+    """Limit a completion in evaluations to this many tokens; 0 sends no limit, so that the
+    endpoint's own applies."""
     min_response_length: int = setting(10, verbs=EVALUATIONS, ge=0)
-    """Retry a completion of an evaluation with fewer characters, which is usually a fault of the endpoint. Training
-    judges a short completion as it is: asking again would hide from the trainer what the policy does."""
+    """Retry a completion of an evaluation with fewer characters, which is usually a fault of the
+    endpoint. Training judges a short completion as it is: asking again would hide from the trainer
+    what the policy does."""
     short_answer_retries: int = operational(3, verbs=EVALUATIONS, ge=0)
-    """Ask again at most this many times for a completion that is shorter than min_response_length."""
+    """Ask again at most this many times for a completion that is shorter than
+    min_response_length."""
     max_retries: int = operational(MAX_RETRIES, ge=0)
-    """Retry a failed call to policy or judge at most this many times; waiting for an endpoint that is busy or away is
-    no retry. judge_max_retries overrides it for the judge."""
+    """Retry a failed call to policy or judge at most this many times; waiting for a busy or
+    unreachable endpoint is no retry. judge_max_retries overrides it for the judge."""
     policy_deadline: float = operational(3600.0, gt=0)
-    """Stop retrying a policy call this many seconds after its first attempt; the call then fails. Time in which the
-    policy is away does not count; where this is set, it also bounds that wait."""
+    """Stop retrying a policy call this many seconds after its first attempt; the call then fails.
+    Time in which the policy is unreachable does not count; if this is set, it also limits that
+    wait."""
     retry_delay: float = operational(1.0, ge=0)
-    """Wait at most this many seconds before the first retry of a call to policy or judge; the limit doubles with each
-    retry, up to a minute."""
+    """Wait at most this many seconds before the first retry of a call to policy or judge; the limit
+    doubles with each retry, up to a minute."""
 
     @model_validator(mode="after")
     def _max_retries_is_the_judges_too(self) -> Self:
@@ -95,22 +104,23 @@ class RunSettings(BaseModel, use_attribute_docstrings=True):
     help_group: ClassVar[str] = "run"
 
     model_answers: Path | None = setting(None, verbs=EVALUATE, common=True)
-    """Judge the answers in this JSONL file (fields uid and answer), or those of this run directory as they were,
-    instead of calling a policy."""
+    """Judge the completions in this JSONL file (fields uid and answer), or the unchanged
+    completions of this run directory, instead of calling a policy."""
     data_dir_to_save_evals: str | None = operational(None, verbs=EVALUATIONS, common=True)
-    """Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time> (evaluate), beside the
-    file of groups or to runs/serve--… (serve)."""
+    """Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time>
+    (evaluate), beside the file of groups or to runs/serve--… (serve)."""
     write_report: bool = operational(True)
-    """Write the page of the run, for a browser: its result, charts, and samples with what the judge was asked and said.
-    evaluate writes report.html into the run directory, process a page beside the file of groups."""
+    """Write a page of the run for a browser: its result, charts, and samples with the judge's
+    prompts and responses. evaluate writes report.html into the run directory, process a page beside
+    the file of groups."""
     use_wandb: bool | Literal["optional"] = operational(False, verbs=EVALUATIONS)
-    """Log metrics to Weights & Biases. optional: warn and go on without it where no run can be opened there; otherwise
-    that is an error, before anything is asked."""
+    """Log metrics to Weights & Biases. optional: if no run can be opened there, warn and continue
+    without it; otherwise that is an error before the first call."""
     wandb_name: str | None = operational(None, verbs=EVALUATIONS)
-    """Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory or the
-    environment."""
+    """Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory
+    or the environment."""
     full_debug: bool = operational(False)
-    """Log the messages and the answer of each call to policy and judge."""
+    """Log the prompt and the response of each call to policy and judge."""
     max_judge_error_rate: float = operational(0.05, verbs=EVALUATIONS, ge=0, le=1)
     """Fail the command if more than this share of the rows ends without a judgment."""
 

@@ -49,13 +49,14 @@ class GroupJudgeSettings(EnvConfig):
     choosing: ClassVar[tuple[str, ...]] = ("group_judge",)
 
     group_judge: Literal["none", GroupJudgeKind] = setting("none", verbs=ROLLOUTS, common=True)
-    """Judge the completions of a group against each other, with the row's baseline or reference as one more of them
-    where there is one. none: each by itself, as evaluations do. listwise: all in one call
-        (listwise_orders=2: in two).
-    tournament: pair by pair, 72 calls for 8 completions and a baseline (schedule=swiss: 32)."""
+    """Judge the completions of a group against each other, with the row's baseline or reference, if
+    any, as one more. none: each alone, as in evaluations. listwise: all in one call
+    (listwise_orders=2: in two). tournament: pair by pair, 72 calls for 8 completions and a baseline
+    (schedule=swiss: 32)."""
     group_reward_range: RewardRange = setting("unit", verbs=ROLLOUTS)
-    """With group_judge: choose the range of rewards. unit: 0 to 1, where a malformed completion's default reward of 0.0
-    is the lowest. signed: -1 to 1; needs invalid_thinking_reward, such as -1.0."""
+    """With group_judge: choose the range of rewards. unit: 0 to 1, where a malformed completion's
+    default reward of 0.0 is the lowest. signed: -1 to 1; needs invalid_thinking_reward, such as
+    -1.0."""
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:

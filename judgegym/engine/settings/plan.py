@@ -9,11 +9,9 @@ from pydantic import BeforeValidator, Field
 USUAL_TOKENS = 500
 """The assumed tokens of a reply, if nothing else is known."""
 PLAN_HELP = (
-    "Print how many calls, tokens and dollars the run would take, and exit. No endpoint is asked, "
-    "and no key is needed."
-    " A number is the length of a reply in tokens; without one it is 500, with --resume the mean "
-    "so far, and with "
-    "--offline the stand-in's."
+    "Print how many calls, tokens and dollars the run would take, and exit. No endpoint is called, "
+    "and no key is needed. A number is the assumed length of a reply in tokens; without one it is "
+    "500, with --resume the mean so far, and with --offline the stand-in's."
 )
 
 

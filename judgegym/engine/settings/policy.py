@@ -87,15 +87,17 @@ class PolicySettings(Settings):
     base_url: BaseUrls = operational(OPENAI, common=True)
     """Call the policy at this OpenAI-compatible URL; separate several replicas with commas."""
     api: ApiName = operational("openai")
-    """Ask the policy in this form. openai: OpenAI's chat completions. anthropic: Anthropic's Messages API. litellm:
-    whatever litellm reaches by the model's name, such as azure/… or gemini/…, with base_url only if it is set."""
+    """Call the policy with this API. openai: OpenAI's chat completions. anthropic: Anthropic's
+    Messages API. litellm: whatever litellm reaches by the model's name, such as azure/… or
+    gemini/…, with base_url only if it is set."""
     api_key: SecretStr | None = operational(None, fallback="api_key_env")
-    """Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line."""
+    """Send this API key to the policy. Prefer api_key_env, which keeps the key off the command
+    line."""
     api_key_env: str = operational("OPENAI_API_KEY", common=True)
     """Read the policy's API key from this environment variable. Only a public host needs one."""
     replicas: list[ReplicaSettings] = operational([])
-    """Spread calls over these servers of the same policy, each with its base_url and, if they differ, model_name,
-    api_key and extra_headers. In YAML a list under `openai` does the same."""
+    """Spread calls over these servers of the same policy, each with its base_url and, if they
+    differ, model_name, api_key and extra_headers. In YAML a list under `openai` does the same."""
     timeout: float = operational(1200.0, gt=0)
     """Stop one attempt of a policy call after this many seconds."""
     num_max_requests_at_once: int = operational(512, verbs=ROLLOUTS, ge=1)
@@ -109,20 +111,20 @@ class PolicySettings(Settings):
     extra_body: ExtraBody = setting({})
     """Add these fields to each request to the policy, such as {"top_p": 0.95}."""
     extra_headers: ExtraHeaders = operational({})
-    """Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are secrets, which no file
-    keeps; give them again when a run is resumed."""
+    """Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are
+    secrets, which no file keeps; give them again when a run is resumed."""
     finish_reasons: FinishReasons = operational([])
-    """Take these finish reasons of the endpoints of policy and simulated user, too, to mean a whole completion. Known
-    are stop, end_turn, eos_token, complete and their like; a completion with an unknown one is asked for again."""
+    """Also accept these finish reasons of policy and simulated user as the end of a whole
+    completion. stop, end_turn, eos_token, complete and the like are known; a completion with an
+    unknown one is requested again."""
     price: ModelPrice = operational({})
-    """Report the policy's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or JSON, with
-    cached_input for prompt tokens that its endpoint had in a prefix cache (without it they cost
-    what all prompt tokens cost, and the cost is an upper bound). If unset, with those of the table
-    of list prices, or else the cost is
-    unknown."""
+    """Report the policy's cost with these prices in US dollars for a million tokens:
+    input=0.25,output=2, or JSON. cached_input is the price of prompt tokens from the endpoint's
+    prefix cache (without it they cost as much as the others, and the cost is an upper bound). If
+    unset, the table's list prices apply, or else the cost is unknown."""
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational("openai", verbs=ROLLOUTS)
-    """Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for that
-    kind of server."""
+    """Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos'
+    token-level client for that kind of server."""
 
     @property
     def urls(self) -> tuple[str, ...]:

@@ -31,37 +31,43 @@ class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     group_size: int = setting(4, verbs=ROLLOUTS, ge=1, common=True)
     """Sample this many completions of each prompt; together they are one group."""
     total_steps: int = operational(1000, verbs=ROLLOUTS, common=True)
-    """Stop after this many training steps (serve) or groups (process). serve: -1 takes the trainer's number."""
+    """Stop after this many training steps (serve) or groups (process). serve: -1 takes the
+    trainer's number."""
     rollout_temperature: float = setting(1.0, verbs=ROLLOUTS, ge=0, common=True)
     """Sample the policy at this temperature in training."""
     train_max_tokens: int = setting(16384, verbs=ROLLOUTS, ge=0)
-    """Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's own applies."""
+    """Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's
+    own applies."""
     token_source: TokenSource = setting("auto", verbs=ROLLOUTS)
-    """Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and
-    logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos' token-level servers
-    (openai.server_type vllm, sglang or trl). retokenize: the chat template is applied to the text,
-    without logprobs. auto: token_server if
-    server_type names one, else chat if the endpoint returns token ids, else retokenize."""
+    """Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled
+    token ids and logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos'
+    token-level servers (openai.server_type vllm, sglang or trl). retokenize: the chat template is
+    applied to the text, without logprobs. auto: token_server if server_type names one, else chat if
+    the endpoint returns token ids, else retokenize."""
     tokenizer_name: str | None = setting(None, verbs=ROLLOUTS)
-    """Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If unset, with the one
-    of the policy's name, openai.model_name."""
+    """Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If
+    unset, with the one of the policy's name, openai.model_name."""
     invalid_thinking_reward: float = setting(0.0, verbs=ROLLOUTS)
-    """Give a completion with malformed thinking, or a refusal, this reward. If rewards can be negative, set the lowest
-    one (-1.0): at 0.0 the policy gains by breaking the format whenever it would lose."""
+    """Give a completion with malformed thinking, or a refusal, this reward. If rewards can be
+    negative, set the lowest one (-1.0): at 0.0 the policy gains by breaking the format whenever it
+    would lose."""
     ensure_scores_are_not_same: bool = setting(True, verbs=ROLLOUTS)
     """Drop groups whose rewards are all equal: their advantages are zero."""
     reward_by: RewardBy = setting("conversation", verbs=ROLLOUTS)
-    """Reward a conversation of several turns once, or each turn for its own score, against the same turn of the other
-    rollouts. turn needs an environment whose judgments have a score of each turn."""
+    """Reward a conversation of several turns once, or each turn for its own score, against the same
+    turn of the other rollouts. turn needs an environment whose judgments have a score of each
+    turn."""
     include_messages: bool = setting(False, verbs=ROLLOUTS)
     """Send the messages of each rollout with its tokens."""
     data_path_to_save_groups: str | None = operational(None, verbs=ROLLOUTS, common=True)
-    """Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and serve to none."""
+    """Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and
+    serve to none."""
     max_num_workers: int = operational(-1, verbs=ROLLOUTS)
     """Work on at most this many groups at once; -1: 8 for each server of the policy."""
     worker_timeout: float = operational(-1, verbs=ROLLOUTS)
-    """Drop a group that takes longer than this many seconds, also those in which an endpoint is away; -1: never. Prefer
-    the deadlines of policy and judge, which lose one rollout and not the whole group."""
+    """Drop a group that takes longer than this many seconds, including time in which an endpoint is
+    unreachable; -1: never. Prefer the deadlines of policy and judge, which lose one rollout and not
+    the whole group."""
 
 
 class TrainerSettings(BaseModel, use_attribute_docstrings=True):
@@ -72,24 +78,29 @@ class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     rollout_server_url: str = operational("http://localhost:8000", verbs=SERVE, common=True)
     """Send groups to the rollout API at this URL."""
     inference_weight: float = operational(1.0, verbs=SERVE, gt=0)
-    """Take a share of the policy's capacity in proportion to this weight, among the environments of the same API."""
+    """Take a share of the policy's capacity in proportion to this weight, among the environments of
+    the same API."""
     min_batch_allocation: float | None = operational(None, verbs=SERVE)
-    """Reserve at least this share (0 to 1) of each batch for this environment; no share if unset."""
+    """Reserve at least this share (0 to 1) of each batch for this environment; no share if
+    unset."""
     row_weights: RowWeighting = operational("equal", verbs=SERVE)
-    """Choose how often rows are drawn. equal: once in each epoch. signal: rows without a signal less often, those whose
-    last two groups all had equal rewards, until a group of them has unequal ones."""
+    """Choose how often rows are drawn. equal: once in each epoch. signal: rows whose last two
+    groups had only equal rewards are drawn less often, until one of their groups has unequal
+    ones."""
     max_batches_offpolicy: int = operational(3, verbs=SERVE)
-    """Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit."""
+    """Queue at most this many batches at the API; with more, rollouts are from an older policy. 0:
+    no limit."""
     max_token_length: int = setting(2048, verbs=ROLLOUTS)
-    """Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups that are longer than
-    the trainer allows. process: drop longer groups, if this is set."""
+    """Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups
+    that are longer than the trainer allows. process: drop longer groups, if this is set."""
     steps_per_eval: int = operational(100, verbs=SERVE, common=True)
     """Evaluate the policy once in this many training steps; 0 or less: never."""
     max_eval_workers: int = operational(16, verbs=SERVE)
-    """Evaluate at most this many rows at once during training, so that rollouts keep most of the capacity."""
+    """Evaluate at most this many rows at once during training, so that rollouts keep most of the
+    capacity."""
     eval_handling: EvalHandling = operational("NONE", verbs=SERVE)
-    """Choose what happens to rollouts during an evaluation. NONE: new groups start as before. LIMIT_TRAIN: only on the
-    half of the workers. STOP_TRAIN: no new groups start."""
+    """Choose what happens to rollouts during an evaluation. NONE: new groups start as before.
+    LIMIT_TRAIN: only on half of the workers. STOP_TRAIN: no new groups start."""
 
 
 logger = logging.getLogger(__name__)
