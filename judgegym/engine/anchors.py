@@ -389,7 +389,9 @@ def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], in
     """
     anchors = read_anchors(judge)
     _, records, current = _find_records(judge, anchors, run)
-    return (anchors, 0, 0) if current is not None else (anchors, 1 if records else LOOKS, LOOKS)
+    if current is not None:
+        return (anchors, 0, 0)
+    return (anchors, 1 if records else LOOKS, LOOKS)
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -442,11 +444,9 @@ def _count_agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks)
     compare = partial(
         GoldLabel.compare, agrees=agrees, of_aspects=find_definition(judge.kind).judges_aspects
     )
-    return (
-        sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items())
-        if labels
-        else None
-    )
+    if labels:
+        return sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items())
+    return None
 
 
 def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
@@ -456,14 +456,14 @@ def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
         for uid, scores in now.items()
     ]
     pairs = [(before, after) for before, after in pairs if before and after]
-    return (
-        drift_test([before for before, _ in pairs], [after for _, after in pairs])
-        if pairs
-        else None
-    )
+    if pairs:
+        return drift_test([before for before, _ in pairs], [after for _, after in pairs])
+    return None
 
 
 def _complete_scores(scores: Sequence[float | None]) -> list[float]:
     """Return the scores of an anchor; none if one is missing."""
     present = [score for score in scores if score is not None]
-    return present if len(present) == len(scores) else []
+    if len(present) == len(scores):
+        return present
+    return []

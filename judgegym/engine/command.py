@@ -222,8 +222,6 @@ def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) 
 def _shorten(value: str) -> str:
     """Return a value in one line."""
     value = " ".join(value.split())
-    return (
-        value
-        if len(value) <= _LONGEST_VALUE
-        else f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"
-    )
+    if len(value) <= _LONGEST_VALUE:
+        return value
+    return f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"

@@ -96,9 +96,9 @@ class Completion:
         if self.finish_reason == CUT_OFF and is_blank(self.answer) and not self.thinking_fault:
             return f"the answer is empty: thinking used up its completion limit; raise {_LIMITS}"
         if self.thinking_fault is None and is_blank(self.answer):
-            return (
-                ONLY_THINKING if self.written else "the answer is empty: there is nothing to judge"
-            )
+            if self.written:
+                return ONLY_THINKING
+            return "the answer is empty: there is nothing to judge"
         return self.thinking_fault
 
     @property
@@ -108,7 +108,9 @@ class Completion:
         The reasons are malformed thinking, a refusal, no text, and a cut-off text, which may end
         with a quoted verdict.
         """
-        return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
+        if self.finish_reason == CUT_OFF:
+            return "cut off"
+        return self.unjudgeable
 
 
 def make_completion_turns(completions: Sequence[Completion]) -> tuple[Turn, ...]:
@@ -144,11 +146,9 @@ def continue_conversation(
 
 def render_for_judge(completions: Sequence[Completion]) -> str:
     """Return a rollout as text for judges: its only completion, or all turns with roles."""
-    return (
-        completions[0].answer
-        if len(completions) == 1
-        else render_transcript(make_completion_turns(completions))
-    )
+    if len(completions) == 1:
+        return completions[0].answer
+    return render_transcript(make_completion_turns(completions))
 
 
 def system_text(
@@ -169,7 +169,9 @@ def system_text(
 def system_messages(config: CompletionSettings) -> list[Message]:
     """Return the system prompt of an answering policy as a message; none if it is empty."""
     text = system_text(config, "thinking_assistant")
-    return [Message(role="system", content=text)] if text else []
+    if text:
+        return [Message(role="system", content=text)]
+    return []
 
 
 def read_completion(choice: Choice, config: CompletionSettings) -> Completion:

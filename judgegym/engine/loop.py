@@ -81,7 +81,9 @@ class FailureGuard:
 
 def explain_unsampled(error: JudgeGymError) -> str:
     """Explain why a group could not be sampled, for the log."""
-    return f"the policy at {error}" if isinstance(error, EndpointError) else f"the policy: {error}"
+    if isinstance(error, EndpointError):
+        return f"the policy at {error}"
+    return f"the policy: {error}"
 
 
 def explain_unscored(judgments: Sequence[Judgment[Any]]) -> str:

@@ -151,7 +151,9 @@ class _Ratio:
         counts, clusters = rows[1] > 0, prompt_clusters(self.prompts)
         ends = None if self.ends is None else Ends(*self.ends)
         estimate = estimate_mean(*rows[:, counts], clusters=clusters[counts], ends=ends)
-        return estimate if isinstance(estimate, str) else estimate.interval()
+        if isinstance(estimate, str):
+            return estimate
+        return estimate.interval()
 
 
 class MetricAggregator:

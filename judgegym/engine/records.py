@@ -86,7 +86,9 @@ class Sample(Generic[DetailT]):
     def status(self) -> str:
         """The judgment's status, or `policy_failed` or `user_failed`."""
         if self.judgment is None:
-            return POLICY_FAILED if self.user_error is None else USER_FAILED
+            if self.user_error is None:
+                return POLICY_FAILED
+            return USER_FAILED
         return self.judgment.status.value
 
     @property
@@ -97,28 +99,32 @@ class Sample(Generic[DetailT]):
     @property
     def label(self) -> str | None:
         """The judgment's label, in the judge's terms."""
-        return None if self.judgment is None else self.judgment.label
+        if self.judgment is None:
+            return None
+        return self.judgment.label
 
     @property
     def detail(self) -> DetailT | None:
         """The judgment's detail, in the judge's terms."""
-        return None if self.judgment is None else self.judgment.detail
+        if self.judgment is None:
+            return None
+        return self.judgment.detail
 
     @property
     def members(self) -> Mapping[str, float]:
         """The scores of a jury's members; empty without a jury."""
-        return {} if self.judgment is None else self.judgment.members
+        if self.judgment is None:
+            return {}
+        return self.judgment.members
 
     @property
     def error(self) -> str | None:
         """Why the row failed."""
         if self.finished:
             return None
-        return (
-            self.policy_error or self.user_error
-            if self.judgment is None
-            else self.judgment.explanation
-        )
+        if self.judgment is None:
+            return self.policy_error or self.user_error
+        return self.judgment.explanation
 
     @property
     def prompt_key(self) -> str:
@@ -129,7 +135,9 @@ class Sample(Generic[DetailT]):
         """
         if not self.question or IMAGE_MARK.search(self.question):
             row, _, number = self.uid.partition("/")
-            return row if number else self.task_digest
+            if number:
+                return row
+            return self.task_digest
         return digest(self.question, *(self.texts.get(name) for name in ("reference", "context")))
 
     def replace_judgment(
@@ -197,7 +205,9 @@ def digest(*values: object) -> str:
 
 def _as_json(value: object) -> object:
     """Convert a value without a JSON type: a mapping to a dict, anything else to text."""
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
 
 
 def _fill_fields(line: dict[str, object]) -> dict[str, object]:

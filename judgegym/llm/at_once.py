@@ -74,7 +74,9 @@ _ROW: ContextVar[int] = ContextVar("row_in_progress", default=0)
 def _count_row(select_counts: Callable[[Activity], Counter[int]]) -> AbstractContextManager[None]:
     """Count the current row during the block, if the run's requests go into batches."""
     activity = ACTIVITY.get()
-    return nullcontext() if activity is None else _count(activity, select_counts(activity))
+    if activity is None:
+        return nullcontext()
+    return _count(activity, select_counts(activity))
 
 
 @contextmanager

@@ -212,4 +212,6 @@ class JudgmentCache:
         else:
             change = "UPDATE answers SET answer = ? WHERE key = ? AND answer = ?"
             cursor = self._database.execute(change, (answer, key, replaced))
-        return choice if cursor.rowcount else self._get(key).choice or choice
+        if cursor.rowcount:
+            return choice
+        return self._get(key).choice or choice

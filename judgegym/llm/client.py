@@ -485,20 +485,16 @@ class ChatClient(Transport):
             if is_own:
                 raise
             raise error.make_shared_error() from error
-        return (
-            ChatResponse(response.choices, latency_s=response.latency_s, cached=True)
-            if shared
-            else response
-        )
+        if shared:
+            return ChatResponse(response.choices, latency_s=response.latency_s, cached=True)
+        return response
 
 
 def _keep_first(response: ChatResponse) -> ChatResponse:
     """Return the response with its first choice only."""
-    return (
-        response
-        if len(response.choices) == 1
-        else dataclasses.replace(response, choices=response.choices[:1])
-    )
+    if len(response.choices) == 1:
+        return response
+    return dataclasses.replace(response, choices=response.choices[:1])
 
 
 def _split_choices(response: ChatResponse) -> list[ChatResponse]:

@@ -97,7 +97,9 @@ class EndpointError(JudgeGymError):
     @property
     def cause(self) -> str:
         """The kind of the last failure, in one word; `429` for that status."""
-        return "429" if self.status == 429 else self.kind.value
+        if self.status == 429:
+            return "429"
+        return self.kind.value
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the error with its attributes."""

@@ -253,7 +253,9 @@ class CallInProgress:
     ) -> CallInProgress:
         """Start a call; it is recorded if its row has a ledger."""
         row, identity = _ROW.get(), call_key(name, vote, model, messages, parameters)
-        return cls(identity) if row is None else cls(identity, row, *row.open(identity))
+        if row is None:
+            return cls(identity)
+        return cls(identity, row, *row.open(identity))
 
     @property
     def responses(self) -> list[ChatResponse]:

@@ -167,9 +167,9 @@ class Reachability:
     @property
     def _limit_s(self) -> float:
         start_s = self._settings.start_deadline_s
-        return (
-            start_s if start_s is not None and self._is_starting else self._settings.away_deadline_s
-        )
+        if start_s is not None and self._is_starting:
+            return start_s
+        return self._settings.away_deadline_s
 
     @property
     def _limit_setting(self) -> str:
@@ -398,9 +398,9 @@ class CircuitBreaker:
 
     @property
     def _rejection(self) -> str:
-        return (
-            "" if self._failure is None else f"HTTP {self._failure.status}: {self._failure.answer}"
-        )
+        if self._failure is None:
+            return ""
+        return f"HTTP {self._failure.status}: {self._failure.answer}"
 
     async def _wait_for_decision(self, waiting: list[asyncio.Future[bool]]) -> bool:
         """Wait for a decision together with other calls."""

@@ -109,4 +109,6 @@ def strip_trailing_tokens(text: str) -> str:
     match = _TOKENS_FROM_END.match(
         text[::-1]
     )  # forwards, a run of white space would be read again from each place
-    return text if match is None else text[: len(text) - match.end()]
+    if match is None:
+        return text
+    return text[: len(text) - match.end()]

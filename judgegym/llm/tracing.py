@@ -198,7 +198,9 @@ active: SpanTracer | None = None
 
 def row_span(uid: str) -> AbstractContextManager[object]:
     """Open a span for a row or group, if spans are made; its calls are children."""
-    return nullcontext() if active is None else active.span("row", {"judgegym.row": uid})
+    if active is None:
+        return nullcontext()
+    return active.span("row", {"judgegym.row": uid})
 
 
 @lru_cache(maxsize=256)

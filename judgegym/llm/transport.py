@@ -526,11 +526,9 @@ class Transport(LimitedClient):
 
     def _find_batch(self, call: RequestRecord) -> Batches | None:
         """Return the batches that a call goes into; `None` if it is sent live."""
-        return (
-            None
-            if self.settings.batch is None or call.path is not None or call.is_live
-            else BATCHES.get()
-        )
+        if self.settings.batch is None or call.path is not None or call.is_live:
+            return None
+        return BATCHES.get()
 
     async def _exchange_in_batch(
         self, batches: Batches, replica: Replica, call: RequestRecord

@@ -109,7 +109,9 @@ def redact_credentials(text: str) -> str:
 
 
 def _blank_value(match: re.Match[str]) -> str:
-    return match[0] if match["name"].lower() in _SHOWN_IN_A_QUERY else f"{match['name']}={BLANK}"
+    if match["name"].lower() in _SHOWN_IN_A_QUERY:
+        return match[0]
+    return f"{match['name']}={BLANK}"
 
 
 def redact_secret_fields(value: JSON, name: str = "") -> JSON:
@@ -117,12 +119,12 @@ def redact_secret_fields(value: JSON, name: str = "") -> JSON:
     if isinstance(value, Mapping):
         return {key: redact_secret_fields(item, key) for key, item in value.items()}
     if isinstance(value, str):
-        return BLANK if value and _NAMES_A_SECRET.search(name) else redact_credentials(value)
-    return (
-        [redact_secret_fields(item, name) for item in value]
-        if isinstance(value, Sequence)
-        else value
-    )
+        if value and _NAMES_A_SECRET.search(name):
+            return BLANK
+        return redact_credentials(value)
+    if isinstance(value, Sequence):
+        return [redact_secret_fields(item, name) for item in value]
+    return value
 
 
 def secrets_in_url(url: str) -> Iterator[str]:

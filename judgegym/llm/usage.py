@@ -77,7 +77,9 @@ class Prices:
 
     def select_tier(self, tokens: int) -> Prices:
         """Return the prices of a request whose prompt has this many tokens."""
-        return self if self.long is None or tokens <= (self.long_above or 0) else self.long
+        if self.long is None or tokens <= (self.long_above or 0):
+            return self
+        return self.long
 
     def scale(self, share: float) -> Prices:
         """Return the prices multiplied by a factor."""
@@ -149,7 +151,9 @@ def count_tokens(text: str) -> int:
     if encoding is None:
         return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
     counted = len(encoding.encode_ordinary(text[:COUNTED]))
-    return counted if len(text) <= COUNTED else round(counted * len(text) / COUNTED)
+    if len(text) <= COUNTED:
+        return counted
+    return round(counted * len(text) / COUNTED)
 
 
 count_once = lru_cache(maxsize=256)(count_tokens)
@@ -158,7 +162,9 @@ count_once = lru_cache(maxsize=256)(count_tokens)
 
 def describe_counting() -> str:
     """Describe how `count_tokens` counts in this process."""
-    return f"UTF-8 bytes / {_BYTES_PER_TOKEN}" if _encoding() is None else f"tiktoken's {_ENCODING}"
+    if _encoding() is None:
+        return f"UTF-8 bytes / {_BYTES_PER_TOKEN}"
+    return f"tiktoken's {_ENCODING}"
 
 
 @lru_cache(maxsize=1)

@@ -128,7 +128,9 @@ class Choice:
         """Whether the choice is whole, cut off or refused."""
         if self.refusal is not None or self.finish_reason in REFUSALS:
             return "refused"
-        return "cut_off" if self.finish_reason == CUT_OFF else "whole"
+        if self.finish_reason == CUT_OFF:
+            return "cut_off"
+        return "whole"
 
 
 def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list[JSON]:
@@ -176,7 +178,9 @@ def is_blank(text: str) -> bool:
 
 def scrub(text: str) -> str:
     """Replace each lone surrogate in a text by U+FFFD."""
-    return text if text.isascii() else _SURROGATES.sub("�", text)
+    if text.isascii():
+        return text
+    return _SURROGATES.sub("�", text)
 
 
 def scrub_all(value: JSON) -> JSON:
@@ -187,7 +191,9 @@ def scrub_all(value: JSON) -> JSON:
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, int):
-        return value if _LEAST <= value <= _MOST else _as_float(value)
+        if _LEAST <= value <= _MOST:
+            return value
+        return _as_float(value)
     if isinstance(value, Mapping):
         return {scrub(key): scrub_all(item) for key, item in value.items()}
     if isinstance(value, Sequence):
@@ -258,7 +264,9 @@ def _as_float(value: int) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        if value > 0:
+            return math.inf
+        return -math.inf
 
 
 def _integer(digits: str) -> int | float:
@@ -266,7 +274,9 @@ def _integer(digits: str) -> int | float:
 
     Such an integer takes long to convert.
     """
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+    if len(digits) <= _MOST_DIGITS:
+        return int(digits)
+    return float(digits)
 
 
 def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
@@ -283,12 +293,16 @@ def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
 
 def text_or_empty(value: JSON) -> str:
     """Return the value if it is a text, else an empty one."""
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def mapping_or_empty(value: JSON) -> Mapping[str, JSON]:
     """Return the value if it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def error_text(data: bytes) -> str:
@@ -320,4 +334,6 @@ def excerpt(data: bytes) -> str:
 def shorten(text: str, length: int = 500) -> str:
     """Return the beginning of a text, as one line."""
     line = " ".join(text.split())
-    return line[:length] + "…" if len(line) > length else line
+    if len(line) > length:
+        return line[:length] + "…"
+    return line

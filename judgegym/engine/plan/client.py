@@ -69,7 +69,9 @@ def alternate(titles: Sequence[str]) -> Mapping[str, float]:
     Every second judge does the opposite.
     """
     is_odd = (_TURN.get() + sum(current_component().encode())) % 2
-    return prefer_last(titles) if is_odd else prefer_first(titles)
+    if is_odd:
+        return prefer_last(titles)
+    return prefer_first(titles)
 
 
 def prefer_none(titles: Sequence[str]) -> Mapping[str, float]:
@@ -296,7 +298,9 @@ class DryCache(JudgmentCache):
         """Return the entry of this pass, or that of the file."""
         if key in self._dry.stored:
             return CacheRow(self._dry.stored[key])
-        return await super().get(key) if self._has_file else CacheRow()
+        if self._has_file:
+            return await super().get(key)
+        return CacheRow()
 
     async def put(self, key: str, choice: Choice, *, previous: CacheRow) -> Choice:
         """Store a reply for this pass."""

@@ -41,7 +41,9 @@ class Replies:
     @property
     def mean(self) -> float | None:
         """The mean tokens of a choice; `None` without choices."""
-        return self.tokens / self.choices if self.choices else None
+        if self.choices:
+            return self.tokens / self.choices
+        return None
 
 
 @dataclass(slots=True)

@@ -109,7 +109,9 @@ class Plan:
         yield from self._budgets()
 
     def _batch_share(self, role: Role) -> float:
-        return self.batch_share if role.name == "judge" else 1.0
+        if role.name == "judge":
+            return self.batch_share
+        return 1.0
 
     def _budgets(self) -> Iterator[tuple[str, str]]:
         loads = (load for role, load in self.estimate.roles.items() if role.name != GOLD_JUDGE)
@@ -233,13 +235,17 @@ def _format_range(
 ) -> str:
     """Format a number, with its bounds if verdicts change it."""
     words, low, high = (format_number(number(value)) for value in (load.usual, load.low, load.high))
-    return words if low == high else f"{words} ({low} to {high})"
+    if low == high:
+        return words
+    return f"{words} ({low} to {high})"
 
 
 def _compare_budget(total: Bounds, budget: float, number: Callable[[Load], float]) -> str:
     if number(total.high) <= budget:
         return "are enough"
-    return "may be enough" if number(total.usual) <= budget else "are not enough"
+    if number(total.usual) <= budget:
+        return "may be enough"
+    return "are not enough"
 
 
 def _wrap(label: str, words: str) -> Iterator[str]:

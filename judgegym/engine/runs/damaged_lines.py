@@ -238,7 +238,9 @@ def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, 
 
 def _add_newline(data: bytes) -> bytes:
     """Return a line with its newline."""
-    return data if data.endswith(b"\n") else data + b"\n"
+    if data.endswith(b"\n"):
+        return data
+    return data + b"\n"
 
 
 def keep_aside(path: Path) -> Path:
@@ -278,4 +280,6 @@ def report_damage(
 
 
 def _format_count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun}s"

@@ -195,7 +195,9 @@ def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
 def _hint_old_model(name: str, was: JSON) -> str:
     """Return how to keep a run's model after the default has changed; empty for other settings."""
     is_model = isinstance(was, str) and name.rpartition(".")[2].endswith("model_name")
-    return f" (give {shlex.quote(f'--{name}={was}')})" if is_model else ""
+    if is_model:
+        return f" (give {shlex.quote(f'--{name}={was}')})"
+    return ""
 
 
 _RUN_FILES = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
@@ -245,11 +247,9 @@ def check_unused(path: Path, elsewhere: str) -> None:
 
 def _entries(path: Path) -> list[str]:
     """Return the names in a directory, except its lock."""
-    return (
-        sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
-        if path.is_dir()
-        else []
-    )
+    if path.is_dir():
+        return sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
+    return []
 
 
 class RunDirectory:
@@ -407,8 +407,6 @@ def make_response_uid(row: int, number: int) -> str:
 def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
     """Return a response's row, and its number if the row has several; `None` for other ids."""
     match = _UID.fullmatch(uid) if isinstance(uid, str) else None
-    return (
-        None
-        if match is None
-        else (int(match[1]) - 1, None if match[2] is None else int(match[2]) - 1)
-    )
+    if match is None:
+        return None
+    return (int(match[1]) - 1, None if match[2] is None else int(match[2]) - 1)

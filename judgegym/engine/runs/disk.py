@@ -206,7 +206,9 @@ class Disk:
         try:
             while True:
                 try:
-                    return await _run_to_end(write) if in_thread else write()
+                    if in_thread:
+                        return await _run_to_end(write)
+                    return write()
                 except OSError as error:  # whatever it is: what is written is paid for, the disk may take it later
                     self._refused_files += not is_refused
                     is_refused = True

@@ -88,7 +88,9 @@ class RecordedCall:
 
 def locate_image(image: Image) -> str:
     """Return an image's file in the run directory, or its address."""
-    return f"{IMAGES}/{image.name}" if image.is_local else redact_credentials(image.url)
+    if image.is_local:
+        return f"{IMAGES}/{image.name}"
+    return redact_credentials(image.url)
 
 
 class Texts:
@@ -197,7 +199,9 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
 
     def read(line: RawLine) -> RecordedCall | None:
         fields: Mapping[str, Any] = line.fields()
-        return parse_call(fields["call"], texts, rows) if "call" in fields else None
+        if "call" in fields:
+            return parse_call(fields["call"], texts, rows)
+        return None
 
     return (call for call in read_ledger(run_path, read) if call is not None)
 

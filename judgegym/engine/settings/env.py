@@ -211,7 +211,9 @@ class EnvConfig(
 
     def judge_run_name(self) -> str | None:
         """Return the run directory's name part for the judge; `None` if the policy is the judge."""
-        return None if self.policy_is_judge else self.judge_name()
+        if self.policy_is_judge:
+            return None
+        return self.judge_name()
 
 
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)

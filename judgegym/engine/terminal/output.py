@@ -131,23 +131,31 @@ UNKNOWN = "unknown"
 
 def format_count(count: int, noun: str) -> str:
     """Format a number of things: 1 row, 60 rows."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun}s"
 
 
 def format_duration(seconds: float, *, tenths: bool = True) -> str:
     """Format a time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
     if seconds < 99.5:
-        return f"{seconds:.1f} s" if seconds < 9.95 and tenths else f"{seconds:.0f} s"
+        if seconds < 9.95 and tenths:
+            return f"{seconds:.1f} s"
+        return f"{seconds:.0f} s"
     minutes, remainder = divmod(round(seconds), 60)
     hours, minutes_left = divmod(minutes, 60)
-    return f"{minutes} min {remainder:02d} s" if not hours else f"{hours} h {minutes_left:02d} min"
+    if not hours:
+        return f"{minutes} min {remainder:02d} s"
+    return f"{hours} h {minutes_left:02d} min"
 
 
 def format_dollars(cost: float | None) -> str:
     """Format a cost, with four decimals below a dollar; `None` is unknown."""
     if cost is None:
         return UNKNOWN
-    return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+    if cost >= 1 or cost == 0:
+        return f"${cost:,.2f}"
+    return f"${cost:.4f}"
 
 
 def log_to_terminal(*, debug: bool = False) -> None:

@@ -52,12 +52,16 @@ class RecentRate:
     def per_second(self, now: float) -> float:
         """Return the rate; 0 before anything is done."""
         (began, before), (_, done) = self._points[0], self._points[-1]
-        return (done - before) / (now - began) if now > began else 0.0
+        if now > began:
+            return (done - before) / (now - began)
+        return 0.0
 
     def seconds_left(self, total: int, now: float) -> float | None:
         """Return the time for the rest; `None` before anything is done."""
         rate = self.per_second(now)
-        return (total - self._points[-1][1]) / rate if rate else None
+        if rate:
+            return (total - self._points[-1][1]) / rate
+        return None
 
 
 def format_rate(per_second: float, unit: str) -> str:
@@ -66,7 +70,9 @@ def format_rate(per_second: float, unit: str) -> str:
         if per_second * seconds >= 1:
             rate = per_second * seconds
             return f"{rate:,.{0 if rate >= _WHOLE_FROM else 1}f} {unit}/{name}"
-    return f"{per_second * 3600:.2f} {unit}/h" if per_second else ""
+    if per_second:
+        return f"{per_second * 3600:.2f} {unit}/h"
+    return ""
 
 
 logger = logging.getLogger(__name__)

@@ -216,11 +216,9 @@ def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
     if low is not None and metrics.observations.get(name) == 1:
         return "one observation, which has no interval"  # in files both ends are the value
-    return (
-        ""
-        if low is None or high is None
-        else f"95 %: {format_number(low, unit)} to {format_number(high, unit)}"
-    )
+    if low is None or high is None:
+        return ""
+    return f"95 %: {format_number(low, unit)} to {format_number(high, unit)}"
 
 
 def outcome_lines(
@@ -252,7 +250,9 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
         return None
     if not values:
         reason = next((metrics.left_out[name] for name in names if name in metrics.left_out), None)
-        return None if reason is None else SummaryLine(outcome.words, _NONE, f"left out: {reason}")
+        if reason is None:
+            return None
+        return SummaryLine(outcome.words, _NONE, f"left out: {reason}")
     if len(names) > 1:
         shown = (
             f"{names[name]} {format_number(value, outcome.unit)}" for name, value in values.items()
@@ -270,7 +270,9 @@ def format_number(value: float, unit: Unit) -> str:
     """Format a value in its unit."""
     if unit == "count":
         return f"{value:,.0f}"
-    return percent(value) if unit == "share" else f"{value:.4f}"
+    if unit == "share":
+        return percent(value)
+    return f"{value:.4f}"
 
 
 def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
@@ -315,4 +317,6 @@ def format_latencies(metrics: Metrics, prefix: str) -> str:
         )
         if mean is not None:
             parts.append(f"{role} {mean:.2f} s" + (f" (p95 {p95:.2f})" if p95 is not None else ""))
-    return f"a call: {', '.join(parts)}" if parts else ""
+    if parts:
+        return f"a call: {', '.join(parts)}"
+    return ""

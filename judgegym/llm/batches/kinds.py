@@ -276,7 +276,9 @@ class BatchFolder(BatchApi):
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """See `BatchApi`."""
-        return name if self._file(name).exists() else None
+        if self._file(name).exists():
+            return name
+        return None
 
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`: it has ended when it has all lines, or does not grow any more."""
@@ -322,7 +324,9 @@ def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
     """Open the batch endpoint that the settings name."""
     if settings.kind == "folder":
         return BatchFolder(caller, settings.folder or Path())
-    return AnthropicBatches(caller) if settings.kind == "anthropic" else BatchApi(caller)
+    if settings.kind == "anthropic":
+        return AnthropicBatches(caller)
+    return BatchApi(caller)
 
 
 def openai_results(text: str) -> BatchResults:
@@ -418,4 +422,6 @@ def _count(counts: Mapping[str, JSON], *names: str) -> int:
 
 
 def _list(value: JSON) -> Sequence[JSON]:
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []

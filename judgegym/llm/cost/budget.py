@@ -249,7 +249,9 @@ class Budget:
 
     @property
     def _chain(self) -> tuple[Budget, ...]:
-        return (self,) if self.within is None else (self, *self.within._chain)
+        if self.within is None:
+            return (self,)
+        return (self, *self.within._chain)
 
     def _add(self, cost: float | None) -> None:
         self._usd = None if self._usd is None or cost is None else self._usd + cost
@@ -287,4 +289,6 @@ CALLER_BUDGET: ContextVar[Budget | None] = ContextVar("budget_of_caller", defaul
 
 def format_calls(calls: int) -> str:
     """Format a number of calls, such as "1 call" or "40 calls"."""
-    return "1 call" if calls == 1 else f"{calls:,} calls"
+    if calls == 1:
+        return "1 call"
+    return f"{calls:,} calls"

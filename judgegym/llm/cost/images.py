@@ -41,11 +41,9 @@ def image_tokens(image: Image, api: ApiName, model: str) -> int:
     sides = sorted((image.width, image.height))
     is_known, most = sides[0] > 0, _PATCHES.get(image.detail, _MOST_PATCHES)
     if api == "anthropic":
-        return (
-            min(_MOST_ANTHROPIC_TOKENS, _count_squares(sides, 28))
-            if is_known
-            else _MOST_ANTHROPIC_TOKENS
-        )
+        if is_known:
+            return min(_MOST_ANTHROPIC_TOKENS, _count_squares(sides, 28))
+        return _MOST_ANTHROPIC_TOKENS
     if (tiled := _TILED.get(_DATE.sub("", model))) is None:
         return math.ceil(
             _TOKENS_PER_PATCH * (min(most, _count_squares(sides, 32)) if is_known else most)

@@ -106,18 +106,18 @@ def _prices(entry: Mapping[str, Any]) -> Prices:
     """Return the prices of an entry, with those of long prompts if they differ."""
     costs = {name: entry[name] for name in _PRICES if name in entry}
     longer = entry.get("long")
-    return (
-        Prices(**costs)
-        if longer is None
-        else Prices(**costs, long_above=longer["above"], long=_prices(longer))
-    )
+    if longer is None:
+        return Prices(**costs)
+    return Prices(**costs, long_above=longer["above"], long=_prices(longer))
 
 
 def find_model(urls: Sequence[str], name: str) -> KnownModel | None:
     """Return the known facts of a model at its provider's own hosts; `None` for other hosts."""
     model = known_models().get(name)
     hosts = {urlsplit(url).hostname for url in urls}
-    return model if model is not None and hosts <= set(model.hosts) else None
+    if model is not None and hosts <= set(model.hosts):
+        return model
+    return None
 
 
 def today() -> date:

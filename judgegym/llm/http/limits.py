@@ -275,7 +275,9 @@ class LimitedClient:
         if call.path is not None and call.read is None:
             return None
         budget = CALLER_BUDGET.get()
-        return budget if budget is not None and budget.within is self._budget else self._budget
+        if budget is not None and budget.within is self._budget:
+            return budget
+        return self._budget
 
     @staticmethod
     def _settle(

@@ -69,7 +69,9 @@ class _FinishReasons(dict[str, str]):
         """Return the finish reason for a provider's word."""
         word = super().get(key)
         is_trusted = word != "stop" or DEFAULT_RULES.state(key) == "whole"
-        return word if word is not None and is_trusted else _UNSPECIFIED
+        if word is not None and is_trusted:
+            return word
+        return _UNSPECIFIED
 
 
 def _mark_missing_reasons(core: ModuleType, choice: type) -> None:

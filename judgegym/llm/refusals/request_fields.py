@@ -143,16 +143,16 @@ class RequestField:
 
     def is_in(self, body: Mapping[str, JSON]) -> bool:
         """Return whether a request has the field."""
-        return _has_system(body) if self.name == SYSTEM else self.name in body
+        if self.name == SYSTEM:
+            return _has_system(body)
+        return self.name in body
 
     def is_param(self, param: str) -> bool:
         """Return whether `error.param` names the field."""
         last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
-        return (
-            last == "role"
-            if self.name == SYSTEM
-            else _name_pattern(self.name).fullmatch(last) is not None
-        )
+        if self.name == SYSTEM:
+            return last == "role"
+        return _name_pattern(self.name).fullmatch(last) is not None
 
 
 def _name_pattern(name: str) -> re.Pattern[str]:
@@ -227,7 +227,9 @@ def find_refused_fields(
     if (match := _PARAM.search(message)) is not None:
         by_param = [entry for entry in sent if entry.is_param(match[1])]
         if by_param:
-            return (by_param, True) if is_refusal or not is_value else ((), False)
+            if is_refusal or not is_value:
+                return (by_param, True)
+            return ((), False)
     refused = [
         candidate
         for candidate in sent

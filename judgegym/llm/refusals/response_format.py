@@ -45,7 +45,9 @@ def names_format(status: int | None, message: str) -> bool:
 def finalize_refusal(failure: AttemptFailure) -> AttemptFailure:
     """Mark a refusal of the format by HTTP 501 as final: a retry would not help."""
     is_refused = failure.status == 501 and names_format(failure.status, failure.answer)
-    return replace(failure, kind=FailureKind.REJECTED) if is_refused else failure
+    if is_refused:
+        return replace(failure, kind=FailureKind.REJECTED)
+    return failure
 
 
 _TOO_LONG = re.compile(

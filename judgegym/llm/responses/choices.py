@@ -122,7 +122,9 @@ def parse_token_ids(value: JSON) -> tuple[int, ...] | None:
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         return None
     ids = cast("list[int]", value)
-    return tuple(ids) if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID) else None
+    if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID):
+        return tuple(ids)
+    return None
 
 
 def _parse_sampled(

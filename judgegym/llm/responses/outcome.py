@@ -383,7 +383,9 @@ def find_status_kind(status: int) -> FailureKind:
     is_transient = (
         status < 200 or status >= 500 or status in _RETRYABLE
     )  # below 200: an answer that has not come
-    return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
+    if is_transient:
+        return FailureKind.BROKEN
+    return FailureKind.REJECTED
 
 
 def find_exception_kind(error: BaseException) -> FailureKind:
@@ -395,7 +397,9 @@ def find_exception_kind(error: BaseException) -> FailureKind:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         is_transient = isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError)
-        return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
+        if is_transient:
+            return FailureKind.BROKEN
+        return FailureKind.REJECTED
     if isinstance(error, aiohttp.ConnectionTimeoutError) or isinstance(
         cause, socket.gaierror | ConnectionRefusedError
     ):
@@ -404,11 +408,9 @@ def find_exception_kind(error: BaseException) -> FailureKind:
         # The addresses of the host failed for different reasons. A reset, as in a handshake, has no
         # number either.
         several = type(cause) is OSError and cause.errno is None
-        return (
-            FailureKind.UNREACHABLE
-            if several or error.os_error.errno in _UNREACHABLE_ERRNOS
-            else FailureKind.BROKEN
-        )
+        if several or error.os_error.errno in _UNREACHABLE_ERRNOS:
+            return FailureKind.UNREACHABLE
+        return FailureKind.BROKEN
     return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN  # or a URL
 
 
@@ -533,14 +535,14 @@ def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = Fals
         return replace(choice, finish_reason=CUT_OFF)
     calls_tools = calls_tools or state == "tool_calls"
     if not is_blank(choice.text):
-        return (
-            choice
-            if rules.takes_tool_calls or not calls_tools
-            else "the answer ends in tool calls, not in a text"
-        )
+        if rules.takes_tool_calls or not calls_tools:
+            return choice
+        return "the answer ends in tool calls, not in a text"
     if calls_tools:
         return "no text, only tool calls"
-    return "no text, only reasoning" if choice.reasoning else "empty content"
+    if choice.reasoning:
+        return "no text, only reasoning"
+    return "empty content"
 
 
 def _token_counts(value: JSON) -> Usage:
@@ -557,4 +559,6 @@ def _token_counts(value: JSON) -> Usage:
 
 def _count(value: JSON) -> int:
     """Return a number of tokens; 0 for impossible values."""
-    return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0
+    if type(value) is int and 0 < value <= _MOST_TOKENS:
+        return value
+    return 0

@@ -135,12 +135,16 @@ def parse_wait(data: bytes) -> float | None:
     for words in delays:
         if parts := _PART.findall(words):
             return sum(map(_seconds, parts))
-    return UNKNOWN_WAIT if _LIMIT_OF_A_DAY.search(message) else None
+    if _LIMIT_OF_A_DAY.search(message):
+        return UNKNOWN_WAIT
+    return None
 
 
 def _seconds(part: tuple[str, str]) -> float:
     number, unit = float(part[0]), part[1].lower()
-    return number / 1000 if unit.startswith(("ms", "mil")) else number * _SECONDS[unit[0]]
+    if unit.startswith(("ms", "mil")):
+        return number / 1000
+    return number * _SECONDS[unit[0]]
 
 
 def _error(data: bytes) -> Mapping[str, JSON]:
@@ -151,4 +155,6 @@ def _error(data: bytes) -> Mapping[str, JSON]:
 
 
 def _items(value: JSON) -> Sequence[JSON]:
-    return value if isinstance(value, list) else ()
+    if isinstance(value, list):
+        return value
+    return ()

@@ -66,7 +66,9 @@ class RetryPolicy:
         )
         longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))
         pause = max(error.retry_after or 0.0, random.uniform(0.0, longest))  # jitter, no secret
-        return None if elapsed + pause + _SHORTEST_ATTEMPT_S >= self.deadline_s else pause
+        if elapsed + pause + _SHORTEST_ATTEMPT_S >= self.deadline_s:
+            return None
+        return pause
 
 
 REQUEST_DEADLINE = "X-Request-Deadline"
@@ -95,7 +97,9 @@ def retry_after_seconds(header: str | None, *, now: float | None = None) -> floa
         if moment is None:
             return None
         seconds = moment - (time.time() if now is None else now)
-    return max(0.0, seconds) if seconds <= LONGEST_PAUSE_S else None
+    if seconds <= LONGEST_PAUSE_S:
+        return max(0.0, seconds)
+    return None
 
 
 def _http_date(text: str) -> float | None:
