@@ -164,11 +164,9 @@ class AnchorResult:
     def summary(self) -> str:
         """The result in sentences."""
         judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
-        labels = (
-            ""
-            if agreeing is None
-            else f" The judge agrees with {agreeing:,} of {self.labelled:,} labels"
-        )
+        labels = ""
+        if agreeing is not None:
+            labels = f" The judge agrees with {agreeing:,} of {self.labelled:,} labels"
         if first is None:
             labels = f"{labels}." if labels else ""
             text = (
@@ -229,11 +227,9 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
             "--anchors: the judge asks no endpoint, so that it cannot change behind a name"
         )
     settings = judge.settings
-    shown = (
-        settings.shown_fields
-        if isinstance(settings, AnyJudgeSettings)
-        else find_definition(judge.kind).fields
-    )
+    shown = find_definition(judge.kind).fields
+    if isinstance(settings, AnyJudgeSettings):
+        shown = settings.shown_fields
     rows = index_by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
     return [_anchor(uid, row, judge, shown) for uid, row in rows.items()]
 
@@ -333,7 +329,9 @@ async def judge_anchors(
         return None
     anchors, state = read_anchors(judge), _locate_state(judge.path)
     key, records, current = _find_records(judge, anchors, run.path)
-    first = records[0] if records and records[0] != current else None
+    first = None
+    if records and records[0] != current:
+        first = records[0]
     if current is None:
         with closing(CallLedger(run, finished=_NonAnchorRows(), keep_texts=keep_texts)) as ledger:
             ask = partial(_judge_looks, judge.judge, anchors, ledger, LOOKS * len(records))
@@ -362,7 +360,9 @@ async def judge_anchors(
         await asyncio.to_thread(_append, state, line)
         await run.disk.write(run.path / RUN_ANCHORS, line)
     labelled = sum(anchor.label is not None for anchor in anchors)
-    test = None if first is None else _compare(first, current.scores)
+    test = None
+    if first is not None:
+        test = _compare(first, current.scores)
     result = AnchorResult(len(anchors), labelled, first, current, test)
     (logger.warning if result.has_changed else logger.info)("%s", result.summary)
     return result

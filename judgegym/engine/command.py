@@ -191,7 +191,9 @@ def resumable(
     except BudgetError as error:
         assert budget is not None  # nothing else is ever spent
         spent = budget.spent
-        cost = "" if spent.usd is None else f" and {format_dollars(spent.usd)}"
+        cost = ""
+        if spent.usd is not None:
+            cost = f" and {format_dollars(spent.usd)}"
         sent = f"{format_calls(spent.calls)}{cost} in all"
         kept_now = f"{describe_kept()}. Nothing that was paid for is lost"
         raise BudgetError(
@@ -211,7 +213,9 @@ def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) 
         settings: the settings that differ from their defaults.
         is_resumed: whether an earlier run is continued.
     """
-    how = "resumed" if is_resumed else "begun"
+    how = "begun"
+    if is_resumed:
+        how = "resumed"
     python = f"Python {platform.python_version()}, process {os.getpid()}"
     first = (
         f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"

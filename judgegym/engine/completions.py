@@ -158,9 +158,9 @@ def system_text(
 
     Empty if there is neither.
     """
-    parts = (
-        [config.custom_thinking_prompt or prompts.load(built_in)] if config.thinking_mode else []
-    )
+    parts: list[str] = []
+    if config.thinking_mode:
+        parts.append(config.custom_thinking_prompt or prompts.load(built_in))
     if config.custom_system_prompt:
         parts.append(config.custom_system_prompt)
     return "\n\n".join(parts)
@@ -194,7 +194,9 @@ def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
     else:
         answer, within, written = config.hide_thinking(answer)
         thought = "\n\n".join(filter(None, (thought, within)))
-        fault = "empty_answer" if config.thinking_mode and not answer else None
+        fault = None
+        if config.thinking_mode and not answer:
+            fault = "empty_answer"
     short = len(answer.strip()) < config.min_response_length
     return Completion(answer, thought, fault, choice.finish_reason, short, written=written)
 
@@ -303,11 +305,9 @@ class Policy:
     async def _ask(
         self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None
     ) -> ChatResponse:
-        find = (
-            None
-            if verdict_at is None
-            else partial(_locate_verdict, config=self.config, find=verdict_at)
-        )
+        find = None
+        if verdict_at is not None:
+            find = partial(_locate_verdict, config=self.config, find=verdict_at)
         # Every answer is a new sample, also from a client that judges with a cache.
         return await self.client.chat(conversation, fresh=True, verdict_at=find, **self._request)
 
@@ -317,7 +317,9 @@ def _locate_verdict(
 ) -> Place | None:
     """Return the span of a verdict in a choice's text, if one may be read in its final text."""
     completion = read_completion(choice, config)
-    at = None if completion.unreadable is not None else find(completion.answer)
+    at = None
+    if completion.unreadable is None:
+        at = find(completion.answer)
     if at is None:
         return None
     begins = max(

@@ -284,7 +284,9 @@ class RunProgress:
             yield
 
     def _state(self, disk: Disk) -> ProgressState:
-        headline = self._total / self._weight if self._weight else None
+        headline = None
+        if self._weight:
+            headline = self._total / self._weight
         waiting = "; ".join(filter(None, (disk.waiting, self._waiting()))) or None
         costs: Mapping[str, float | None] = {
             role: usage.cost for role, usage in sorted(self._usage.items())

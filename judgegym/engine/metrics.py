@@ -90,13 +90,20 @@ class GoldLabel:
             return cls(
                 name, gold, judged.raw, None if judged.raw is None else agrees(judged.raw, gold)
             )
-        label = judged.label if judged.score is not None else None
+        label = None
+        if judged.score is not None:
+            label = judged.label
         if of_aspects and gold in ("yes", "no") and judged.score is not None:
             verdicts = judged.components
-            verdict = (
-                verdicts.get(name) if name or len(verdicts) != 1 else next(iter(verdicts.values()))
-            )
-            label = None if verdict is None else "yes" if verdict else "no"
+            verdict_name = name
+            if not name and len(verdicts) == 1:
+                (verdict_name,) = verdicts
+            verdict = verdicts.get(verdict_name)
+            label = None
+            if verdict is not None:
+                label = "no"
+                if verdict:
+                    label = "yes"
         return cls.from_labels(
             gold, gold if label is not None and label.casefold() == gold.casefold() else label, name
         )
@@ -149,7 +156,9 @@ class _Ratio:
 
         rows = np.array([self.numerators, self.denominators])
         counts, clusters = rows[1] > 0, prompt_clusters(self.prompts)
-        ends = None if self.ends is None else Ends(*self.ends)
+        ends = None
+        if self.ends is not None:
+            ends = Ends(*self.ends)
         estimate = estimate_mean(*rows[:, counts], clusters=clusters[counts], ends=ends)
         if isinstance(estimate, str):
             return estimate
@@ -325,9 +334,9 @@ class MetricAggregator:
             return [(full, self._numbers[name])]
         values: list[tuple[str, float | int | str]] = [(full, ratio.value)]
         if ratio.has_interval:
-            bounds = (
-                ratio.bounds() if math.isfinite(ratio.value) else Interval(ratio.value, ratio.value)
-            )
+            bounds: Interval | str = Interval(ratio.value, ratio.value)
+            if math.isfinite(ratio.value):
+                bounds = ratio.bounds()
             low, high = (bounds, bounds) if isinstance(bounds, str) else (bounds.low, bounds.high)
             values += [(f"{full}_ci_low", low), (f"{full}_ci_high", high)]
         return values
@@ -398,7 +407,9 @@ class RatioRecorder(MetricAggregator):
 
     def pop_share(self) -> HeadlineTerm | None:
         """Return what was added since the last call; `None` if nothing was."""
-        share = HeadlineTerm(self._total, self._weight) if self._weight else None
+        share = None
+        if self._weight:
+            share = HeadlineTerm(self._total, self._weight)
         self._total = self._weight = 0.0
         return share
 

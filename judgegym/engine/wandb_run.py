@@ -99,12 +99,11 @@ class WandbRun:
             import wandb  # late: half a second
 
             columns = ["text", "score"]
-            tables = (
-                {"train/rollouts": wandb.Table(columns=columns, data=[*map(list, table)])}
-                if table
-                else {}
-            )
-            self._run.log({**values, **tables}, **step)
+            logged: dict[str, Any] = {**values}
+            if table:
+                rows = [*map(list, table)]
+                logged["train/rollouts"] = wandb.Table(columns=columns, data=rows)
+            self._run.log(logged, **step)
 
         await self._try("does not log metrics", log)
 

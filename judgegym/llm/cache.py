@@ -195,9 +195,9 @@ class JudgmentCache:
             return CacheRow()
         stored: object = row[0]
         try:
-            choice = (
-                choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
-            )
+            choice = None
+            if isinstance(stored, bytes | str):
+                choice = choice_from_json(wire.loads(stored))
         except ValueError:
             choice = None
         return CacheRow(choice, stored)

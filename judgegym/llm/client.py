@@ -238,7 +238,9 @@ class ChatClient(Transport):
             parameters = {**parameters, **unkeyed}
             identity = dataclasses.replace(identity, parameters=parameters)
         if n == 1 and not call.parts:
-            cache = None if fresh else self._cache
+            cache = None
+            if not fresh:
+                cache = self._cache
             send, is_greedy = (
                 partial(self.request, messages, parameters),
                 parameters.get("temperature") == 0,
@@ -399,11 +401,9 @@ class ChatClient(Transport):
 
         async def ask_one(record: RequestRecord) -> ChatResponse:
             # A seed of its own: the same request with the same seed is the same completion.
-            fields = (
-                {**parameters, "seed": seed + first + record.part}
-                if isinstance(seed, int)
-                else parameters
-            )
+            fields = {**parameters}
+            if isinstance(seed, int):
+                fields["seed"] = seed + first + record.part
             try:
                 return _keep_first(await self.request(messages, fields, record))
             except EndpointError as error:

@@ -117,8 +117,12 @@ class EndpointError(JudgeGymError):
 
     def __str__(self) -> str:
         """Return one line: kind, endpoint, status, number of requests, last response."""
-        status = f" HTTP {self.status}" if self.status is not None else ""
-        requests = "1 request" if self.attempts == 1 else f"{self.attempts} requests"
+        status = ""
+        if self.status is not None:
+            status = f" HTTP {self.status}"
+        requests = "1 request"
+        if self.attempts != 1:
+            requests = f"{self.attempts} requests"
         return (
             f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: "
             f"{self.answer}"

@@ -295,7 +295,9 @@ class CallInProgress:
             response = await send(request)
             if self.row is not None:
                 is_there = keep is None or all(map(keep, response.choices))
-                at = None if verdict_at is None or not is_there else verdict_at(response.first)
+                at = None
+                if not (verdict_at is None or not is_there):
+                    at = verdict_at(response.first)
                 self.row.answered(
                     self, part, request.number, response, VerdictLocation(is_there, at)
                 )

@@ -194,7 +194,9 @@ class Reachability:
     async def _probe(self, replica: Replica, why: str) -> None:
         """Try to connect until it succeeds. The pauses grow until the replica answers a request."""
         name = f"{self._settings.title} at {replica.endpoint.redacted_url}"
-        never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
+        never = " (it has never answered: is its URL right?)"
+        if replica.has_answered:
+            never = ""
         logger.warning(
             "%s refuses connections%s: %s. Calls wait for it, at most %s",
             name,
@@ -294,11 +296,9 @@ class CircuitBreaker:
         if self._wait is not None:
             return f"{self._who} {self._wait} ({self._rejection})"
         open_for = time.monotonic() - self._opened_at
-        left = (
-            ""
-            if self._next_probe_at is not None
-            else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
-        )
+        left = ""
+        if self._next_probe_at is None:
+            left = f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
         return f"{self._who} rejects every request ({self._rejection}), for {open_for:.0f} s{left}"
 
     @property

@@ -150,7 +150,9 @@ class SpanTracer:
             EndpointError: no attempt succeeded.
             RunStop: no further attempt may be made.
         """
-        operation = "chat" if path is None else path.strip("/")
+        operation = "chat"
+        if path is not None:
+            operation = path.strip("/")
         attributes = _attributes(operation, endpoint.model, endpoint.base_url, endpoint.api).copy()
         for name, value in parameters.items():
             if name in _PARAMETERS and isinstance(value, int | float):

@@ -123,15 +123,13 @@ class Transport(LimitedClient):
 
         Such as an endpoint that refuses connections.
         """
-        reasons = (
-            ()
-            if self.is_given_up and self.is_spare()
-            else (self.reachability.waiting, self.breaker.waiting)
-        )
-        batches = None if self._batches is None else self._batches.waiting
-        return next(
-            filter(None, (*reasons, batches, *(sibling.waiting for sibling in self.siblings))), None
-        )
+        reasons: list[str | None] = []
+        if not (self.is_given_up and self.is_spare()):
+            reasons += [self.reachability.waiting, self.breaker.waiting]
+        if self._batches is not None:
+            reasons.append(self._batches.waiting)
+        siblings = (sibling.waiting for sibling in self.siblings)
+        return next(filter(None, (*reasons, *siblings)), None)
 
     @property
     def throttle_notice(self) -> str | None:
@@ -152,10 +150,10 @@ class Transport(LimitedClient):
     @property
     def unreachable_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        unreachable_for_s = (
-            0.0 if self.is_given_up and self.is_spare() else self.reachability.unreachable_for_s
-        )
-        return max([unreachable_for_s, *(sibling.unreachable_for_s for sibling in self.siblings)])
+        seconds = [sibling.unreachable_for_s for sibling in self.siblings]
+        if not (self.is_given_up and self.is_spare()):
+            seconds.append(self.reachability.unreachable_for_s)
+        return max(seconds, default=0.0)
 
     def subscribe_outage(self, callback: Callable[[], None]) -> None:
         """Register a callback for when the model refuses connections or rejects every request."""
@@ -306,7 +304,9 @@ class Transport(LimitedClient):
         Raises:
             EndpointError: no attempt succeeded, or the response is not JSON.
         """
-        fields = None if body is None else {"model": "", **body}
+        fields = None
+        if body is not None:
+            fields = {"model": "", **body}
         text = await self.request_text(path, fields, upload)
         try:
             return wire.loads(text)

@@ -131,10 +131,10 @@ class Replica:
         api_headers = {
             name: value for name, value in api.fixed_headers.items() if name.lower() not in names
         }
-        key_headers = (
-            {} if key is None else {api.key_header: f"{api.key_prefix}{key.get_secret_value()}"}
-        )
-        secret = {**key_headers, **user_headers}
+        secret = user_headers
+        if key is not None:
+            key_header = f"{api.key_prefix}{key.get_secret_value()}"
+            secret = {api.key_header: key_header, **user_headers}
         self.headers = {**api_headers, **secret}
         values = [value.removeprefix("Bearer ") for value in secret.values()]
         urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]

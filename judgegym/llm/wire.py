@@ -63,7 +63,9 @@ class Image:
 
     def __post_init__(self) -> None:
         """Compute the name."""
-        digest = hashlib.sha256(self.url.encode()).hexdigest()[:32] if self.is_local else ""
+        digest = ""
+        if self.is_local:
+            digest = hashlib.sha256(self.url.encode()).hexdigest()[:32]
         name = f"{digest}.{self.url[11:].partition(';')[0]}" if digest else self.url
         object.__setattr__(self, "name", name)
 
@@ -316,7 +318,9 @@ def error_text(data: bytes) -> str:
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
     text = message if isinstance(message, str) and message else excerpt(data)
-    param = error.get("param") if isinstance(error, Mapping) else None
+    param = None
+    if isinstance(error, Mapping):
+        param = error.get("param")
     if (
         not isinstance(param, str)
         or not param

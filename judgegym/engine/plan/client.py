@@ -268,9 +268,9 @@ def _equalize(reply: Mapping[str, Any]) -> None:
 def _expand_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
     """Repeat a reward model's number for each class that its judge expects."""
     item = wire.loads(choice.text)
-    numbers = (
-        item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]
-    )
+    numbers = item if isinstance(item, list) else [item]
+    if isinstance(item, dict):
+        numbers = item["probs"]
     for count in _CLASSES:
         several = replace(choice, text=wire.dumps(numbers * count).decode())
         try:

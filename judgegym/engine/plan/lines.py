@@ -63,7 +63,9 @@ class Plan:
         }
         spent = [earlier.usage.price_usage(prices) for earlier in self.earlier]
         costs = [expense.usd for expense in spent]
-        usd = None if None in costs else sum(filter(None, costs))
+        usd = None
+        if None not in costs:
+            usd = sum(filter(None, costs))
         return Expense(sum(entry.calls for entry in spent), usd)
 
     def _roles(self) -> Iterator[tuple[str, str]]:
@@ -141,9 +143,9 @@ class Plan:
                 60.0 * (needed / limit - 1.0) for needed, limit in limits if limit is not None
             ]
             at_once.append(max(1.0, load.calls / client.max_concurrency))
-        parts = (
-            [f"{format_duration(max(seconds))} by the limits a minute"] if max(seconds) > 0 else []
-        )
+        parts: list[str] = []
+        if max(seconds) > 0:
+            parts.append(f"{format_duration(max(seconds))} by the limits a minute")
         replies = [earlier.replies[False] for earlier in self.earlier]
         if calls := sum(history.calls for history in replies):
             mean = sum(entry.seconds for entry in replies) / calls
@@ -204,7 +206,9 @@ class Plan:
 
 def format_total(total: Bounds) -> str:
     """Format the calls and dollars of all models together."""
-    cost = "" if total.usual.cost is None else f", {_format_range(total, _dollars, format_dollars)}"
+    cost = ""
+    if total.usual.cost is not None:
+        cost = f", {_format_range(total, _dollars, format_dollars)}"
     return f"{_format_range(total, lambda load: load.calls, _average)} calls{cost}"
 
 

@@ -94,9 +94,9 @@ async def plan_run(source: PlanSource, dry: DryRun, options: PlanOptions) -> Pla
     """
     run, left = options.run, source.left(options.run)
     chosen = draw_rows(left, options.seed)
-    earlier = (
-        EarlierRun() if run is None else EarlierRun.read(run, frozenset(map(source.uid, chosen)))
-    )
+    earlier = EarlierRun()
+    if run is not None:
+        earlier = EarlierRun.read(run, frozenset(map(source.uid, chosen)))
     dry.reply_tokens = assume_tokens(options.tokens, earlier, is_offline=options.is_offline)
     dry.cached_share = earlier.cached_share
     plan_estimate = await estimate(dry, partial(source.step, earlier), chosen, len(left))
@@ -132,7 +132,9 @@ def assume_tokens(
         earlier: the resumed run.
         is_offline: whether stand-ins are used.
     """
-    usual = None if is_offline else USUAL_TOKENS
+    usual = None
+    if not is_offline:
+        usual = USUAL_TOKENS
     return {
         is_policy: tokens if isinstance(tokens, int) else replies.mean or usual
         for is_policy, replies in earlier.replies.items()

@@ -30,13 +30,17 @@ class Load:
 
     def __add__(self, load: Load) -> Load:
         """Return the sum; its cost is known only if both costs are."""
-        cost = None if self.cost is None or load.cost is None else self.cost + load.cost
+        cost = None
+        if not (self.cost is None or load.cost is None):
+            cost = self.cost + load.cost
         prompts = self.prompt_tokens + load.prompt_tokens
         return Load(self.calls + load.calls, prompts, self.reply_tokens + load.reply_tokens, cost)
 
     def scale(self, factor: float) -> Load:
         """Return the load multiplied by a factor."""
-        cost = None if self.cost is None else self.cost * factor
+        cost = None
+        if self.cost is not None:
+            cost = self.cost * factor
         return Load(
             self.calls * factor, self.prompt_tokens * factor, self.reply_tokens * factor, cost
         )

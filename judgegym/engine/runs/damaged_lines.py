@@ -182,11 +182,9 @@ def mend_lines(
     """
     tally, mended, lost, number = _Tally(path), _MendedFile(path), 0, itertools.count(1)
     for raw in split_lines(path):
-        line = (
-            RawLine(path, next(number), raw.offset + mended.shift, raw.data)
-            if mended.edits
-            else raw
-        )
+        line = raw
+        if mended.edits:
+            line = RawLine(path, next(number), raw.offset + mended.shift, raw.data)
         try:
             whole = [(line, read(line))]
         except FAULTS as fault:
@@ -206,7 +204,9 @@ def mend_lines(
     tally.check()
     if mended.edits:
         try:
-            copy = keep_aside(path) if tally.damaged else None
+            copy = None
+            if tally.damaged:
+                copy = keep_aside(path)
             write_atomic(path, mended.content)
         except OSError as error:
             raise RunDirectoryError(
@@ -269,7 +269,9 @@ def report_damage(
     if copy is None and count_skipped(path) == count:
         return
     _REPORTED[path.absolute()] = count
-    where = "" if copy is None else f" (kept in {copy.name})"
+    where = ""
+    if copy is not None:
+        where = f" (kept in {copy.name})"
     logger.warning(
         "%s: %s skipped%s%s",
         remove_control_characters(str(path)),

@@ -70,12 +70,12 @@ class DirectoryLock:
                 if self._descriptor >= 0:
                     os.close(self._descriptor)
                 is_busy = isinstance(error, BlockingIOError)
-                wrong = (
-                    "is a file; expected a folder"
-                    if directory.is_file()
-                    else f"cannot be used: {error.strerror}"
-                )
-                reason = "is in use by another process" if is_busy else wrong
+                wrong = "is a file; expected a folder"
+                if not directory.is_file():
+                    wrong = f"cannot be used: {error.strerror}"
+                reason = "is in use by another process"
+                if not is_busy:
+                    reason = wrong
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
             os.close(self._descriptor)
             self._descriptor = -1
@@ -406,7 +406,9 @@ def make_response_uid(row: int, number: int) -> str:
 
 def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
     """Return a response's row, and its number if the row has several; `None` for other ids."""
-    match = _UID.fullmatch(uid) if isinstance(uid, str) else None
+    match = None
+    if isinstance(uid, str):
+        match = _UID.fullmatch(uid)
     if match is None:
         return None
     return (int(match[1]) - 1, None if match[2] is None else int(match[2]) - 1)

@@ -142,7 +142,9 @@ class Disk:
         if self._fault is None:
             return None
         lines = sum(writer.waiting for writer in self._writers)
-        queued = f"; {lines} lines are kept in memory" if lines else ""
+        queued = ""
+        if lines:
+            queued = f"; {lines} lines are kept in memory"
         seconds = time.monotonic() - self._fault.since
         return (
             f"{self._fault.path} cannot be written to ({self._fault.reason}), for {seconds:.0f} "

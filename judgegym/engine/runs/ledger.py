@@ -68,7 +68,9 @@ class RunUsage:
         if call["id"] is not None:
             answer = call["answer"]
             last = call["component"].rpartition("/")[2]
-            role = last if last in ("policy", "user") else "judge"
+            role = "judge"
+            if last in ("policy", "user"):
+                role = last
             if (served := answer.get("served")) is not None:
                 self.served[role][served] += 1
             if refused := answer.get("refused"):

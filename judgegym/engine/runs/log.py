@@ -92,8 +92,12 @@ class RunLog:
     def _append(self, text: str) -> None:
         """Append text, from any thread."""
         with self._lock:
-            lost = f"{self._lost} records are lost: they could not be written" if self._lost else ""
-            notice = f"{_FORMAT.format(_record(lost, logging.WARNING))}\n" if lost else ""
+            lost = ""
+            if self._lost:
+                lost = f"{self._lost} records are lost: they could not be written"
+            notice = ""
+            if lost:
+                notice = f"{_FORMAT.format(_record(lost, logging.WARNING))}\n"
             self._lines.append((notice + text).encode(errors="backslashreplace"))
             self._lost = (
                 self._lost + 1 if self._lines.drop() else 0
@@ -108,7 +112,9 @@ class _Format(logging.Formatter):
         time = (
             datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
         )
-        name = "" if record.name.partition(".")[0] == _OURS else f"{record.name}: "
+        name = ""
+        if record.name.partition(".")[0] != _OURS:
+            name = f"{record.name}: "
         text = super().format(record).rstrip("\n")
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]} … ({len(text)} characters)"

@@ -175,7 +175,9 @@ def _digest_gold_judge(public: JSON) -> dict[str, JSON]:
 
 def _expand_name(env: BaseModel, name: str) -> list[str]:
     """Return a setting's name; for a list of models, the names of their decisive settings."""
-    models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
+    models = None
+    if name.startswith("env."):
+        models = getattr(env, name.removeprefix("env."), None)
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]
     shaping = [

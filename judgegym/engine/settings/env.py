@@ -193,7 +193,9 @@ class EnvConfig(
         }
         urls = {"policy": urls["judge"], **urls} if "judge" in urls else urls
         for name, role in roles.items():
-            value = getattr(self, name, None) if role in urls else None
+            value = None
+            if role in urls:
+                value = getattr(self, name, None)
             if value == url:
                 update |= {name: urls[role], f"{role}_api": "openai"}
             elif isinstance(value, list):
@@ -258,13 +260,11 @@ def secrets(model: BaseModel) -> Iterator[str]:
         if name.endswith("extra_body"):
             yield from filter(None, secrets_in_fields(value))
             continue
-        items = (
-            value
-            if isinstance(value, list)
-            else value.values()
-            if isinstance(value, dict)
-            else [value]
-        )
+        items = [value]
+        if isinstance(value, list):
+            items = value
+        elif isinstance(value, dict):
+            items = [*value.values()]
         for item in items:
             if isinstance(item, BaseModel):
                 yield from secrets(item)

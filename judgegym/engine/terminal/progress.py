@@ -224,7 +224,9 @@ class ProgressDisplay:
         if now - self._started < _NOT_YET_S:
             return ""
         left = self._rate.seconds_left(self._total, now)
-        time_left = "" if left is None else f"{format_duration(left, tenths=False)} left"
+        time_left = ""
+        if left is not None:
+            time_left = f"{format_duration(left, tenths=False)} left"
         return ", ".join(
             filter(None, (format_rate(self._rate.per_second(now), self._unit), time_left))
         )
@@ -250,7 +252,9 @@ class ProgressDisplay:
             total=self._total, completed=state.done, complete_style="cyan", finished_style="green"
         )
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
-        afterwards = _AFTERWARDS if self._duration_s is not None and not self._is_over else ""
+        afterwards = ""
+        if self._duration_s is not None and not self._is_over:
+            afterwards = _AFTERWARDS
         below = (
             (text, style)
             for text, style in ((state.tally, ""), (state.waiting, "yellow"), (afterwards, "dim"))

@@ -151,7 +151,9 @@ def _rows(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     """Yield label, value, remark and style of each line."""
     yield summary.headline.label, summary.headline.value, summary.headline.remark, "bold"
     for section in summary.sections:
-        style = "red" if section.is_alarm else "dim"
+        style = "dim"
+        if section.is_alarm:
+            style = "red"
         if len(section.lines) == 1 and not section.lines[0].label:
             yield section.title, section.lines[0].value, section.lines[0].remark, style
         elif section.lines:
@@ -205,7 +207,9 @@ def headline_line(
     """Return the line of the headline metric, with its interval, or why it has no value."""
     value = metrics.values.get(name)
     if value is None:
-        usual = "no row adds to it in record_metrics" if counted else "no row counts"
+        usual = "no row counts"
+        if counted:
+            usual = "no row adds to it in record_metrics"
         return SummaryLine(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
     interval = format_interval(metrics, name)
     return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, basis, name))))
@@ -239,7 +243,9 @@ def outcome_lines(
     ]
     suspects = metrics.values.get(f"{prefix}/judge_injection_suspects", 0) if faults else 0
     remark = "tokens or markers of the judge's prompt, in texts under judgment"
-    suspects_line = SummaryLine("suspects", f"{suspects:,}", remark) if suspects else None
+    suspects_line = None
+    if suspects:
+        suspects_line = SummaryLine("suspects", f"{suspects:,}", remark)
     return [line for line in (suspects_line, *lines) if line is not None]
 
 
@@ -296,7 +302,9 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
         prompt = _format_counts(
             values.get("prompt_tokens"), values.get("cached_prompt_tokens"), "tokens in"
         )
-        out = f"{values['completion_tokens']:,.0f} out" if "completion_tokens" in values else ""
+        out = ""
+        if "completion_tokens" in values:
+            out = f"{values['completion_tokens']:,.0f} out"
         cost = UNKNOWN if is_unknown else format_dollars(values["cost_usd"])
         lines.append(SummaryLine(role, cost, ", ".join(filter(None, (calls, prompt, out)))))
     return lines

@@ -263,11 +263,9 @@ class Batches:
                     queue.settings.kind,
                     queue.endpoint.model,
                 )
-                endpoint = (
-                    queue.endpoint.redacted_url
-                    if queue.settings.folder is None
-                    else str(queue.settings.folder)
-                )
+                endpoint = queue.endpoint.redacted_url
+                if queue.settings.folder is not None:
+                    endpoint = str(queue.settings.folder)
                 requests = [(line.number, line.identity) for line in part]
                 sent: dict[str, JSON] = {
                     "at": at,

@@ -266,7 +266,9 @@ class Budget:
         """Admit or refuse the waiting requests in their order, as far as that is certain."""
         while self._waiting:
             worst, decision = self._waiting[0]
-            reason = None if decision.done() else self.explain_refusal(worst)
+            reason = None
+            if not decision.done():
+                reason = self.explain_refusal(worst)
             if reason is not None and any(
                 budget._unfinished
                 for budget in self._chain

@@ -50,9 +50,9 @@ def image_tokens(image: Image, api: ApiName, model: str) -> int:
         )
     scale = min(1.0, 2048 / max(1, sides[1]))
     scale *= min(1.0, 768 / max(1, sides[0] * scale))
-    tiles = (
-        _count_squares([round(side * scale, 6) for side in sides], 512) if is_known else _MOST_TILES
-    )
+    tiles = _MOST_TILES
+    if is_known:
+        tiles = _count_squares([round(side * scale, 6) for side in sides], 512)
     return tiled[0] + tiled[1] * (tiles if image.detail != "low" else 0)
 
 

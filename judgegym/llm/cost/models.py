@@ -72,8 +72,12 @@ class KnownModel:
 
     def describe_end(self, name: str, day: date) -> str:
         """Return a clause that says when the model ends or ended, and which model follows it."""
-        verb = "was" if self.retired is not None and self.retired <= day else "will be"
-        follows = "" if self.successor is None else f"; its successor is {self.successor}"
+        verb = "will be"
+        if self.retired is not None and self.retired <= day:
+            verb = "was"
+        follows = ""
+        if self.successor is not None:
+            follows = f"; its successor is {self.successor}"
         return f"{name} {verb} retired on {self.retired}{follows}"
 
 

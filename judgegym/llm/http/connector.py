@@ -104,7 +104,9 @@ class CheckedConnector(aiohttp.TCPConnector):
 def _is_readable(connection: Connection) -> bool:
     """Return whether the event loop has unread bytes or an end of stream on a connection."""
     transport = connection.transport
-    socket = None if transport is None else transport.get_extra_info("socket")
+    socket = None
+    if transport is not None:
+        socket = transport.get_extra_info("socket")
     if socket is None or not hasattr(select, "poll"):  # no poll on Windows
         return False
     poll = select.poll()

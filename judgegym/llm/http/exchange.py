@@ -104,9 +104,9 @@ class Exchange:
         if self._session is None:
             self._session = open_session()
         data, max_bytes = None if call.body is None else wire.dumps(body), _LONGEST_BODY
-        headers = (
-            replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
-        )
+        headers: Mapping[str, str] = replica.headers
+        if tracing.active is not None:
+            headers = tracing.active.headers(headers)
         if call.upload is not None:
             data, headers = call.upload.data, {**headers, "Content-Type": call.upload.content_type}
             max_bytes = _LONGEST_RESULTS

@@ -166,7 +166,9 @@ class AnthropicApi(Api):
         Raises:
             NotACompletion: it is in OpenAI's format.
         """
-        content = body.get("content") if isinstance(body, Mapping) else None
+        content = None
+        if isinstance(body, Mapping):
+            content = body.get("content")
         if content is None and isinstance(body, Mapping) and "choices" in body:
             raise NotACompletion(
                 "it answers in OpenAI's form, not in that of the Messages API: set its api to "

@@ -80,7 +80,9 @@ def _mark_missing_reasons(core: ModuleType, choice: type) -> None:
 
     @wraps(convert)
     def converted(response_object: Any = None, *args: Any, **fields: Any) -> Any:
-        choices = response_object.get("choices") if isinstance(response_object, dict) else None
+        choices = None
+        if isinstance(response_object, dict):
+            choices = response_object.get("choices")
         for entry in choices if isinstance(choices, list) else ():
             if isinstance(entry, dict) and entry.get("finish_reason") is None:
                 entry["finish_reason"] = ""

@@ -454,7 +454,9 @@ class FieldHabits:
 
 
 def _describe_refusal(name: str, refusal: FieldRefusal, shown: str) -> str:
-    status = "" if refusal.error.status is None else f"HTTP {refusal.error.status}: "
+    status = ""
+    if refusal.error.status is not None:
+        status = f"HTTP {refusal.error.status}: "
     message = f"{status}{wire.shorten(refusal.error.answer, _LONGEST_MESSAGE)}"
     return (
         f"{shown} takes no {'system message' if name == SYSTEM else name}: it is "

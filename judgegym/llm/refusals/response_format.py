@@ -112,7 +112,9 @@ class FormatHabits:
         """What happened to the format, in one sentence; `None` if it was not refused."""
         if self.refusal is None:
             return None
-        status = "" if self.refusal.status is None else f"HTTP {self.refusal.status}: "
+        status = ""
+        if self.refusal.status is not None:
+            status = f"HTTP {self.refusal.status}: "
         message = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_MESSAGE)}"
         return (
             f"{self.refusal.endpoint} refuses response_format ({message}): verdicts are asked for as "

@@ -61,7 +61,9 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     Raises:
         NotACompletion: it has another format.
     """
-    message = choice.get("message") if isinstance(choice, dict) else None
+    message = None
+    if isinstance(choice, dict):
+        message = choice.get("message")
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise NotACompletion("a choice has no message")
     finish, content = choice.get("finish_reason"), message.get("content")
@@ -70,7 +72,9 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     )
     logprobs = choice.get("logprobs")
     ids, token_logprobs = _parse_sampled(choice.get("token_ids"), logprobs, token_count)
-    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
+    entries = None
+    if isinstance(logprobs, dict):
+        entries = logprobs.get("content")
     tokens = _parse_tokens(choice.get(KEPT_TOKENS)) or _parse_tokens(entries, is_sent=True)
     return Choice(
         text=text,
@@ -99,7 +103,9 @@ def _parse_parts(content: JSON) -> tuple[str, str, str]:
         raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
     texts, thoughts, refusals = list[str](), list[str](), list[str]()
     for part in content:
-        kind = part.get("type") if isinstance(part, Mapping) else None
+        kind = None
+        if isinstance(part, Mapping):
+            kind = part.get("type")
         if not isinstance(part, Mapping) or not isinstance(kind, str | None):
             continue
         if kind in _TEXT_PARTS:
@@ -131,10 +137,14 @@ def _parse_sampled(
     ids: JSON, logprobs: JSON, token_count: int
 ) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
     """Return the ids and logprobs of the sampled tokens; either may be missing."""
-    numbers = None if logprobs is None else _parse_logprobs(logprobs)
+    numbers = None
+    if logprobs is not None:
+        numbers = _parse_logprobs(logprobs)
     if ids is not None:
         return parse_token_ids(ids), numbers
-    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    content = None
+    if isinstance(logprobs, Mapping):
+        content = logprobs.get("content")
     if not isinstance(content, list) or not content:
         return None, numbers
     sampled = parse_token_ids(
@@ -174,7 +184,9 @@ def _parse_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] 
         return None
     tokens: list[Token] = []
     for entry in content:
-        text = entry.get("token") if isinstance(entry, dict) else None
+        text = None
+        if isinstance(entry, dict):
+            text = entry.get("token")
         if not isinstance(text, str):
             return None
         wanted = any(character.isdigit() for character in text)

@@ -290,9 +290,15 @@ def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
         and the endpoint has sent this reason before; `None` for any other body, from which nothing
         is learned.
     """
-    choices = body.get("choices") if isinstance(body, dict) else None
-    choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
-    message = choice.get("message") if isinstance(choice, dict) else None
+    choices = None
+    if isinstance(body, dict):
+        choices = body.get("choices")
+    choice = None
+    if isinstance(choices, list) and len(choices) == 1:
+        choice = choices[0]
+    message = None
+    if isinstance(choice, dict):
+        message = choice.get("message")
     if not isinstance(body, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         return None
     text = message.get("content")
@@ -318,7 +324,9 @@ def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
 def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
     """Read any body; for the arguments see `parse_response`."""
     status, data, retry_after, _ = response
-    sent = body.get("choices") if isinstance(body, dict) else None
+    sent = None
+    if isinstance(body, dict):
+        sent = body.get("choices")
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
             return _body_failure(body["error"], status, retry_after)
@@ -439,29 +447,22 @@ def _body_failure(error: JSON, status: int, retry_after: str | None = None) -> A
 
     Its code, if it is an HTTP status, determines the kind.
     """
-    code = error.get("code") if isinstance(error, Mapping) else None
-    message = error.get("message") if isinstance(error, Mapping) else error
-    number = (
-        int(code)
-        if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3
-        else code
-    )
-    description = (
-        "it reports an error: "
-        f"{message if isinstance(message, str) and message else wire.shorten(str(error))}"
-    )
-    is_status = type(number) is int and 400 <= number < 600
-    refused = _http_failure(
-        number if type(number) is int and is_status else 429,
-        wire.dumps({"error": error}),
-        retry_after,
-    )
+    fields = mapping_or_empty(error)
+    code, message = fields.get("code"), fields.get("message", error)
+    if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
+        code = int(code)
+    if not isinstance(message, str) or not message:
+        message = wire.shorten(str(error))
+    description = f"it reports an error: {message}"
+    is_status = type(code) is int and 400 <= code < 600
+    status_of_error = code if type(code) is int and is_status else 429
+    refused = _http_failure(status_of_error, wire.dumps({"error": error}), retry_after)
     if not is_status and not refused.is_account:
         return AttemptFailure(
             FailureKind.BROKEN, description, status, retry_after_seconds(retry_after)
         )
     return replace(
-        refused, answer=description, status=status, is_account=refused.is_account or number == 402
+        refused, answer=description, status=status, is_account=refused.is_account or code == 402
     )
 
 
@@ -515,7 +516,9 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
 
 def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
     """Return the choice with a normalized finish reason, or why it is unusable."""
-    state = "whole" if choice.finish_reason is None else rules.state(choice.finish_reason)
+    state = "whole"
+    if choice.finish_reason is not None:
+        state = rules.state(choice.finish_reason)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"
     if state == "broken_off":

@@ -61,9 +61,9 @@ class RetryPolicy:
             error.kind is FailureKind.BROKEN and broken > self.max_retries
         ):
             return None
-        delay = (
-            max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
-        )
+        delay = self.delay_s
+        if error.kind is FailureKind.BUSY:
+            delay = max(delay, _LEAST_DELAY_S)
         longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))
         pause = max(error.retry_after or 0.0, random.uniform(0.0, longest))  # jitter, no secret
         if elapsed + pause + _SHORTEST_ATTEMPT_S >= self.deadline_s:
