@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from docs.tools.file_fields import read_attributes
 from docs.tools.judge_tables import JUDGE_TABLES
+from docs.tools.loss_table import losses
 from docs.tools.server_tables import SERVER_TABLES
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, SYSTEM
 from judgegym.datasets.select.layouts import LAYOUTS, reader_settings
@@ -121,6 +122,7 @@ _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "layouts": _layouts,
     "faults": _faults,
     "ignored": _ignored,
+    "losses": losses,
     **SERVER_TABLES,
     **JUDGE_TABLES,
 }

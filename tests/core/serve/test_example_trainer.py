@@ -75,6 +75,7 @@ async def batch_of(arena: Arena, model: Bigram) -> Batch:
     return batch
 
 
+# Losses: Atropos' example trainer | GRPO | `judgegym serve` | safe
 async def test_a_batch_in_the_trainer(arena: Arena, model: Bigram) -> None:
     batch = await batch_of(arena, model)
     sent = [

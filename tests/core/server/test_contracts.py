@@ -55,6 +55,7 @@ async def test_an_empty_list_is_answered_by_empty_lists() -> None:
     assert server.judge.requests == []
 
 
+# Losses: slime | any | `remote_rm` | refused
 @pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
 async def test_a_failed_judge_is_no_number_for_those_who_read_nothing_else(judge: Any) -> None:
     """OpenRLHF and slime train every number as a reward, and send again what ends with an error."""

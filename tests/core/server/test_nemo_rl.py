@@ -77,6 +77,8 @@ async def test_components_sum_to_the_reward_or_there_are_none(flags: tuple[str, 
         assert "reward_components" not in row
 
 
+# Losses: NeMo-RL 0.7.0, or masking off | with a group's baseline | server with `group_size` | mean
+# Losses: NeMo-RL, main, masking on | any | server with `group_size` | safe
 async def test_a_failed_member_of_a_group_has_the_mean_of_the_others_as_its_placeholder() -> None:
     texts = ("a", "c", "b", "")
     async with running(*GATHERING, "--invalid_completion_score=0.25", judge=battle) as server:
@@ -112,6 +114,9 @@ async def test_a_member_of_a_group_whose_policy_has_failed_takes_its_place_and_m
     assert "Answer|>\nd" not in shown
 
 
+# Losses: NeMo-RL 0.7.0, or masking off | with a group's baseline
+#   | server, another judge: the known mean, else `fallback_score` | score
+# Losses: NeMo-RL, main, masking on | any | server, another judge, the failed one last | safe
 @pytest.mark.parametrize("ids", [True, False])
 async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_that_are_known(
     ids: bool,

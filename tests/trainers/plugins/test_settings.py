@@ -138,6 +138,7 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
 }
 
 
+# Losses: verl | any | `compute_score` | refused
 @pytest.mark.parametrize(
     ("form", "given", "said"),
     [(form, given, said) for form, cases in WRONG.items() for given, said in cases],

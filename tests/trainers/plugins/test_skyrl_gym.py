@@ -83,6 +83,7 @@ def test_batched_output_tells_no_failure() -> None:
         leave_out_failed({"rewards": [1.0], "loss_masks": [[1]]}, {})
 
 
+# Losses: skyrl-gym | any | `JudgedGenerator` | safe
 async def test_the_generator_leaves_out_what_has_no_score() -> None:
     output = made([[0.0, 1.0], [0.0, 0.0, -5.0], [0.0, 0.5]], failed=[1])
     generator = importlib.import_module(f"{OURS}.generator").JudgedGenerator(output)

@@ -102,6 +102,7 @@ async def test_rewards_are_those_of_the_server(tmp_path: Path, flags: list[str])
         )
 
 
+# Losses: ART | any | `judge_group` | safe
 @pytest.mark.timeout(150)
 async def test_a_failed_judge_leaves_out_a_trajectory_or_the_group(tmp_path: Path) -> None:
     async with offline_judge(every_third_fails=True) as (base_url, judge):

@@ -179,6 +179,7 @@ async def test_scores_in_the_log_are_those_of_the_server(
     assert len(values) > 4  # they tell the completions apart
 
 
+# Losses: inspect_ai | – | scorers, tasks | safe
 @pytest.mark.slow
 @pytest.mark.timeout(150)
 async def test_failed_judge_leaves_the_sample_unscored(

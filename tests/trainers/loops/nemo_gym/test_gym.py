@@ -115,6 +115,7 @@ async def external(made: Project, judge_url: str, policy_url: str) -> AsyncItera
 FORMS = {"spawned": spawned, "external": external}
 
 
+# Losses: NeMo Gym's collector | – | server | safe
 @pytest.mark.parametrize("form", FORMS)
 async def test_gym_collects_our_rewards_leaves_failures_out_and_resumes(
     form: str, gym: Gym, tmp_path: Path

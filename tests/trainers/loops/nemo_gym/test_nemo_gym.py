@@ -167,6 +167,7 @@ async def test_rollouts_of_sessions_are_compared_within_their_task(
     assert [each["reward"] for each in kept] == [number_in(said(each)) / 100 for each in kept]
 
 
+# Losses: NeMo Gym's collector | – | server, a failed response | safe
 async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(
     gym: Gym, tmp_path: Path
 ) -> None:

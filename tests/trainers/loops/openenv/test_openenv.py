@@ -90,6 +90,7 @@ def check_protocol(name: str, found: Any) -> None:
     )
 
 
+# Losses: OpenEnv | the client's | environment, rubric | safe
 @pytest.mark.parametrize("name", ["arena_hard", "self_critique"])
 async def test_failed_judges_of_a_served_environment(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,7 @@ async def trained(forms: dict[str, str], texts: list[str]) -> dict[str, dict[str
     return results
 
 
+# Losses: OpenRLHF | any, without `--algo.kl.target` | agent | safe
 @pytest.mark.timeout(200)
 async def test_a_failed_judgment_adds_nothing_by_the_agent_with_every_estimator(
     tmp_path: Path,
@@ -63,6 +64,8 @@ async def test_a_failed_judgment_adds_nothing_by_the_agent_with_every_estimator(
         assert any(gradients), estimator
 
 
+# Losses: OpenRLHF | `rloo`, `group_norm`, `dr_grpo`, `reinforce_baseline` | function | mean
+# Losses: OpenRLHF | `gae` (its default), `reinforce`, `flash_reinforce` | function | refused
 @pytest.mark.timeout(200)
 async def test_the_function_gives_the_mean_which_only_some_estimators_subtract(
     tmp_path: Path,
@@ -98,6 +101,7 @@ async def test_the_function_gives_the_mean_which_only_some_estimators_subtract(
     assert "estimator: a reward function can give a failed judge nothing but the mean" in ended.err
 
 
+# Losses: OpenRLHF | any | URL | refused
 @pytest.mark.timeout(200)
 async def test_by_url_a_failed_judgment_is_an_error_and_no_reward() -> None:
     """OpenRLHF sends the request five times; a sample without a reward ends its run, unless a score is chosen."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.trainers.loops import trainers
 
 
+# Losses: rLLM | any | evaluator, remote runtime with `compact_filtering.mask_error` | safe
+# Losses: rLLM | any | evaluator, remote runtime | score
 async def test_a_failed_judgment_in_a_remote_runtime_is_trained_as_0_unless_errors_are_filtered() -> (
     None
 ):

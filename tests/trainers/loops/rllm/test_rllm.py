@@ -106,6 +106,7 @@ async def test_rewards_are_those_of_the_server() -> None:
     )  # they tell answers apart
 
 
+# Losses: rLLM | any | evaluator, in its own process | safe
 @pytest.mark.timeout(150)
 async def test_failed_judge_is_an_episode_without_trajectories() -> None:
     async with running("--judge=rubric", judge=OfflineJudge()) as server:

@@ -64,6 +64,7 @@ async def test_steps_of_an_environment(name: str, tmp_path: Path) -> None:
     )
 
 
+# Losses: skyrl-gym | any | SkyRL's own generator | score
 async def test_steps_with_failed_judges(tmp_path: Path) -> None:
     trainers.place_of("skyrl_gym")
     async with offline_judge() as (url, _):

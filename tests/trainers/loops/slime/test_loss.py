@@ -39,6 +39,7 @@ async def trained(url: str, samples: list[Json] = SAMPLES, **given: Any) -> trai
     )
 
 
+# Losses: slime | any | function with `--group-rm` | safe
 @pytest.mark.timeout(200)
 async def test_with_group_rm_a_failed_judgment_adds_nothing_with_every_estimator() -> None:
     async with running("--judge=rubric", judge=judge) as server:
@@ -54,6 +55,7 @@ async def test_with_group_rm_a_failed_judgment_adds_nothing_with_every_estimator
         assert data["rewards"] == pytest.approx(expected, abs=1e-5), estimator
 
 
+# Losses: slime | any | function with `--group-rm`, an aborted, failed or removed sample | safe
 @pytest.mark.timeout(200)
 async def test_with_group_rm_a_sample_that_is_no_whole_answer_or_removed_adds_nothing() -> None:
     unfinished: list[Json] = [
@@ -75,6 +77,7 @@ async def test_with_group_rm_a_sample_that_is_no_whole_answer_or_removed_adds_no
             assert data["rewards"][0] == pytest.approx(-data["rewards"][1]), estimator
 
 
+# Losses: slime | with a group's baseline | function without `--group-rm`, with a warning | score
 @pytest.mark.timeout(200)
 async def test_without_group_rm_a_failed_judgment_counts_in_the_mean_and_is_warned_of() -> None:
     async with running("--judge=rubric", judge=judge) as server:

@@ -236,6 +236,7 @@ async def test_prompts_with_a_reward_server(tmp_path: Path, kind: str) -> None:
             assert steps[1] == {"parse_success": 0.0, "stop/max_tokens": 1.0}
 
 
+# Losses: tinker-cookbook | any | data set builders | mean
 @pytest.mark.timeout(150)
 async def test_a_failed_judge_of_prompts(tmp_path: Path) -> None:
     """Two of eight requests fail: of both groups at least two are left."""

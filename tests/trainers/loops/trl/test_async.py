@@ -57,6 +57,8 @@ def check(result: Json, scores: dict[str, float]) -> None:
     assert math.isfinite(result["loss"])
 
 
+# Losses: TRL | asynchronous GRPO | one function, or `combined_reward` | safe
+# Losses: TRL | asynchronous GRPO | several functions | refused
 @pytest.mark.timeout(620)
 async def test_a_failed_judgment_adds_nothing_in_the_worker(tmp_path: Path) -> None:
     """In functions over HTTP and with the judge in the worker's process; several functions are refused."""

@@ -38,6 +38,7 @@ def without_failed(of_scored: Sequence[float]) -> list[float]:
     return [*of_scored[:2], 0.0, of_scored[2]]
 
 
+# Losses: TRL | GRPO, RLOO | one function, or `combined_reward` | safe
 @pytest.mark.timeout(200)
 async def test_a_failed_judgment_adds_nothing_with_one_function_or_a_combined_one(
     tmp_path: Path,
@@ -74,6 +75,7 @@ async def test_a_failed_judgment_adds_nothing_with_one_function_or_a_combined_on
     assert [row["length"] for row in table] == HALVES
 
 
+# Losses: TRL | GRPO, RLOO | several functions | refused
 @pytest.mark.timeout(200)
 async def test_several_functions_that_are_added_up_are_refused(tmp_path: Path) -> None:
     """TRL would take the sum of the others' scores for that of a failed judgment."""
@@ -98,6 +100,7 @@ async def test_several_functions_that_are_added_up_are_refused(tmp_path: Path) -
     assert ended.result["unweighted"]["error"] == ""  # a function that is logged alone
 
 
+# Losses: TRL | GRPO with `normalize_then_sum` | several functions | mean
 @pytest.mark.timeout(200)
 async def test_with_normalize_then_sum_a_failed_part_adds_its_groups_mean(tmp_path: Path) -> None:
     async with running("--judge=rubric", judge=judge) as server:

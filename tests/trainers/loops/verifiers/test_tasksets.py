@@ -89,6 +89,7 @@ def check(
         ] * expected.is_failed
 
 
+# Losses: verifiers, prime-rl | any | judges, tasksets | safe
 @pytest.mark.parametrize("environment", JUDGED)
 async def test_a_failed_judge_is_no_reward(environment: str, tmp_path: Path) -> None:
     async with offline_judge(every_third_fails=True) as (judge, of_judge), talker() as policy:

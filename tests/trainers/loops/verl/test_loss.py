@@ -50,6 +50,7 @@ async def trained(forms: Json, texts: list[str]) -> Json:
     return dict(ended.result)
 
 
+# Losses: verl | any | `JudgeAgentLoop` | safe
 @pytest.mark.timeout(600)
 async def test_a_failed_judgment_adds_nothing_by_the_loop_with_every_estimator() -> None:
     async with running("--judge=rubric", judge=judge) as server:
@@ -67,6 +68,9 @@ async def test_a_failed_judgment_adds_nothing_by_the_loop_with_every_estimator()
         assert any(gradients), estimator
 
 
+# Losses: verl | `grpo`, `rloo` (also vectorized), `gpg`, `gdpo`, `reinforce_plus_plus_baseline`
+#   | `JudgeRewardManager` | mean
+# Losses: verl | `gae` (its default) and others | `JudgeRewardManager` | refused
 @pytest.mark.timeout(600)
 async def test_the_manager_gives_the_mean_and_is_refused_where_that_is_a_reward() -> None:
     async with running("--judge=rubric", judge=judge) as server:
