@@ -121,7 +121,7 @@ def has_declaration(row: str, setting: DeclaredSetting) -> bool:
 def test_names_are_shown_in_the_order_of_the_file_with_decorators_and_comments() -> None:
     code = select_names(CONSTITUTION, ["PROMPT", "broken_principles"])
     assert code.startswith("@verdict_parser\ndef broken_principles(")
-    assert "\n# What the offline stand-in says" in code and code.count("\n\n\n") == 1
+    assert "\n# The offline stand-in's reply" in code and code.count("\n\n\n") == 1
     ast.parse(code)
 
 
