@@ -156,12 +156,16 @@ class EnvironmentJurySettings(GroupJudgeSettings):
 
     def judge_name(self) -> str:
         """Return the name of the judge or jury."""
-        return self.jury_settings.judge_name() if self.judges else super().judge_name()
+        if self.judges:
+            return self.jury_settings.judge_name()
+        return super().judge_name()
 
     @property
     def client_settings(self) -> JudgeSettings:
         """Settings of the client: the jury's, or these without a jury."""
-        return self.jury_settings if self.judges else self
+        if self.judges:
+            return self.jury_settings
+        return self
 
 
 class EnvironmentJury:
@@ -200,11 +204,10 @@ class EnvironmentJury:
             self._jury.settings.select_counting(members),
             key=lambda name: abs(members[name] - unit_score),
         )
-        detail = (
-            judgments[nearest].detail
-            if self._combine is None
-            else self._combine([judgments[name] for name in members])
-        )
+        if self._combine is None:
+            detail = judgments[nearest].detail
+        else:
+            detail = self._combine([judgments[name] for name in members])
         score = self._scale.low + unit_score * self._scale.span
         return replace(combined, score=score, unit=unit_score, detail=detail, members=members)
 
@@ -220,9 +223,10 @@ class AnyJudge:
     @property
     def shown_columns(self) -> list[str]:
         """Columns of a row that the judge is shown beside the prompt."""
-        return sorted(
-            {column for name in self._shown for column in USUAL_COLUMNS.get(name, (name,))}
-        )
+        columns = set[str]()
+        for name in self._shown:
+            columns.update(USUAL_COLUMNS.get(name, (name,)))
+        return sorted(columns)
 
     def task(self, row: PromptTask, answer: str, prompt: str | None = None) -> JudgeTask:
         """Make the judge's task from a row of `prompt_tasks(…, also=shown_columns)` and an answer.
@@ -235,11 +239,12 @@ class AnyJudge:
         Raises:
             ValueError: a column that the judge needs cannot be read.
         """
-        prompt_text = render_prompt_text(row.question if prompt is None else prompt, self._settings)
+        if prompt is None:
+            prompt = row.question
+        prompt_text = render_prompt_text(prompt, self._settings)
         fields = read_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
-        return replace(
-            make_judge_task(prompt_text, (answer,), fields), images=list_images(row.turns)
-        ).number_images()
+        task = make_judge_task(prompt_text, (answer,), fields)
+        return replace(task, images=list_images(row.turns)).number_images()
 
     def check(self, row: PromptTask) -> None:
         """Check that answers to a row can be judged.
@@ -270,16 +275,12 @@ def find_spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None
     if not isinstance(spec.judge, str):
         return None
     if not is_kind(spec.judge):
-        return (
-            f"its spec names no kind of judge: {spec.judge!r}{suggest_similar(spec.judge, JUDGES)}"
-        )
+        hint = suggest_similar(spec.judge, JUDGES)
+        return f"its spec names no kind of judge: {spec.judge!r}{hint}"
     settings_type = find_definition(spec.judge).settings
-    inherits = issubclass(config_type, settings_type)
-    return (
-        None
-        if inherits
-        else f"its judge is {spec.judge}, so that its settings must inherit {settings_type.__name__}"
-    )
+    if issubclass(config_type, settings_type):
+        return None
+    return f"its judge is {spec.judge}, so its settings must inherit {settings_type.__name__}"
 
 
 def has_answer_judge(spec: EnvSpec, config: EnvConfig) -> bool:
@@ -306,16 +307,13 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
     if isinstance(config, EnvironmentJurySettings) and config.judges:
         jury = open_judge(config.jury_settings, client)
         assert isinstance(jury, JuryJudge)  # the settings name one
-        scale = find_scale(built_in_kind(config.answer_judge), config) or Scale(
-            *map(int, spec.reward_range)
-        )
+        scale = find_scale(built_in_kind(config.answer_judge), config)
+        if scale is None:
+            scale = Scale(*map(int, spec.reward_range))
         return EnvironmentJury(jury, scale, spec.jury_detail)
-    answer_judge = (
-        open_kind(spec.judge, config, client)
-        if isinstance(spec.judge, str)
-        else spec.judge(config, client)
-    )
-    return cast("Judge[Any]", answer_judge)  # which the spec says
+    if not isinstance(spec.judge, str):
+        return spec.judge(config, client)
+    return cast("Judge[Any]", open_kind(spec.judge, config, client))  # the spec says so
 
 
 def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
@@ -329,6 +327,6 @@ def find_anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
     """Return the kind of `judgegym score --judge` that judges anchors; `None` without one."""
     if isinstance(config, AnyJudgeSettings):
         return config.judge
-    return (
-        None if isinstance(config, JurySettings) or not isinstance(spec.judge, str) else spec.judge
-    )
+    if isinstance(config, JurySettings) or not isinstance(spec.judge, str):
+        return None
+    return spec.judge

@@ -94,28 +94,22 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         With role=judge, one task per gold verdict on an aspect.
         """
         config = self.config
-        source = (
-            config.train_dataset
-            if split == "train"
-            else config.eval_dataset or config.train_dataset
-        )
-        rows = load_rows(
-            source, split=config.train_split if split == "train" else config.eval_split
-        )
+        source, hub_split = config.train_dataset, config.train_split
+        if split == "eval":
+            source, hub_split = config.eval_dataset or source, config.eval_split
+        rows = load_rows(source, split=hub_split)
         if config.role == "policy":
             tasks = read_answers(rows, config.aspects)
-            return (
-                self._select_answerable(tasks, source)
-                if split == "train" or self.verb == "serve"
-                else tasks
-            )
+            if split == "train" or self.verb == "serve":
+                return self._select_answerable(tasks, source)
+            return tasks
         tasks = read_gold(rows, config.aspects)
         if not tasks:
             names = ", ".join(aspect.name for aspect in config.aspects)
             raise DataError(
                 f"{source}: role=judge needs rows with an answer and gold verdicts on {names} (a "
-                "column `verdicts` of "
-                "names and 1 or 0, or `verdict` where there is one aspect), and there are none"
+                "column `verdicts` of names and 1 or 0, or `verdict` where there is one aspect), "
+                "and there are none"
             )
         return tasks
 
@@ -124,11 +118,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         usable = tasks.where(lambda task: task.asked_question is not None)
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
-        if len(usable) < len(tasks):
-            self.warn_once(
-                logger,
-                f"{len(tasks) - len(usable)} of {len(tasks)} rows have no question for the policy",
-            )
+        count = len(tasks)
+        missing = count - len(usable)
+        if missing:
+            self.warn_once(logger, f"{missing} of {count} rows have no question for the policy")
         return usable
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
@@ -137,10 +130,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         With role=judge, send the judge's prompt once per vote.
         """
         if task.aspect is None:
-            context = "" if task.context is None else f"\n\nContext:\n{task.context}"
-            return [
-                [*self.system_messages, Message(role="user", content=f"{task.question}{context}")]
-            ]
+            content = task.question
+            if task.context is not None:
+                content += f"\n\nContext:\n{task.context}"
+            return [[*self.system_messages, Message(role="user", content=content)]]
         return [self._prompt(task, task.aspect).messages] * self.config.votes_on(task.aspect)
 
     def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
@@ -181,59 +174,58 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Record rewards, and by aspect pass rate, score before polarity, agreement and votes."""
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
-            metrics.mean(f"mean_reward_{metrics.names(task.category)}", sample.score or 0.0)
+            category = metrics.names(task.category)
+            metrics.mean(f"mean_reward_{category}", sample.score or 0.0)
         detail = sample.detail
+        details = () if detail is None else detail.aspects
         if task.aspect is not None:
-            record_votes(metrics, detail.aspects if detail is not None else ())
+            record_votes(metrics, details)
             return
         metrics.rate("veto_rate", detail is not None and detail.vetoed_by is not None)
-        verdicts = (
-            {verdict.aspect: verdict for verdict in detail.aspects} if detail is not None else {}
-        )
+        verdicts = {verdict.aspect: verdict for verdict in details}
         for aspect in self.config.aspects:
+            name = slug(aspect.name)
             verdict = verdicts.get(aspect.name)
             # A completion in the wrong format was not judged; it counts as a wrong answer, and
             # fails every aspect.
             yes = aspect.polarity == -1 if verdict is None else bool(verdict.yes)
-            metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
+            metrics.rate(f"pass_rate_{name}", aspect.passes(yes), interval=True)
             if verdict is not None:
-                metrics.rate(f"score_{slug(aspect.name)}", yes)
+                metrics.rate(f"score_{name}", yes)
         record_votes(metrics, tuple(verdicts.values()))
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]
     ) -> None:
         """Record how well the judge's (or judging policy's) verdicts agree with gold."""
-        compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
+        compared: list[ComparedVerdict] = []
+        for task, sample in rows:
+            compared += self._compare_with_gold(task, sample)
         if compared or metrics.has_number("n_failed"):
             with_critique = self.config.judge_critique_rounds > 0 and not self.config.judges
             names = [aspect.name for aspect in self.config.aspects]
             record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 
-    def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
+    def _compare_with_gold(
+        self, task: AspectTask, sample: Sample[PanelDetail]
+    ) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict.
 
         Empty if a policy's answer was judged.
         """
-        row_answer, judged = (
-            self.dataset_answer(task),
-            [completion.answer for completion in sample.completions],
-        )
-        return (
-            []
-            if task.aspect is None and judged != [row_answer]
-            else compare_verdicts(task, sample.judgment)
-        )
+        answers = [completion.answer for completion in sample.completions]
+        if task.aspect is None and answers != [self.dataset_answer(task)]:
+            return []
+        return compare_verdicts(task, sample.judgment)
 
     def texts(self, task: AspectTask) -> Mapping[str, str]:
         """Return contexts and reference.
 
         With role=judge, also the aspect's definition and the answer.
         """
-        judged = (
-            {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
-        )
-        texts = {"contexts": task.context, "reference": task.reference, **judged}
+        texts = {"contexts": task.context, "reference": task.reference}
+        if task.aspect is not None:
+            texts |= {"aspect": task.aspect.definition, "answer": task.answer}
         return {title: text for title, text in texts.items() if text is not None}
 
     @classmethod
@@ -263,12 +255,16 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def dataset_answer(self, task: AspectTask) -> str | None:
         """Return the row's own answer; `None` if the policy judges it or is being trained."""
-        return None if self.verb == "serve" or task.aspect is not None else task.answer
+        if self.verb == "serve" or task.aspect is not None:
+            return None
+        return task.answer
 
     def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
         """Return the position of the verdict object in a judging policy's completion."""
         verdict = find_verdict(answer)
-        return None if verdict is None else verdict.at
+        if verdict is None:
+            return None
+        return verdict.at
 
     def gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> Sequence[GoldLabel]:
         """Return pairs of gold verdict and the judge's verdict on the judged answer."""
@@ -279,14 +275,14 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
                 None if verdict.yes is None else words[verdict.yes],
                 verdict.aspect,
             )
-            for verdict in self._compared(task, sample)
+            for verdict in self._compare_with_gold(task, sample)
         ]
 
     def record_failure(
         self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]
     ) -> None:
         """Count the missing verdicts that would be compared with gold."""
-        missing = len(self._compared(task, sample))
+        missing = len(self._compare_with_gold(task, sample))
         if missing:
             metrics.count("n_failed", missing)
 

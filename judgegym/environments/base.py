@@ -140,9 +140,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             cls.config_type = config_type
         if isinstance(detail_type, type):
             cls.detail_type = detail_type
-        problem = (
-            None if inspect.isabstract(cls) else find_class_problem(cls, config_type, detail_type)
-        )
+        problem = None
+        if not inspect.isabstract(cls):
+            problem = find_class_problem(cls, config_type, detail_type)
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from inspect import isawaitable
+from itertools import chain
 from numbers import Real
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -37,7 +38,9 @@ def _contract_error(env: object, name: str, problem: str) -> ContractError:
 
 
 def _describe(value: object) -> str:
-    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+    if value is None:
+        return "nothing"
+    return f"a value of type {type(value).__name__}"
 
 
 def _is_list(value: object) -> bool:
@@ -77,18 +80,16 @@ def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]
     """
     tasks = env.tasks(split)
     if not _is_list(tasks):
-        raise _contract_error(
-            env, "tasks", f"returned {_describe(tasks)}; expected a list of tasks, or a TaskList"
-        )
-    missing = [
-        name for name in ("uid", "question", "category") if tasks and not hasattr(tasks[0], name)
-    ]
-    if missing:
-        problem = (
-            f"returned tasks without {' and '.join(missing)}: the first one is "
-            f"{_describe(tasks[0])}"
-        )
+        description = _describe(tasks)
+        problem = f"returned {description}; expected a list of tasks, or a TaskList"
         raise _contract_error(env, "tasks", problem)
+    if tasks:
+        first = tasks[0]
+        missing = [name for name in ("uid", "question", "category") if not hasattr(first, name)]
+        if missing:
+            names, description = " and ".join(missing), _describe(first)
+            problem = f"returned tasks without {names}: the first one is {description}"
+            raise _contract_error(env, "tasks", problem)
     env.metric_names.add(list_groups(tasks))
     return tasks
 
@@ -103,36 +104,35 @@ def make_conversations(
         DataError: a conversation has images, and `trains` is set.
     """
     conversations: Any = env.conversations(task)
-    problem = (
-        _describe(conversations)
-        if not _is_list(conversations)
-        else None
-        if conversations
-        else "no conversation"
-    )
-    for conversation in () if problem else conversations:
-        if not _is_list(conversation) or not conversation:
-            problem = f"{_describe(conversation)} as a conversation"
-        for message in () if problem else conversation:
-            if (
-                not isinstance(message, Mapping)
-                or "role" not in message
-                or "content" not in message
-            ):
-                problem = f"{_describe(message)} as a message"
-    if problem:
+    problem = _find_conversation_fault(conversations)
+    if problem is not None:
         expected = (
             'expected a list of conversations, each a list of messages: [[Message(role="user", '
             "content=…)]]"
         )
         raise _contract_error(env, "conversations", f"returned {problem}; {expected}")
-    if trains and any(
-        message.get("images") for conversation in conversations for message in conversation
-    ):
+    if trains and any(message.get("images") for message in chain.from_iterable(conversations)):
         raise DataError(
             f"{env.spec.name}: the row {task.uid!r} has images, and trainers are given texts"
         )
     return cast("list[Conversation]", conversations)
+
+
+def _find_conversation_fault(conversations: Any) -> str | None:
+    """Return what is wrong with a list of conversations; `None` if nothing is."""
+    if not _is_list(conversations):
+        return _describe(conversations)
+    if not conversations:
+        return "no conversation"
+    for conversation in conversations:
+        if not _is_list(conversation) or not conversation:
+            description = _describe(conversation)
+            return f"{description} as a conversation"
+        for message in conversation:
+            if not isinstance(message, Mapping) or not {"role", "content"} <= message.keys():
+                description = _describe(message)
+                return f"{description} as a message"
+    return None
 
 
 def has_follow_up(env: JudgedEnv[Any, Any, Any]) -> bool:
@@ -171,7 +171,8 @@ async def call_judge(
     if isawaitable(judgment):
         judgment = await judgment
     if not isinstance(judgment, Judgment):
-        raise _contract_error(env, name, f"returned {_describe(judgment)}; expected a Judgment")
+        description = _describe(judgment)
+        raise _contract_error(env, name, f"returned {description}; expected a Judgment")
     return judgment
 
 
@@ -198,18 +199,22 @@ def compute_rewards(
         return env.group_rewards(judgments)
     rewards = [env.reward(judgment) for judgment in judgments]
     for reward in rewards:
-        try:
-            problem = (
-                None if isinstance(reward, Real) and math.isfinite(reward) else _describe(reward)
-            )  # also numpy's
-        except OverflowError:
-            problem = "an integer beyond the range of floats"
+        problem = _find_reward_fault(reward)
         if problem is not None:
-            description = repr(reward) if isinstance(reward, float) else problem
-            raise _contract_error(
-                env, "reward", f"returned {description}; expected a finite number"
-            )
+            raise _contract_error(env, "reward", f"returned {problem}; expected a finite number")
     return rewards
+
+
+def _find_reward_fault(reward: object) -> str | None:
+    """Return a description of a reward that is no finite number; `None` if it is one."""
+    try:
+        if isinstance(reward, Real) and math.isfinite(reward):  # also numpy's
+            return None
+    except OverflowError:
+        return "an integer beyond the range of floats"
+    if isinstance(reward, float):
+        return repr(reward)
+    return _describe(reward)
 
 
 def compute_unit_reward(env: JudgedEnv[Any, Any, DetailT], judgment: Judgment[DetailT]) -> float:
@@ -232,9 +237,8 @@ def record_sample(
         and judgment is not None
         and judgment.score is not None
     ):
-        detail, jury = (
-            judgment.detail,
-            compute_unit_reward(env, judgment) if config.is_jury else None,
-        )
-        numbers = detail.parts if isinstance(detail, ScoreParts) else judgment.members
+        jury = compute_unit_reward(env, judgment) if config.is_jury else None
+        numbers = judgment.members
+        if isinstance(judgment.detail, ScoreParts):
+            numbers = judgment.detail.parts
         record_parts(metrics, config.part_names, numbers, jury)

@@ -38,7 +38,7 @@ from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserS
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.turns import render_transcript
-from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
+from judgegym.judges.core.judgment import JudgeCall, Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge, CascadeSettings
 from judgegym.llm.at_once import gather_results
@@ -108,7 +108,9 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
     @property
     def users(self) -> tuple[str, ...]:
         """Base URLs of the simulated user; empty without one."""
-        return (self.user_base_url,) if isinstance(self, UserSettings) else ()
+        if isinstance(self, UserSettings):
+            return (self.user_base_url,)
+        return ()
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
@@ -125,26 +127,24 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; raise if the judge cannot judge a row."""
-        config, train = self.config, split == "train"
-        source, hub_split = (
-            (config.train_dataset, config.train_split)
-            if train
-            else (config.eval_dataset, config.eval_split)
-        )
+        config = self.config
+        source, hub_split = config.train_dataset, config.train_split
+        if split == "eval":
+            source, hub_split = config.eval_dataset, config.eval_split
 
         def check(task: PromptTask) -> None:
             self._any_judge.check(task)
             if task.follow_ups and config.match_settings(CascadeSettings):
                 raise ValueError(f"it has several turns: {_NO_CASCADE}")
-            if task.follow_ups and config.model_answers is not None and not train:
+            if task.follow_ups and config.model_answers is not None and split == "eval":
                 raise ValueError("it has several turns, to which model_answers has no answers")
 
-        shown = sorted(
-            {*self._any_judge.shown_columns, *(ROW_TEXTS if self._user is not None else ())}
-        )
+        columns = {*self._any_judge.shown_columns}
+        if self._user is not None:
+            columns.update(ROW_TEXTS)
         turns = config.asked_turns
         return prompt_tasks(
-            source, hub_split, also=shown, turns=turns, shows_images=True, check=check
+            source, hub_split, also=sorted(columns), turns=turns, shows_images=True, check=check
         )
 
     @cached_property
@@ -182,8 +182,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         if self.config.judged != "turns":
             judgment = await self.answer_judge.judge(tasks[0])
         else:
+            turns = enumerate(tasks, start=1)
             judgment = _average_turns(
-                await gather_results(self._judge_turn(*turn) for turn in enumerate(tasks, start=1))
+                await gather_results(self._judge_turn(number, turn) for number, turn in turns)
             )
         if judgment.detail is None or not judgment.left_out:
             return judgment
@@ -199,29 +200,22 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             "turns": [(position, position + 1) for position in indices],
             "last": [(indices[-1], len(turns))],
         }
+        written = {
+            completion.answer: completion.written
+            for completion in reversed(completions)  # of equal answers the first one counts
+            if completion.written
+        }
         tasks: list[JudgeTask] = []
         for begin, end in spans[self.config.judged]:
             response = turns[begin:end]
             answer = response[0].text if len(response) == 1 else render_transcript(response)
-            judge_task = self._any_judge.task(
-                task, answer, render_transcript((*task.turns, *turns[:begin]))
-            )
-            completion = next(
-                (
-                    candidate
-                    for candidate in completions
-                    if candidate.written and candidate.answer == answer
-                ),
-                None,
-            )
-            judge_task = (
-                judge_task
-                if completion is None
-                else replace(judge_task, written=(completion.written,))
-            )
-            tasks.append(
-                replace(judge_task, traces=(response,)) if self.has_follow_ups(task) else judge_task
-            )
+            prompt = render_transcript((*task.turns, *turns[:begin]))
+            judge_task = self._any_judge.task(task, answer, prompt)
+            if answer in written:
+                judge_task = replace(judge_task, written=(written[answer],))
+            if self.has_follow_ups(task):
+                judge_task = replace(judge_task, traces=(response,))
+            tasks.append(judge_task)
         return tasks
 
     async def _judge_turn(self, number: int, task: JudgeTask) -> Judgment[ScoreParts]:
@@ -235,7 +229,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         score = self.spec.invalid_score if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
-            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+            category = metrics.names(task.category)
+            metrics.mean(f"mean_score_category_{category}", score)
         if self._holds_conversations:
             metrics.mean("turns", len(sample.completions))
         detail = sample.detail
@@ -292,40 +287,35 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             for judgment in judgments
         ]
         levelled = await cascade.escalate_group(tasks, judgments_with_parts)
-        name = cascade.strong.name
-        return [
-            judgment
-            if judgment is before or judgment.score is None
-            else replace(
-                judgment, detail=ScoreParts(dict(judgment.components), {name: judgment.score})
-            )
-            for before, judgment in zip(judgments_with_parts, levelled, strict=True)
-        ]
+        results: list[Judgment[ScoreParts]] = []
+        for before, judgment in zip(judgments_with_parts, levelled, strict=True):
+            if judgment is not before and judgment.score is not None:
+                contributions = {cascade.strong.name: judgment.score}
+                detail = ScoreParts(dict(judgment.components), contributions)
+                judgment = replace(judgment, detail=detail)
+            results.append(judgment)
+        return results
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
         """Declare the means of categories and of turns."""
-        most = (
-            1
-            + self.config.user_max_turns
-            + max((len(task.follow_ups) for task in tasks), default=0)
-        )
+        longest = max((len(task.follow_ups) for task in tasks), default=0)
+        most = 1 + self.config.user_max_turns + longest
         self._holds_conversations = most > 1
         if most > 1:
             metrics.expect("no completion has a score", "turns")
-        for number in range(1, most + 1) if self.config.judged == "turns" else ():
-            metrics.expect(
-                "no conversation with a score has this turn", f"mean_score_{_TURN}{number}"
-            )
+        if self.config.judged == "turns":
+            for number in range(1, most + 1):
+                metrics.expect(
+                    "no conversation with a score has this turn", f"mean_score_{_TURN}{number}"
+                )
         if self.config.match_settings(CascadeSettings):
             metrics.expect("no completion has a score", "escalated_rate")
             metrics.expect(
                 "no row that the cheap judge decides was shown to both", "rechecked_differ_rate"
             )
         for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect(
-                "no row of this category has a score",
-                f"mean_score_category_{metrics.names(category)}",
-            )
+            name = metrics.names(category)
+            metrics.expect("no row of this category has a score", f"mean_score_category_{name}")
 
 
 def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
@@ -338,17 +328,17 @@ def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
         for name, judgment in named_judgments
         if judgment.explanation
     )
-    calls = tuple(
-        replace(call, name=f"{call.name}/{name}")
-        for name, judgment in named_judgments
-        for call in judgment.calls
-    )
+    calls: list[JudgeCall[Any]] = []
+    for name, judgment in named_judgments:
+        calls += [replace(call, name=f"{call.name}/{name}") for call in judgment.calls]
     suspects = sum(judgment.suspects for judgment in judgments)
     failed = [(name, judgment) for name, judgment in named_judgments if judgment.score is None]
     if failed:
         name, first = next((pair for pair in failed if pair[1].status.is_failure), failed[0])
         reason = f"{name}: {first.explanation}"
-        return Judgment(None, first.status, explanation=reason, calls=calls, suspects=suspects)
+        return Judgment(
+            None, first.status, explanation=reason, calls=tuple(calls), suspects=suspects
+        )
     scores = {
         name: judgment.score for name, judgment in named_judgments if judgment.score is not None
     }
@@ -365,7 +355,7 @@ def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
         Status.OK,
         label,
         explanation,
-        calls,
+        tuple(calls),
         detail,
         suspects=suspects,
         left_out=left_out,
@@ -375,7 +365,7 @@ def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
 def _average_shared(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each number that all mappings have."""
     shared = [name for name in values[0] if all(name in numbers for numbers in values)]
-    return {name: fmean(mapping[name] for mapping in values) for name in shared}
+    return {name: fmean(numbers[name] for numbers in values) for name in shared}
 
 
 if __name__ == "__main__":

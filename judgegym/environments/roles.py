@@ -92,7 +92,9 @@ def judge_scores(
     """
     scores = tuple(_read_score(completion.answer, settings) for completion in completions)
     readable = [score.score for score in scores if score.score is not None]
-    spread = statistics.stdev(readable) if len(readable) > 1 else None
+    spread = None
+    if len(readable) > 1:
+        spread = statistics.stdev(readable)
     detail = RubricDetail(scores, spread, gold)
     if len(readable) < len(completions):
         return Judgment(
@@ -124,7 +126,9 @@ def compute_closeness(score: float, gold: float, scale: Scale, comparison: Compa
     if comparison == "exact":
         return float(scale.nearest(score) == scale.nearest(gold))
     fraction = abs(score - gold) / scale.span
-    return 1.0 - (fraction if comparison == "distance" else fraction**2)
+    if comparison == "squared":
+        fraction **= 2
+    return 1.0 - fraction
 
 
 def pool_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> float | None:
@@ -165,13 +169,11 @@ def record_score_agreement(
     scores, golds = [pair.score for pair in compared], [pair.gold for pair in compared]
     metrics.add_agreement(score_agreement(scores, golds, scale))
     if with_critique:
-        metrics.add_agreement(
-            score_agreement([pair.before for pair in compared], golds, scale), "_before_critique"
-        )
-    if len(scale.levels) > LISTED_LEVELS:
-        metrics.leave_out(
-            "confusion", f"a scale of {len(scale.levels)} levels makes too long a table"
-        )
+        before = [pair.before for pair in compared]
+        metrics.add_agreement(score_agreement(before, golds, scale), "_before_critique")
+    level_count = len(scale.levels)
+    if level_count > LISTED_LEVELS:
+        metrics.leave_out("confusion", f"a scale of {level_count} levels makes too long a table")
         return
     cells = Counter((scale.nearest(pair.gold), scale.nearest(pair.score)) for pair in compared)
     for gold_level in scale.levels:
@@ -223,16 +225,13 @@ def compare_verdicts(
     task: AspectTask, judgment: Judgment[PanelDetail] | None
 ) -> list[ComparedVerdict]:
     """Return the judge's verdict for each gold verdict of a row."""
-    detail = judgment.detail if judgment is not None else None
-    verdicts = (
-        {verdict.aspect: verdict.yes for verdict in detail.aspects} if detail is not None else {}
-    )
-    rounds = (
-        judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
-    )
-    before = {
-        round_.component: round_.before == "yes" for round_ in reversed(rounds)
-    }  # the first round's stays
+    verdicts: dict[str, bool | None] = {}
+    if judgment is not None and judgment.detail is not None:
+        verdicts = {verdict.aspect: verdict.yes for verdict in judgment.detail.aspects}
+    before: dict[str, bool] = {}
+    if judgment is not None and judgment.critique is not None:
+        for critique_round in reversed(judgment.critique.rounds):  # the first round's stays
+            before[critique_round.component] = critique_round.before == "yes"
     return [
         ComparedVerdict(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
         for name, gold in task.golds.items()
@@ -252,22 +251,20 @@ def record_verdict_agreement(
     metrics.count("n_failed", len(compared) - len(used))
     _take_agreement(metrics, used)
     for name in names:
+        suffix = slug(name)
         _take_agreement(
-            metrics, [verdict for verdict in used if verdict.aspect == name], f"_{slug(name)}"
+            metrics, [verdict for verdict in used if verdict.aspect == name], f"_{suffix}"
         )
     if with_critique:
-        _take_agreement(
-            metrics, [replace(verdict, yes=verdict.before) for verdict in used], "_before_critique"
-        )
+        before = [replace(verdict, yes=verdict.before) for verdict in used]
+        _take_agreement(metrics, before, "_before_critique")
 
 
 def _take_agreement(
     metrics: MetricAggregator, compared: Sequence[ComparedVerdict], suffix: str = ""
 ) -> None:
-    verdicts, golds = (
-        [bool(verdict.yes) for verdict in compared],
-        [verdict.gold for verdict in compared],
-    )
+    verdicts = [bool(verdict.yes) for verdict in compared]
+    golds = [verdict.gold for verdict in compared]
     metrics.add_agreement(verdict_agreement(verdicts, golds), suffix)
 
 
@@ -275,6 +272,7 @@ def record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) ->
     """Record how far the votes on each aspect agree, their number, and how many had no verdict."""
     for verdict in verdicts:
         if verdict.agreement is not None:
-            metrics.mean(f"agreement_{slug(verdict.aspect)}", verdict.agreement)
+            name = slug(verdict.aspect)
+            metrics.mean(f"agreement_{name}", verdict.agreement)
         metrics.mean("votes_per_verdict", len(verdict.votes) - verdict.redrawn)
         metrics.rate("redraw_rate", verdict.redrawn > 0)

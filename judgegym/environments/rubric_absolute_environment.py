@@ -14,6 +14,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -102,14 +103,13 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
 
 def pool_details(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
     """Merge the details of a jury's members: their judgments, and the spread of their scores."""
-    member_scores = tuple(
-        rubric_score
-        for judgment in judgments
-        if judgment.detail is not None
-        for rubric_score in judgment.detail.judgments
-    )
-    scores = [member.score for member in judgments if member.score is not None]
-    return RubricDetail(member_scores, statistics.stdev(scores) if len(scores) > 1 else None)
+    details = [judgment.detail for judgment in judgments if judgment.detail is not None]
+    rubric_scores = chain.from_iterable(detail.judgments for detail in details)
+    scores = [judgment.score for judgment in judgments if judgment.score is not None]
+    spread = None
+    if len(scores) > 1:
+        spread = statistics.stdev(scores)
+    return RubricDetail(tuple(rubric_scores), spread)
 
 
 class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail]):
@@ -128,14 +128,14 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those with a response and a gold score."""
         config = self.config
-        source = config.train_dataset if split == "train" else config.eval_dataset
+        source, hub_split = config.train_dataset, config.train_split
+        if split == "eval":
+            source, hub_split = config.eval_dataset, config.eval_split
         if config.weighting == "logprobs" and config.role == "judge":
             raise SettingsError(
                 "--env.weighting: logprobs is for role=policy; a policy's verdict is its text"
             )
-        rows = load_rows(
-            source, split=config.train_split if split == "train" else config.eval_split
-        )
+        rows = load_rows(source, split=hub_split)
         tasks = read_rubric_rows(rows, config.scale, default_rubric=config.default_rubric)
         if config.role == "policy" and not (self._scores_responses and split == "eval"):
             return tasks
@@ -146,12 +146,10 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
                 f"{source}: {needed_by} needs rows with a response and a gold score, and there are "
                 "none"
             )
-        if len(usable) < len(tasks):
-            self.warn_once(
-                logger,
-                f"{len(tasks) - len(usable)} of {len(tasks)} rows have no response or no gold "
-                "score",
-            )
+        count = len(tasks)
+        missing = count - len(usable)
+        if missing:
+            self.warn_once(logger, f"{missing} of {count} rows have no response or no gold score")
         return usable
 
     @property
@@ -193,7 +191,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         With role=judge, the closeness to gold: 0 to 1.
         """
         score = super().reward(judgment)
-        return score if self.config.role == "judge" else self.config.scale.unit(score)
+        if self.config.role == "judge":
+            return score
+        return self.config.scale.unit(score)
 
     def group_case(self, task: RubricTask) -> JudgeTask:
         """Return the task that compares responses by the rubric.
@@ -217,7 +217,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
                 "mean_score", score, interval=True, ends=(config.scale.low, config.scale.high)
             )
         if task.category is not None:
-            metrics.mean(f"mean_reward_{metrics.names(task.category)}", reward)
+            category = metrics.names(task.category)
+            metrics.mean(f"mean_reward_{category}", reward)
         if detail is None:
             return
         for judgment in detail.judgments:
@@ -251,8 +252,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
         With role=judge, also the response that the policy scores.
         """
-        judged = {"response": task.response} if self.config.role == "judge" else {}
-        texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
+        texts = {"rubric": task.rubric.text, "reference": task.reference}
+        if self.config.role == "judge":
+            texts["response"] = task.response
         return {title: text for title, text in texts.items() if text is not None}
 
     @classmethod
@@ -263,47 +265,50 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """
         levels = config.scale.levels
         frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
-        is_listed = len(levels) <= LISTED_LEVELS
-        unlisted = (f"a scale of {len(levels)} levels makes too long a list", "score_freq")
-        documented = (
+        documented: list[tuple[str, ...]] = [
             ("no row of this category has a score", "mean_reward_{category}"),
             ("no response was judged", "strict_format_rate"),
-            *(
-                [("no response has two scores", "spread_of_judgments")]
-                * (config.samples_per_item > 1)
-            ),
-            ("no score could be read", *frequencies) if is_listed else unlisted,
-        )
-        outcomes = (
-            Outcome.from_metric("mean score", "mean_score", unit="number"),
-            *([Outcome("scores", frequencies)] * is_listed),
-            Outcome(
-                "agreement with gold",
-                {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"},
-                unit="number",
-            ),
-            Outcome.from_metric("strict format", "strict_format_rate"),
-        )
-        invalid_score = 0.0 if config.role == "judge" else float(config.scale_min)
+        ]
+        if config.samples_per_item > 1:
+            documented.append(("no response has two scores", "spread_of_judgments"))
+        outcomes = [Outcome.from_metric("mean score", "mean_score", unit="number")]
+        count = len(levels)
+        if count <= LISTED_LEVELS:
+            documented.append(("no score could be read", *frequencies))
+            outcomes.append(Outcome("scores", frequencies))
+        else:
+            documented.append((f"a scale of {count} levels makes too long a list", "score_freq"))
+        agreement = {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}
+        outcomes.append(Outcome("agreement with gold", agreement, unit="number"))
+        outcomes.append(Outcome.from_metric("strict format", "strict_format_rate"))
+        invalid_score = 0.0
+        if config.role != "judge":
+            invalid_score = float(config.scale_min)
         return replace(
             cls.spec, invalid_score=invalid_score, outcomes=outcomes, documented=documented
         )
 
     def dataset_answer(self, task: RubricTask) -> str | None:
         """Return the row's own response, if `score_responses` is on."""
-        return task.response if self._scores_responses else None
+        if self._scores_responses:
+            return task.response
+        return None
 
     def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
         """Return the position of the score in a judging policy's completion."""
         match = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
-        return None if match is None else match.at
+        if match is None:
+            return None
+        return match.at
 
     def gold(self, task: RubricTask, sample: Sample[RubricDetail]) -> Sequence[GoldLabel]:
         """Return the gold score of the judged response with the judge's score."""
         if task.gold is None or (self.config.role != "judge" and not self._scores_responses):
             return ()
         score, scale = pool_score(sample.judgment, self.config.samples_pooling), self.config.scale
-        agrees = None if score is None else scale.nearest(score) == scale.nearest(task.gold)
+        agrees = None
+        if score is not None:
+            agrees = scale.nearest(score) == scale.nearest(task.gold)
         return (GoldLabel("", task.gold, score, agrees),)
 
     def record_failure(
@@ -312,10 +317,10 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Count a missing score that has a gold score, and the formats of the judge's texts."""
         if self._scores_responses:
             metrics.count("n_failed")
-        detail = sample.detail
-        for judgment in detail.judgments if detail is not None else ():
-            if judgment.text:  # the judge answered, though without a score
-                metrics.rate("strict_format_rate", judgment.strict)
+        if sample.detail is not None:
+            for judgment in sample.detail.judgments:
+                if judgment.text:  # the judge answered, though without a score
+                    metrics.rate("strict_format_rate", judgment.strict)
 
 
 def judge_task(task: RubricTask, response: str) -> JudgeTask:

@@ -109,8 +109,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         ),
         offline_samples={"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")},
     )
-    _named: frozenset[str] = frozenset()
-    """The names of criteria that have metrics of their own."""
+    _named_criteria: frozenset[str] = frozenset()
+    """Names of criteria that have metrics of their own."""
     _tags: frozenset[str] = frozenset()
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
@@ -119,14 +119,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         With role=judge, those with an answer and gold verdicts.
         """
         config = self.config
-        source = (
-            config.train_dataset
-            if split == "train"
-            else config.eval_dataset or config.train_dataset
-        )
-        rows = load_rows(
-            source, split=config.train_split if split == "train" else config.eval_split
-        )
+        source, hub_split = config.train_dataset, config.train_split
+        if split == "eval":
+            source, hub_split = config.eval_dataset or source, config.eval_split
+        rows = load_rows(source, split=hub_split)
         column = config.criteria_column
         if config.role == "judge":
             tasks = read_gold_checklists(
@@ -135,20 +131,20 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             if not tasks:
                 raise DataError(
                     f"{source}: role=judge needs rows with an answer and gold verdicts on its "
-                    "criteria (a column "
-                    "`verdicts` of names and 1 or 0, or a list), and there are none"
+                    "criteria (a column `verdicts` of names and 1 or 0, or a list), and there are "
+                    "none"
                 )
         else:
             tasks = read_checklists(rows, config.criteria, column=column, formula=config.formula)
         names, tags = set[str](), set[str]()
         for task in tasks:
-            names.update(
-                criterion.name
-                for criterion in task.criteria
-                if not _GENERATED.fullmatch(criterion.name)
-            )
-            tags.update(task.tags, *(one.tags for one in task.criteria))
-        self._named |= names if len(names) <= MOST_NAMED else set()
+            tags.update(task.tags)
+            for criterion in task.criteria:
+                tags.update(criterion.tags)
+                if not _GENERATED.fullmatch(criterion.name):
+                    names.add(criterion.name)
+        if len(names) <= MOST_NAMED:
+            self._named_criteria |= names
         self._tags |= tags
         self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
@@ -170,14 +166,11 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if task.is_judged:
             return [self._prompt(task).prompt.messages] * self.config.vote_count()
         *before, last = task.prompt.messages
-        context = "" if task.context is None else f"\n\nContext:\n{task.context}"
-        return [
-            [
-                *self.system_messages,
-                *before,
-                Message(role=last["role"], content=f"{last['content']}{context}"),
-            ]
-        ]
+        content = last["content"]
+        if task.context is not None:
+            content = f"{content}\n\nContext:\n{task.context}"
+        message = Message(role=last["role"], content=content)
+        return [[*self.system_messages, *before, message]]
 
     def _prompt(self, task: ChecklistTask) -> ChecklistPrompt:
         """Make the judge's prompt for a policy that judges."""
@@ -209,20 +202,17 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         prompt = self._prompt(task)
         verdicts = [prompt.find(completion.answer) for completion in completions]
         votes = [vote.value for vote in verdicts if vote is not None]
-        if 2 * len(votes) <= len(completions):
-            reason = f"{len(votes)} of {len(completions)} texts have a whole verdict"
-            return Judgment(
-                None, Status.INVALID_COMPLETION, explanation=reason, suspects=prompt.prompt.suspects
-            )
-        details = tuple(decide(task.criteria, votes))
-        right = sum(detail.value == task.golds[detail.name] for detail in details)
-        detail = ChecklistDetail(
-            details, self.config.formula, redrawn=len(completions) - len(votes)
-        )
-        judgment = Judgment(
-            right / len(details), Status.OK, f"{right} of {len(details)} right", detail=detail
-        )
-        return replace(judgment, suspects=prompt.prompt.suspects)
+        suspects = prompt.prompt.suspects
+        vote_count, text_count = len(votes), len(completions)
+        if 2 * vote_count <= text_count:
+            reason = f"{vote_count} of {text_count} texts have a whole verdict"
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=reason, suspects=suspects)
+        criteria = tuple(decide(task.criteria, votes))
+        right = sum(criterion.value == task.golds[criterion.name] for criterion in criteria)
+        detail = ChecklistDetail(criteria, self.config.formula, redrawn=text_count - vote_count)
+        count = len(criteria)
+        label = f"{right} of {count} right"
+        return Judgment(right / count, Status.OK, label, detail=detail, suspects=suspects)
 
     def reward(self, judgment: Judgment[ChecklistDetail]) -> float:
         """Return the score clipped to 0 to 1: no judged answer gets less than a malformed one."""
@@ -234,10 +224,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
         The reference is one more answer.
         """
-        lines = [
-            f"- {criterion.text} ({criterion.points:g} points{', required' if criterion.required else ''})"
-            for criterion in task.criteria
-        ]
+        lines: list[str] = []
+        for criterion in task.criteria:
+            required = ", required" if criterion.required else ""
+            lines.append(f"- {criterion.text} ({criterion.points:g} points{required})")
         return JudgeTask(
             task.question,
             (),
@@ -255,20 +245,24 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if metrics.prefix == "train":
             metrics.mean("mean_reward", clip_score(score))
         if task.category is not None:
-            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+            category = metrics.names(task.category)
+            metrics.mean(f"mean_score_category_{category}", score)
         if sample.detail is None:
             return
         for detail in sample.detail.criteria:
-            if detail.name in self._named and detail.value is not None:
-                metrics.mean(f"met_rate_{slug(detail.name)}", detail.value)
+            if detail.name in self._named_criteria and detail.value is not None:
+                name = slug(detail.name)
+                metrics.mean(f"met_rate_{name}", detail.value)
             metrics.mean("agreement", detail.agreement)
             metrics.rate("disagreement_rate", detail.agreement < 1.0)
             metrics.rate("cannot_assess_rate", detail.value is None)
         metrics.rate("redraw_rate", sample.detail.redrawn > 0)
         if task.is_judged:
             return
-        for tag, tag_score in {**sample.detail.tags, **dict.fromkeys(task.tags, score)}.items():
-            metrics.mean(f"tag_score_{self.tag_names(tag)}", tag_score)
+        scores = {**sample.detail.tags, **dict.fromkeys(task.tags, score)}
+        for tag, tag_score in scores.items():
+            name = self.tag_names(tag)
+            metrics.mean(f"tag_score_{name}", tag_score)
         metrics.rate("requirement_unmet_rate", bool(sample.detail.unmet_requirements))
         if self.config.rubric_dropout and self.verb != "evaluate":
             metrics.mean("criteria_left_out", len(task.left_out))
@@ -283,15 +277,16 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         values: dict[str, list[float]] = {}
         compared: list[ComparedVerdict] = []
         for task, sample in rows:
-            compared += self._compared(task, sample)
+            compared += self._compare_with_gold(task, sample)
             score, detail = sample.score or 0.0, sample.detail
             # A malformed answer meets no criterion: it is in the mean of each tag that it could
             # have a score by.
             unmet = [GradedCriterion(criterion, 0.0) for criterion in task.criteria]
-            tags = detail.tags if detail is not None else tag_scores(unmet, "healthbench")
-            for tag, tag_score in {"": score, **tags, **dict.fromkeys(task.tags, score)}.items():
+            tags = tag_scores(unmet, "healthbench") if detail is None else detail.tags
+            tags = {"": score, **tags, **dict.fromkeys(task.tags, score)}
+            for tag, tag_score in tags.items():
                 scores.setdefault(tag, []).append(tag_score)
-            for graded in detail.criteria if detail is not None else ():
+            for graded in () if detail is None else detail.criteria:
                 if graded.value is not None:
                     values.setdefault(graded.text, []).append(graded.value)
         if self.config.role == "policy":
@@ -299,14 +294,17 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             if self.config.formula == "healthbench":
                 self._record_benchmark(metrics, scores)
         if compared or metrics.has_number("n_failed"):
-            record_verdict_agreement(metrics, compared, sorted(self._named), with_critique=False)
+            names = sorted(self._named_criteria)
+            record_verdict_agreement(metrics, compared, names, with_critique=False)
 
     def _record_benchmark(
         self, metrics: MetricAggregator, scores: Mapping[str, Sequence[float]]
     ) -> None:
         """Record the clipped mean, its bootstrap deviation and the rows, overall and by tag."""
         for tag in sorted(scores):
-            end = f"_tag_{self.tag_names(tag)}" if tag else ""
+            end = ""
+            if tag:
+                end = "_tag_" + self.tag_names(tag)
             metrics.number(f"clipped_score{end}", clipped_mean(scores[tag]))
             metrics.number(
                 f"clipped_score_bootstrap_std{end}",
@@ -320,34 +318,27 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         """Count and log the criteria that all rows or no rows meet: they give no signal."""
         shared = {text: row_values for text, row_values in values.items() if len(row_values) > 1}
         for word, value in (("always", 1.0), ("never", 0.0)):
-            same = [text for text, observed in shared.items() if set(observed) == {value}]
+            same = [text for text, row_values in shared.items() if set(row_values) == {value}]
             metrics.count(f"criteria_{word}_met", len(same))
             for text in same[:MOST_NAMED]:
-                logger.info(
-                    "%s met, in %d rows: no signal: %s",
-                    word,
-                    len(shared[text]),
-                    " ".join(text.split())[:100],
-                )
+                count, excerpt = len(shared[text]), " ".join(text.split())[:100]
+                logger.info("%s met, in %d rows: no signal: %s", word, count, excerpt)
         metrics.count("criteria_in_several_rows", len(shared))
 
-    def _compared(
+    def _compare_with_gold(
         self, task: ChecklistTask, sample: Sample[ChecklistDetail]
     ) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict.
 
         Empty if a policy's answer was judged.
         """
-        row_answer, judged = (
-            self.dataset_answer(task),
-            [completion.answer for completion in sample.completions],
-        )
-        if not task.is_judged and judged != [row_answer]:
+        answers = [completion.answer for completion in sample.completions]
+        if not task.is_judged and answers != [self.dataset_answer(task)]:
             return []
-        details = sample.detail.criteria if sample.detail is not None else ()
-        verdicts = {
-            graded.name: None if graded.value is None else graded.value == 1.0 for graded in details
-        }
+        verdicts: dict[str, bool] = {}
+        for graded in () if sample.detail is None else sample.detail.criteria:
+            if graded.value is not None:
+                verdicts[graded.name] = graded.value == 1.0
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [
             ComparedVerdict(name, verdicts.get(name), verdicts.get(name), task.golds[name])
@@ -364,55 +355,55 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             for criterion in task.criteria
         )
         texts = {"context": task.context, "reference": task.reference, "criteria": criteria}
-        texts |= {"criteria left out": ", ".join(task.left_out)} if task.left_out else {}
-        texts |= {"answer": task.answer} if task.is_judged else {}
+        if task.left_out:
+            texts["criteria left out"] = ", ".join(task.left_out)
+        if task.is_judged:
+            texts["answer"] = task.answer
         return {title: text for title, text in texts.items() if text is not None}
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
         """Return the row's own answer; `None` if the policy judges it or is being trained."""
-        return None if self.verb == "serve" or task.is_judged else task.answer
+        if self.verb == "serve" or task.is_judged:
+            return None
+        return task.answer
 
     def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
         """Return the position of the verdicts object in a judging policy's completion."""
         verdict = self._prompt(task).find(answer)
-        return None if verdict is None else verdict.at
+        if verdict is None:
+            return None
+        return verdict.at
 
     def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
         """Return pairs of gold verdict and the judge's verdict on the judged answer."""
-        return [
-            GoldLabel.from_labels(
-                _WORDS[verdict.gold],
-                None if verdict.yes is None else _WORDS[verdict.yes],
-                verdict.aspect,
-            )
-            for verdict in self._compared(task, sample)
-        ]
+        labels: list[GoldLabel] = []
+        for verdict in self._compare_with_gold(task, sample):
+            label = None if verdict.yes is None else _WORDS[verdict.yes]
+            labels.append(GoldLabel.from_labels(_WORDS[verdict.gold], label, verdict.aspect))
+        return labels
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
         """Declare the metrics of categories, tags, criteria and votes."""
         no_answer = "no answer was judged"
         for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect(
-                "no row of this category has a score",
-                f"mean_score_category_{metrics.names(category)}",
-            )
+            name = metrics.names(category)
+            metrics.expect("no row of this category has a score", f"mean_score_category_{name}")
         metrics.expect(
             no_answer, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate"
         )
-        metrics.expect(
-            "the criterion was not assessed",
-            *(f"met_rate_{slug(name)}" for name in sorted(self._named)),
-        )
+        names = map(slug, sorted(self._named_criteria))
+        metrics.expect("the criterion was not assessed", *(f"met_rate_{name}" for name in names))
         if self.config.role == "policy":
             metrics.expect(no_answer, "requirement_unmet_rate")
             for tag in sorted(self._tags):
-                metrics.expect("no row has a score by the tag", f"tag_score_{self.tag_names(tag)}")
+                name = self.tag_names(tag)
+                metrics.expect("no row has a score by the tag", f"tag_score_{name}")
 
     def record_failure(
         self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]
     ) -> None:
         """Count the missing verdicts that have a gold verdict."""
-        missing = len(self._compared(task, sample))
+        missing = len(self._compare_with_gold(task, sample))
         if missing:
             metrics.count("n_failed", missing)
 

@@ -143,15 +143,14 @@ class SimulatedUser:
         Raises:
             UserFailure: the endpoint never answered, or none of its messages is usable.
         """
-        settings, defaults = self._settings, (self._settings.user_persona, self._settings.user_goal)
+        settings = self._settings
+        defaults = (settings.user_persona, settings.user_goal)
         user_texts = [
             str(texts.get(name) or default or "")
             for name, default in zip(ROW_TEXTS, defaults, strict=True)
         ]
-        messages, seed = (
-            make_user_prompt(turns, *user_texts),
-            derive_seed(self._seed, uid, f"user, turn {number}") % _SEED_RANGE,
-        )
+        messages = make_user_prompt(turns, *user_texts)
+        seed = derive_seed(self._seed, uid, f"user, turn {number}") % _SEED_RANGE
         ask = partial(
             self._client.chat,
             fresh=True,
@@ -175,16 +174,12 @@ class SimulatedUser:
             answer.first.state, "is empty, or has the closing line elsewhere than at its end"
         )
         if answer.first.state == "cut_off":
-            fault = (
-                "is empty: thinking used up its completion limit"
-                if is_blank(answer.first.text)
-                else fault
-            )
+            if is_blank(answer.first.text):
+                fault = "is empty: thinking used up its completion limit"
             fault = f"{fault} ({self._client.settings.limit_setting} raises the limit)"
         problem = f"none of its {1 + _RETRIES} messages can be used; the last one {fault}"
-        raise UserFailure(
-            f"{settings.user_model_name} at {self._client.settings.endpoints[0].redacted_url}: {problem}"
-        )
+        url = self._client.settings.endpoints[0].redacted_url
+        raise UserFailure(f"{settings.user_model_name} at {url}: {problem}")
 
 
 def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
@@ -213,23 +208,30 @@ def make_user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -
             for n, image in enumerate(list_images(dialogue), start=1)
         ]
         first = Message(role="user", content="Write your first message.")
-        messages.append({**first, "images": images} if images else first)
+        if images:
+            first["images"] = images
+        messages.append(first)
     for turn, text in zip(dialogue, texts, strict=True):
-        is_own = turn.role == "user"
-        shown = text if is_own else f"{begin}\n{text}\n{end}"
-        messages.append(Message(role="assistant" if is_own else "user", content=shown))
+        if turn.role == "user":
+            messages.append(Message(role="assistant", content=text))
+        else:
+            messages.append(Message(role="user", content=f"{begin}\n{text}\n{end}"))
     return messages
 
 
 def read_message(choice: Choice) -> str | None:
     """Return a choice's message: empty if it ends the conversation, `None` if it is unusable."""
-    text = cut_thinking(choice.text).strip() if choice.state == "whole" else ""
+    text = ""
+    if choice.state == "whole":
+        text = cut_thinking(choice.text).strip()
     before, _, last = text.rpartition("\n")
     is_over = last.strip() == _CLOSING
     word = _CLOSING.strip("[]").casefold()
     if not text or word in (before if is_over else text).casefold():
         return None
-    return "" if is_over else text
+    if is_over:
+        return ""
+    return text
 
 
 def collect_user_calls() -> AbstractContextManager[list[CallRun]]:

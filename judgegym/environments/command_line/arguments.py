@@ -88,14 +88,12 @@ def list_common_settings(settings_class: type[EnvSettings[Any]], verb: Verb) -> 
     Of two alternatives, the one that the verb reads first.
     """
     declared = [*declared_settings(settings_class)]
-    first = {
-        setting.fallback(verb): setting.name
-        for setting in declared
-        if setting.group == "data" and setting.is_used_by(verb)
+    used_data = [setting for setting in declared if setting.group == "data"]
+    preferred = {
+        setting.fallback(verb): setting.name for setting in used_data if setting.is_used_by(verb)
     }
-    return list(
-        dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common)
-    )
+    common = [setting.name for setting in declared if setting.is_common]
+    return list(dict.fromkeys(preferred.get(name, name) for name in common))
 
 
 def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> LoadedEnv:
@@ -172,10 +170,9 @@ def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | 
         words.append(f"{flag}={path}")
     if "--resume" not in words:
         words.append("--resume")
-    return (
-        typed.format_command(words if spent is None else env.enlarge_command(words, spent, "env."))
-        + hint
-    )
+    if spent is not None:
+        words = env.enlarge_command(words, spent, "env.")
+    return typed.format_command(words) + hint
 
 
 def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
@@ -190,21 +187,28 @@ def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list
     left_out: list[str] = []
     flag_before = ""
     for word in words:
-        flag, equals, value = (
-            word.partition("=") if word.startswith("--") else (flag_before, "", word)
-        )
-        flag_before = "" if equals or not word.startswith("--") else word
+        is_flag = word.startswith("--")
+        flag, equals, value = word.partition("=")
+        if not is_flag:
+            flag, equals, value = flag_before, "", word
+        flag_before = word if is_flag and not equals else ""
         if flag.endswith(_SECRET_FLAGS):
-            left_out += [flag] if word.startswith("--") else []
+            if is_flag:
+                left_out.append(flag)
             continue
-        parsed = wire.loads_or_none(value) if value.startswith(("{", "[")) else None
+        parsed = None
+        if value.startswith(("{", "[")):
+            parsed = wire.loads_or_none(value)
         public = _redact(parsed)
         if public != redact_secret_fields(parsed):
             left_out.append(f"the keys of {flag}")
         if public != parsed:
-            word = f"{word.removesuffix(value)}{wire.dumps(public).decode()}"
+            word = word.removesuffix(value) + wire.dumps(public).decode()
         shown.append(redact_credentials(_redact_keys(keys, word)))
-    hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
+    hint = ""
+    if left_out:
+        flags = " and ".join(left_out)
+        hint = f"\n  (with {flags} as before: keys are not shown)"
     return shown, hint
 
 
@@ -225,16 +229,18 @@ def drop_retry_failed(typed: CommandLine) -> CommandLine:
     If a file says --retry_failed, a last word overrides it.
     """
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
-    return replace(
-        typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"]
-    )
+    if len(words) == len(typed.settings):
+        words.append(f"{_RETRY}=False")
+    return replace(typed, settings=words)
 
 
 def _replace_path(flag: str, path: str, before: str, word: str) -> str:
     """Return a word of the command line, with the run's path if it is the value of `--flag`."""
     if before == flag:
         return path
-    return f"{flag}={path}" if word.startswith(f"{flag}=") else word
+    if word.startswith(f"{flag}="):
+        return f"{flag}={path}"
+    return word
 
 
 def _redact_keys(keys: Sequence[str], word: str) -> str:

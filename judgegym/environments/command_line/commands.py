@@ -78,11 +78,11 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
             )
         )
         return 0
-    action = "To finish it" if result.is_unfinished else "To retry the failed rows"
-    command = drop_retry_failed(typed) if result.is_unfinished else typed
-    terminal.warn(
-        f"{result.problem}\nThe run is in {result.path}. {action}:\n  {make_resume_command(loaded, command)}"
-    )
+    action = "To retry the failed rows"
+    if result.is_unfinished:
+        action, typed = "To finish it", drop_retry_failed(typed)
+    command = make_resume_command(loaded, typed)
+    terminal.warn(f"{result.problem}\nThe run is in {result.path}. {action}:\n  {command}")
     return FAILED
 
 
@@ -116,7 +116,9 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
 
         with interruptible(is_profiled=loaded.settings.profile is not None):
             run = ServeRun(env, connection, evaluate_policy)
-            evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
+            evaluation = None
+            if config.steps_per_eval > 0:
+                evaluation = Evaluation(env)
         with resumable(
             partial(make_resume_command, loaded, typed), run.progress, budget=env.clients.budget
         ):
@@ -160,11 +162,15 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were "
             f"tried: {tried}"
         )
-        terminal.warn(f"To retry those that failed:\n  {make_resume_command(loaded, typed)}")
+        command = make_resume_command(loaded, typed)
+        terminal.warn(f"To retry those that failed:\n  {command}")
     page = f", the page to read them is {processed.page}" if processed.page is not None else ""
     terminal.say(f"The groups are in {processed.path}{page}")
-    terminal.say(f"All {len(processed.metrics.values)} metrics are in {processed.metrics_file}")
-    return 0 if processed.groups == wanted else FAILED
+    count = len(processed.metrics.values)
+    terminal.say(f"All {count} metrics are in {processed.metrics_file}")
+    if processed.groups == wanted:
+        return 0
+    return FAILED
 
 
 async def _show_plan(env_type: EnvType, loaded: LoadedEnv) -> int:
@@ -192,4 +198,5 @@ async def _open_env(
 
 def _make_serve_directory(env_type: EnvType, loaded: LoadedEnv) -> Path:
     path = runs.new_path("serve", env_type.spec.name, *evaluating.list_model_names(loaded.settings))
-    return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once
+    process_id = os.getpid()  # several are often started at once
+    return path.with_name(f"{path.name}-{process_id}")

@@ -59,9 +59,10 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
         terminal.say(overview)
         return 0
     if not arguments or arguments[0] not in VERBS:
+        choices = ", ".join(VERBS)
         actual = f"found {arguments[0]!r}" if arguments else "found nothing"
         raise SettingsError(
-            f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}"
+            f"expected one of {choices} as the first argument, {actual}\n{overview}"
         )
     typed = CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
     settings = select_settings(make_settings_type(env_type), typed.settings)

@@ -79,19 +79,17 @@ def apply_offline(
     ):
         endpoints |= _USER
         stand_in_values |= {"env.user_base_url": STAND_IN_URL, "env.user_model_name": STAND_IN_USER}
-    data = {each.name for each in declared if each.group == "data" and "dataset" in each.name}
-    places = {"env.tokenizer_name", *data}
+    data = [setting.name for setting in declared if setting.group == "data"]
+    places = {"env.tokenizer_name", *(name for name in data if "dataset" in name)}
+    notes = []
     named_endpoints = _list_named_endpoints(command_line)
-    flags = " and ".join(f"--{name}" for name in named_endpoints)
-    notes = (
-        [
-            f"{SOURCE}: the command line names {' and '.join(named_endpoints.values())}, which will be "
-            f"asked; without {flags} a "
-            "stand-in plays it"
+    if named_endpoints:
+        flags = " and ".join(f"--{name}" for name in named_endpoints)
+        endpoint_names = " and ".join(named_endpoints.values())
+        notes = [
+            f"{SOURCE}: the command line names {endpoint_names}, which will be asked; without "
+            f"{flags} a stand-in plays it"
         ]
-        if named_endpoints
-        else []
-    )
     reshaped: list[SettingsSource] = []
     stand_in_names: dict[str, str] = {}
     for source in sources:
@@ -109,14 +107,11 @@ def apply_offline(
 
 def _list_named_endpoints(typed: Values) -> dict[str, str]:
     """Return descriptions of the endpoints that the command line names, by setting."""
+    listed = [name for name, value in typed.items() if _has_endpoint(value)]
     descriptions = {
         "env.judge_base_url": "the judge at {}",
         "env.user_base_url": "the user at {}",
-        **{
-            name: f"the models of {name}"
-            for name in typed
-            if name.startswith("env.") and _has_endpoint(typed[name])
-        },
+        **{name: f"the models of {name}" for name in listed if name.startswith("env.")},
         "openai.base_url": "the policy at {}",
         "openai.replicas": "the policy of openai.replicas",
     }
@@ -155,7 +150,9 @@ def _override_source(
         ):
             overridden.append(name)
             continue
-        values[name] = _replace_endpoints(value, stand_in_names) if section == "env" else value
+        values[name] = value
+        if section == "env":
+            values[name] = _replace_endpoints(value, stand_in_names)
         if values[name] is not value:
             overridden.append(name)
     return replace(source, values=values), overridden
@@ -169,11 +166,9 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
     The stand-in for a model has the same name in all lists, which is no real model's. The parts of
     a reward lose their endpoints, so that the judge is called for each.
     """
-    parts = (
-        {name: part for name, part in value.items() if isinstance(part, dict)}
-        if isinstance(value, dict)
-        else {}
-    )
+    parts = {}
+    if isinstance(value, dict):
+        parts = {name: part for name, part in value.items() if isinstance(part, dict)}
     if any("judge_base_url" in part for part in parts.values()):
         return value | {
             name: {field: part[field] for field in part if f"env.{field}" not in _JUDGE}
@@ -185,12 +180,11 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
     replaced = []
     for model in models:
         if not _is_answered_by_file(model):
-            name = str(model.get("name", ""))
-            is_stand_in = name.startswith(STAND_IN_POLICY)
-            name = names.setdefault(
-                name, name if is_stand_in else f"{STAND_IN_POLICY}-{len(names) + 1}"
-            )
-            model = {"name": name, "base_url": STAND_IN_URL}
+            name = stand_in_name = str(model.get("name", ""))
+            if not name.startswith(STAND_IN_POLICY):
+                number = len(names) + 1
+                stand_in_name = f"{STAND_IN_POLICY}-{number}"
+            model = {"name": names.setdefault(name, stand_in_name), "base_url": STAND_IN_URL}
         replaced.append(model)
     return replaced
 
@@ -201,7 +195,9 @@ def _parse_models(value: Any) -> list[Values] | None:
         value = wire.loads_or_none(value)  # what is no JSON is refused later
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
-    return value if any({"base_url", "answers"} & item.keys() for item in value) else None
+    if any({"base_url", "answers"} & item.keys() for item in value):
+        return value
+    return None
 
 
 def _is_answered_by_file(model: Values) -> bool:
@@ -248,7 +244,9 @@ async def run_stand_ins(
     """
     settings = loaded.settings
     env, openai = settings.env, settings.openai
-    roles = [role for role in list_stand_ins(settings) if with_policy or role != "policy"]
+    roles = list_stand_ins(settings)
+    if not with_policy:
+        roles = [role for role in roles if role != "policy"]
     judges = {role: role == "judge" or env.policy_is_judge for role in roles}
     async with running_stand_ins(
         judges, settings.faults, [*prompts, *list_references(env)]

@@ -100,12 +100,13 @@ async def _open_env(
 
 def _find_resumed_run(settings: EnvSettings[Any]) -> Path | None:
     """Return the directory of the run that is resumed; `None` for a new one."""
-    has_groups = settings.verb != "evaluate"
-    location = (
-        settings.env.data_path_to_save_groups if has_groups else settings.env.data_dir_to_save_evals
-    )
-    path = Path(location).expanduser() if settings.resume and location is not None else None
-    return locate_run_directory(path) if path is not None and has_groups else path
+    if not settings.resume:
+        return None
+    if settings.verb == "evaluate":
+        directory = settings.env.data_dir_to_save_evals
+        return None if directory is None else Path(directory).expanduser()
+    groups = settings.env.data_path_to_save_groups
+    return None if groups is None else locate_run_directory(Path(groups).expanduser())
 
 
 class _Evaluation(PlanSource):
@@ -118,8 +119,9 @@ class _Evaluation(PlanSource):
 
     def left(self, run: Path | None) -> Sequence[int]:
         """See `PlanSource`."""
-        lines = () if run is None else read_lines(run / SAMPLES, read_sample)
-        finished = {sample.uid for _, sample in lines}
+        finished = set[str]()
+        if run is not None:
+            finished = {sample.uid for _, sample in read_lines(run / SAMPLES, read_sample)}
         left = [index for index, task in enumerate(self._tasks) if task.uid not in finished]
         self._finished = len(self._tasks) - len(left)
         return left
@@ -195,7 +197,9 @@ class _Groups(PlanSource):
         task = self._task(number)
         # The groups of a trainer's later steps are of another policy: none has answers of an
         # earlier run.
-        row = earlier.row(task.uid, number).begin() if self._is_process else None
+        row = None
+        if self._is_process:
+            row = earlier.row(task.uid, number).begin()
         with record_calls(row):
             group = await roll_out(self._env, self._sample, task)
             if self._gold is not None:

@@ -99,7 +99,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             SettingsError: an endpoint or its API key is missing.
         """
         self.env = env
-        self.labels = None if env.settings.labels is None else read_labels(env.settings.labels)
+        self.labels = None
+        if env.settings.labels is not None:
+            self.labels = read_labels(env.settings.labels)
         with collect_datasets_read() as datasets:
             self.tasks = select(
                 load_tasks(env, "eval"), limit=env.settings.limit, seed=env.config.seed
@@ -126,15 +128,15 @@ class Evaluation(Generic[TaskT, DetailT]):
         if path is None:
             return None
         config: Any = env.config
-        kind = None if config.policy_is_judge else find_anchor_kind(env.spec, config)
+        kind = None
+        if not config.policy_is_judge:
+            kind = find_anchor_kind(env.spec, config)
         if kind is None:
-            why = (
-                "the policy is the judge"
-                if config.policy_is_judge
-                else f"{env.spec.name} has a judge of its own"
-            )
+            reason = f"{env.spec.name} has a judge of its own"
+            if config.policy_is_judge:
+                reason = "the policy is the judge"
             raise SettingsError(
-                f"--anchors: expected a judge that `judgegym score --judge` has, and {why}"
+                f"--anchors: expected a judge that `judgegym score --judge` has, and {reason}"
             )
         opened = open_kind(kind, config, env.clients.judge)
         name, clients = self.runner.judge_name, env.clients
@@ -147,15 +149,19 @@ class Evaluation(Generic[TaskT, DetailT]):
     @property
     def title(self) -> str:
         """Name of the subject and of its judge."""
-        judge = "" if self.env.config.policy_is_judge else f", judged by {self.runner.judge_name}"
-        return f"{self.env.spec.name}: {self.runner.subject}{judge}"
+        title = f"{self.env.spec.name}: {self.runner.subject}"
+        if self.env.config.policy_is_judge:
+            return title
+        return f"{title}, judged by {self.runner.judge_name}"
 
     @property
     def path(self) -> Path:
         """Run directory that the settings name, or a new one."""
         env = self.env
         directory, names = env.config.data_dir_to_save_evals, list_model_names(env.settings)
-        return Path(directory).expanduser() if directory else runs.new_path(env.spec.name, *names)
+        if directory:
+            return Path(directory).expanduser()
+        return runs.new_path(env.spec.name, *names)
 
     async def run(
         self, path: Path, *, resume: bool, in_flight: int, display: terminal.ProgressDisplay | None
@@ -221,10 +227,10 @@ class Evaluation(Generic[TaskT, DetailT]):
                 return EvaluationResult(
                     run.path, problem=f"{reason} (all answers: {run.path / CALLS})"
                 )
-        if saved.missing:
+        missing, count = len(saved.missing), len(saved)
+        if missing:
             unfinished = (
-                f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed "
-                "since, and "
+                f"{missing} of {count} rows are not judged yet, or have changed since, and "
                 "--retry_failed leaves them alone: no metrics are written for a run that is not "
                 "complete"
             )
@@ -333,9 +339,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             # nothing of now.
             failed_before = sample.policy_error is not None and not sample.run.policy_calls
             error = None if sample.finished else sample.error or "no row has a score"
-            is_silent = (
-                not env.config.asks_endpoint and sample.status == Status.UNPARSABLE
-            )  # of a rule that cannot say
+            is_rule = not env.config.asks_endpoint
+            is_silent = is_rule and sample.status == Status.UNPARSABLE  # the rule does not apply
             return RowEnd(
                 runner.is_complete(sample), error, was_asked=not failed_before and not is_silent
             )
@@ -418,8 +423,9 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
     result = await evaluation.run(
         path, resume=False, in_flight=evaluation.env.config.max_eval_workers, display=None
     )
-    for message in (*result.notices, *([result.problem] if result.problem is not None else [])):
-        logger.warning("evaluation of step %d: %s", step, message)
+    for message in (*result.notices, result.problem):
+        if message is not None:
+            logger.warning("evaluation of step %d: %s", step, message)
     return result.metrics
 
 
@@ -427,4 +433,5 @@ def list_model_names(settings: EnvSettings[Any]) -> tuple[str, ...]:
     """Return the names of the subject and of its judge, for the run directory."""
     judge, answers = settings.env.judge_run_name(), settings.env.model_answers
     subject = settings.openai.model_name if answers is None else name_subject(answers)
-    return (settings.env.run_name(subject), *([judge] if judge is not None else []))
+    run_name = settings.env.run_name(subject)
+    return (run_name,) if judge is None else (run_name, judge)

@@ -254,17 +254,16 @@ def find_excess_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -
     """Return why the command must fail: more rows failed than `max_judge_error_rate` allows."""
     if not outcomes.finished:
         return f"no row has a score; the last error: {outcomes.last_error}"
-    allowed = f"env.max_judge_error_rate allows {percent(highest)}"
-    for role, phrase in zip(
-        ROLES, ("judgment", "answer of the policy", "message of the user"), strict=True
-    ):
-        rate = metrics.values.get(f"eval/{role}_error_rate", 0)
-        if rate > highest:
-            return f"{percent(rate)} of the rows have no {phrase}; {allowed}"
-    for name, phrase in _RATE_TEXTS.items():
+    missing = ("judgment", "answer of the policy", "message of the user")
+    phrases = {
+        f"{role}_error_rate": f"of the rows have no {noun}"
+        for role, noun in zip(ROLES, missing, strict=True)
+    }
+    for name, phrase in {**phrases, **_RATE_TEXTS}.items():
         rate = metrics.values.get(f"eval/{name}", 0)
         if rate > highest:
-            return f"{percent(rate)} {phrase}; {allowed}"
+            share, limit = percent(rate), percent(highest)
+            return f"{share} {phrase}; env.max_judge_error_rate allows {limit}"
     return None
 
 
@@ -298,7 +297,9 @@ class CategoryTotals:
         """Return the categories with the most rows, and the remaining ones as one, if any."""
         names = sorted(self._sums, key=lambda name: -self._sums[name][2])
         shown = {name: self._add_up([name]) for name in names[:most]}
-        return shown, self._add_up(names[most:]) if names[most:] else None
+        if len(names) <= most:
+            return shown, None
+        return shown, self._add_up(names[most:])
 
     def _add_up(self, names: list[str]) -> CategoryValue:
         totals, weights, rows = zip(*(self._sums[name] for name in names), strict=True)
@@ -359,15 +360,15 @@ def expect_documented(
     metrics: MetricAggregator, documented: Sequence[tuple[str, ...]], tasks: Sequence[Any]
 ) -> None:
     """Declare the documented metrics of a spec; see `EnvSpec.documented`."""
-    values = {
-        attribute: dict[str, None]()
-        for entry in documented
-        for attribute in _ATTRIBUTE.findall(entry[1])
-    }
-    for task in tasks if values else ():  # once: each is built anew
-        for attribute, parts in values.items():
-            if (value := getattr(task, attribute)) is not None:
-                parts[metrics.names(value)] = None
+    values: dict[str, dict[str, None]] = {}
+    for entry in documented:
+        for attribute in _ATTRIBUTE.findall(entry[1]):
+            values[attribute] = {}
+    if values:
+        for task in tasks:  # once: each is built anew
+            for attribute, parts in values.items():
+                if (value := getattr(task, attribute)) is not None:
+                    parts[metrics.names(value)] = None
     for reason, *names in documented:
         for attribute in _ATTRIBUTE.findall(names[0]) or [""]:
             for part in values.get(attribute, ("",)):
@@ -432,8 +433,12 @@ def complete_sample(
     if is_counted_status(sample.status, policy_is_judge=env.config.policy_is_judge):
         env.record_metrics(headline, task, sample)
     judgment = sample.judgment
-    orders = env.orders(judgment) if judgment is not None and isinstance(env, HasOrders) else {}
-    gold = tuple(env.gold(task, sample)) if isinstance(env, HasGold) else ()
+    orders: Mapping[str, float] = {}
+    if judgment is not None and isinstance(env, HasOrders):
+        orders = env.orders(judgment)
+    gold: tuple[GoldLabel, ...] = ()
+    if isinstance(env, HasGold):
+        gold = tuple(env.gold(task, sample))
     return replace(
         sample, headline=headline.pop_share(), texts=env.texts(task), orders=orders, gold=gold
     )

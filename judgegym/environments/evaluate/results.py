@@ -141,13 +141,13 @@ def make_metrics_file(
         anchors: the result of the anchors, if there are any.
     """
     config = env.config
+    policy = config if runner.asks_policy else None
+    judge = None if config.policy_is_judge else config
     facts = RunFacts(
         name=env.spec.name,
         subject=runner.subject,
         judge=runner.judge_name,
-        sampling=describe_sampling(
-            config if runner.asks_policy else None, None if config.policy_is_judge else config
-        ),
+        sampling=describe_sampling(policy, judge),
         prompts=config.prompt_digests(),
         protocol=describe_protocol(env.settings.matters(), declared_settings(type(config), "env.")),
         seed=config.seed,
@@ -155,7 +155,9 @@ def make_metrics_file(
         words=env.spec.headline[1],
         notes={f"eval/{name}": note for name, note in env.spec.metric_notes.items()},
     )
-    more: dict[str, JSON] = {} if runner.answers_run is None else {"answers_of": runner.answers_run}
+    more: dict[str, JSON] = {}
+    if runner.answers_run is not None:
+        more["answers_of"] = runner.answers_run
     if anchors is not None:
         more["anchors"] = anchors.to_json()
     return make_metrics_content(facts, rows, metrics, notices=notices, tables=tables, more=more)
@@ -168,18 +170,14 @@ def describe_sampling(
 
     `None` for a model not called.
     """
-    policy_sampling = (
-        {}
-        if policy is None
-        else {"temperature": policy.eval_temperature, "max_tokens": policy.eval_max_tokens}
-    )
-    if judge is None or not judge.asks_endpoint:
-        return policy_sampling
-    return {
-        **policy_sampling,
-        "judge_temperature": judge.judge_temperature,
-        "judge_max_tokens": judge.judge_max_tokens,
-    }
+    sampling: dict[str, JSON] = {}
+    if policy is not None:
+        sampling["temperature"] = policy.eval_temperature
+        sampling["max_tokens"] = policy.eval_max_tokens
+    if judge is not None and judge.asks_endpoint:
+        sampling["judge_temperature"] = judge.judge_temperature
+        sampling["judge_max_tokens"] = judge.judge_max_tokens
+    return sampling
 
 
 def make_metrics_content(
@@ -201,6 +199,7 @@ def make_metrics_content(
         tables: further tables.
         more: additional fields.
     """
+    ends = metrics.ends.get(facts.headline)
     general: dict[str, JSON] = {
         "environment": facts.name,
         "model_name": facts.subject,
@@ -216,7 +215,7 @@ def make_metrics_content(
         "seed": facts.seed,
         "headline": facts.headline,
         "headline_words": facts.words,
-        "headline_scale": None if (ends := metrics.ends.get(facts.headline)) is None else [*ends],
+        "headline_scale": None if ends is None else [*ends],
         "metric_notes": dict(facts.notes),
         "finish_reasons": {
             role: dict(sorted(by_reason.items()))
@@ -271,7 +270,9 @@ async def write_results(
     report: JudgesReport | None = None
     correction: Correction | None = None
     if isinstance(config, JurySettings) and config.is_jury:
-        label_means = {} if labels is None else labels.means()
+        label_means: Mapping[str, float] = {}
+        if labels is not None:
+            label_means = labels.means()
         report = await asyncio.to_thread(
             lambda: report_jury(SavedRun.open(run.path), config, label_means)
         )
@@ -313,13 +314,14 @@ def describe_protocol(
         *_SEPARATE_FIELDS,
         *(declaration.name for declaration in declared if declaration.group == "data"),
     }
-    return {
-        name: prompt_digest(value)
-        if isinstance(value, str) and len(value) > _LONGEST_VALUE
-        else value
-        for name, value in settings.items()
-        if name not in elsewhere and value is not None
-    }
+    values: dict[str, JSON] = {}
+    for name, value in settings.items():
+        if name in elsewhere or value is None:
+            continue
+        if isinstance(value, str) and len(value) > _LONGEST_VALUE:
+            value = prompt_digest(value)
+        values[name] = value
+    return values
 
 
 _MOST_CATEGORIES = 12
@@ -358,12 +360,17 @@ def make_summary(
         is_resumed: whether an earlier run had finished some of the rows.
     """
     metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
-    count = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
-    row_count = f"{count} row{'' if selected == 1 else 's'}"
-    remarks = filter(
-        None, ("since it was resumed" if is_resumed else "", format_latencies(metrics, "eval"))
-    )
+    row_count = format_count(selected, "row")
+    if finished < selected:
+        row_count = f"{finished:,} of {row_count}"
+    remarks = ["since it was resumed"] if is_resumed else []
+    remarks += filter(None, [format_latencies(metrics, "eval")])
     data = "; ".join(map(describe_dataset, rows.datasets))
+    reports = []
+    if correction is not None:
+        reports.append(make_section(correction))
+    if judges is not None:
+        reports.append(judges.section())
     return Summary(
         title=title,
         headline=headline_line(
@@ -374,8 +381,7 @@ def make_summary(
             counted=finished,
         ),
         sections=(
-            *([] if correction is None else [make_section(correction)]),
-            *([] if judges is None else [judges.section()]),
+            *reports,
             Section("outcomes", outcome_lines(env.spec.outcomes, metrics, "eval", faults=False)),
             Section("categories", make_category_lines(computed.categories)),
             Section("went wrong", _list_faults(env, metrics, outcomes.statuses), is_alarm=True),
@@ -389,8 +395,10 @@ def make_summary(
 
 def describe_dataset(dataset: DatasetRead) -> str:
     """Return the name of a data set and its number of rows."""
-    split = "" if dataset.split is None else f", split {dataset.split}"
-    return f"{dataset.name}{split} ({format_count(dataset.rows, 'row')})"
+    rows = format_count(dataset.rows, "row")
+    if dataset.split is None:
+        return f"{dataset.name} ({rows})"
+    return f"{dataset.name}, split {dataset.split} ({rows})"
 
 
 def make_category_lines(categories: CategoryTotals) -> list[SummaryLine]:
@@ -401,13 +409,8 @@ def make_category_lines(categories: CategoryTotals) -> list[SummaryLine]:
         for name, category in shown.items()
     ]
     if others is not None:
-        lines.append(
-            SummaryLine(
-                f"{len(categories) - len(shown):,} more",
-                f"{others.value:.4f}",
-                f"n = {others.rows:,}",
-            )
-        )
+        count = len(categories) - len(shown)
+        lines.append(SummaryLine(f"{count:,} more", f"{others.value:.4f}", f"n = {others.rows:,}"))
     return lines
 
 
@@ -418,11 +421,9 @@ def _list_faults(
     lines = []
     for status, words in FAILURE_WORDS.items():
         if statuses[status]:
-            treatment = (
-                "count as wrong"
-                if is_counted_status(status, policy_is_judge=env.config.policy_is_judge)
-                else "are left out"
-            )
+            treatment = "are left out"
+            if is_counted_status(status, policy_is_judge=env.config.policy_is_judge):
+                treatment = "count as wrong"
             lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {treatment}"))
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import is_dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, runtime_checkable
 
@@ -90,7 +91,9 @@ class RowRunner(Generic[TaskT, DetailT]):
             SettingsError: the policy is needed, and its API key is missing.
         """
         env, path = self._env, self._env.config.model_answers
-        run_path = None if path is None else find_run(path)
+        run_path = None
+        if path is not None:
+            run_path = find_run(path)
         if run_path is not None:
             self._earlier = EarlierAnswers(run_path, list_uids(tasks))
             self._earlier.check(tasks, env.conversations, self._find_refusal)
@@ -108,7 +111,9 @@ class RowRunner(Generic[TaskT, DetailT]):
             return self._earlier[task.uid]
         if self._file is not None:
             return RowAnswers((read_completion(Choice(self._file[task.uid]), self._env.config),))
-        answer = None if self._dataset is None else self._dataset.dataset_answer(task)
+        answer = None
+        if self._dataset is not None:
+            answer = self._dataset.dataset_answer(task)
         if answer is None:
             return None
         shown = self._env.config.shown(
@@ -123,11 +128,9 @@ class RowRunner(Generic[TaskT, DetailT]):
         """
         env = self._env
         if not env.config.policy_is_judge:
-            return (
-                "they are verdicts of a policy that judged"
-                if are_verdicts(run, row, env.spec.name)
-                else None
-            )
+            if are_verdicts(run, row, env.spec.name):
+                return "they are verdicts of a policy that judged"
+            return None
         if wire.lookup(run.config, "env.role") in ("policy", "respondent"):
             return "they are answers that a judge judged, and no verdicts of the policy"
         shown = {self._digest(task, None), self._digest(task, row)}
@@ -146,13 +149,17 @@ class RowRunner(Generic[TaskT, DetailT]):
             return self._earlier.run.subject
         if env.config.model_answers is not None:
             return name_subject(env.config.model_answers)
-        return env.settings.openai.model_name if self.asks_policy else "answers of the dataset"
+        if self.asks_policy:
+            return env.settings.openai.model_name
+        return "answers of the dataset"
 
     @property
     def judge_name(self) -> str:
         """Name of the judge."""
         config = self._env.config
-        return self.subject if config.policy_is_judge else str(config.judge_name())
+        if config.policy_is_judge:
+            return self.subject
+        return str(config.judge_name())
 
     @property
     def rows_in_flight(self) -> int:
@@ -165,25 +172,29 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def thinking_mode(self) -> bool:
         """Whether the policy was asked to think before it answers."""
-        return (
-            bool(self._env.config.thinking_mode)
-            if self._earlier is None
-            else self._earlier.thinking_mode
-        )
+        if self._earlier is None:
+            return bool(self._env.config.thinking_mode)
+        return self._earlier.thinking_mode
 
     @property
     def answers_run(self) -> JSON:
         """Earlier run of the completions, for `metrics.json`; `None` without one."""
-        return None if self._earlier is None else self._earlier.to_json()
+        if self._earlier is None:
+            return None
+        return self._earlier.to_json()
 
     @property
     def notices(self) -> Sequence[str]:
         """Remarks about the completions that a reader of the numbers needs."""
-        return () if self._earlier is None else (self._earlier.description,)
+        if self._earlier is None:
+            return ()
+        return (self._earlier.description,)
 
     def plan(self, tasks: Sequence[TaskT]) -> str | None:
         """Return a line about the planned calls, to show it before the first call."""
-        return None if self._earlier is None else self._earlier.description
+        if self._earlier is None:
+            return None
+        return self._earlier.description
 
     async def finish(self, task: TaskT) -> Sample[DetailT]:
         """Evaluate a row; calls of an earlier run come from the ledger that the loop has set."""
@@ -219,13 +230,12 @@ class RowRunner(Generic[TaskT, DetailT]):
         answers = await gather_results(
             self._converse(task, *pair, is_single=is_single) for pair in enumerate(conversations)
         )
-        end = next(
-            (candidate for candidate in answers if candidate.policy_error is not None), answers[0]
-        )  # a user is in an only one
-        completions = tuple(completion for answer in answers for completion in answer.completions)
-        return replace(
-            end, completions=completions, runs=tuple(run for part in answers for run in part.runs)
-        )
+        failed = [answer for answer in answers if answer.policy_error is not None]
+        completions = chain.from_iterable(answer.completions for answer in answers)
+        runs = chain.from_iterable(answer.runs for answer in answers)
+        # Only a row's single conversation has a user.
+        end = failed[0] if failed else answers[0]
+        return replace(end, completions=tuple(completions), runs=tuple(runs))
 
     async def _converse(
         self, task: TaskT, number: int, conversation: Conversation, *, is_single: bool
@@ -236,13 +246,14 @@ class RowRunner(Generic[TaskT, DetailT]):
         """
         env, completions, runs = self._env, list[Completion](), list[CallRun]()
         is_judge = env.config.policy_is_judge
-        verdict_at = (
-            partial(env.verdict_at, task) if is_judge and isinstance(env, PolicyJudges) else None
-        )
+        verdict_at = None
+        if is_judge and isinstance(env, PolicyJudges):
+            verdict_at = partial(env.verdict_at, task)
         messages, follow_up = conversation, ""
         with component(f"conversation_{number}"):  # a row may have the same one several times
             while True:
-                with component(f"turn_{len(runs)}") if runs else nullcontext():
+                turn = len(runs)
+                with component(f"turn_{turn}") if runs else nullcontext():
                     try:
                         completion, run = await env.clients.policy.complete(messages, verdict_at)
                     except EndpointError as error:
@@ -274,8 +285,9 @@ class RowRunner(Generic[TaskT, DetailT]):
     @staticmethod
     def _digest(task: TaskT, existing: RowAnswers | None) -> str:
         shown_to_judge = task if is_dataclass(task) else (task.uid, task.category, task.question)
-        answers = (None,) if existing is None else existing.completions or (existing.policy_error,)
-        return digest(shown_to_judge, *answers)
+        if existing is None:
+            return digest(shown_to_judge, None)
+        return digest(shown_to_judge, *(existing.completions or (existing.policy_error,)))
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
         """Return whether a resumed run has nothing to add to a row."""

@@ -122,12 +122,11 @@ class SavedRows(Generic[TaskT, DetailT]):
 
     def outcomes(self) -> Outcomes:
         """Return how the rows ended; each must have a line."""
-        failed = next(
-            (n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None
-        )
-        return Outcomes(
-            Counter(self._statuses), None if failed is None else self.read_sample(failed).error
-        )
+        statuses = Counter(self._statuses)
+        for number in reversed(range(len(self))):
+            if self._statuses[number] not in FINISHED:
+                return Outcomes(statuses, self.read_sample(number).error)
+        return Outcomes(statuses, None)
 
     def all_rows(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
         """Return all rows with their samples.
@@ -164,9 +163,8 @@ class SavedRows(Generic[TaskT, DetailT]):
         try:
             return self._read_line(number)
         except (OSError, ValueError) as error:
-            raise RunDirectoryError(
-                f"{self.run.path / self._file_name(number)} cannot be read: {error}"
-            ) from error
+            path = self.run.path / self._file_name(number)
+            raise RunDirectoryError(f"{path} cannot be read: {error}") from error
 
     async def sort(self) -> None:
         """Sort the lines of both files into the order of the rows.
@@ -196,7 +194,9 @@ class SavedRows(Generic[TaskT, DetailT]):
         )
 
     def _file_name(self, number: int) -> str:
-        return SAMPLES if self._statuses[number] in FINISHED else FAILURES
+        if self._statuses[number] in FINISHED:
+            return SAMPLES
+        return FAILURES
 
     def _read_line(self, number: int) -> bytes:
         name = self._file_name(number)

@@ -18,8 +18,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Protocol
+from itertools import chain, pairwise
+from typing import Any, Protocol, cast
 
 from judgegym.engine.completions import Completion, Conversation, continue_conversation
 from judgegym.engine.settings import EnvConfig
@@ -78,14 +78,14 @@ class MissingTokensError(JudgeGymError):
 def find_token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> str | None:
     """Return why the sampled tokens of a completion cannot be trained on; `None` if they can."""
     if ids is None or logprobs is None:
-        missing = [
-            name for name, value in (("token ids", ids), ("logprobs", logprobs)) if value is None
-        ]
-        return f"a completion came without {' and '.join(missing)}"
+        fields = (("token ids", ids), ("logprobs", logprobs))
+        missing = " and ".join(name for name, value in fields if value is None)
+        return f"a completion came without {missing}"
     if not ids:
         return "a completion came without a sampled token"
-    if len(ids) != len(logprobs):
-        return f"a completion of {len(ids)} tokens came with {len(logprobs)} logprobs"
+    id_count, logprob_count = len(ids), len(logprobs)
+    if id_count != logprob_count:
+        return f"a completion of {id_count} tokens came with {logprob_count} logprobs"
     for position, logprob in enumerate(logprobs):
         if not _UNSAMPLED_LOGPROB < logprob < _HIGHEST_LOGPROB:  # NaN is none of these
             return (
@@ -137,15 +137,10 @@ class Rollout:
         for number, (before, after) in enumerate(pairwise(turn.sequence for turn in self.turns), 2):
             tokens, prompt = before.tokens, list(after.prompt)
             if prompt[: len(tokens)] != tokens:
-                pairs = enumerate(zip(tokens, prompt, strict=False))
-                return number, next(
-                    (
-                        position
-                        for position, (sampled_token, prompt_token) in pairs
-                        if sampled_token != prompt_token
-                    ),
-                    len(prompt),
-                )
+                for position, token in enumerate(prompt[: len(tokens)]):
+                    if token != tokens[position]:
+                        return number, position
+                return number, len(prompt)
         return None
 
 
@@ -209,20 +204,21 @@ class JudgedGroup:
         ):
             return (self,)
         turns = [rollout.turns for rollout in self.rollouts]
-        return tuple(
-            replace(
-                self,
-                rollouts=tuple(
-                    rollout_turns[min(index, len(rollout_turns) - 1)] for rollout_turns in turns
-                ),
-                rewards=self.rewards if self.by_turn is None else self.by_turn[index],
-                by_turn=None,
-                turn=index + 1,
-                ended=frozenset(
-                    number for number, of_rollout in enumerate(turns) if len(of_rollout) <= index
-                ),
-            )
-            for index in range(max(map(len, turns)))
+        return tuple(self._select_turn(turns, index) for index in range(max(map(len, turns))))
+
+    def _select_turn(self, turns: Sequence[tuple[Rollout, ...]], index: int) -> JudgedGroup:
+        """Return the group of one turn, from the turns of all rollouts."""
+        return replace(
+            self,
+            rollouts=tuple(
+                rollout_turns[min(index, len(rollout_turns) - 1)] for rollout_turns in turns
+            ),
+            rewards=self.rewards if self.by_turn is None else self.by_turn[index],
+            by_turn=None,
+            turn=index + 1,
+            ended=frozenset(
+                number for number, rollout_turns in enumerate(turns) if len(rollout_turns) <= index
+            ),
         )
 
     def posts(self, config: EnvConfig) -> list[JudgedGroup]:
@@ -231,11 +227,9 @@ class JudgedGroup:
         With `ensure_scores_are_not_same`, only those with different scores.
         """
         scored = [group for group in self.turns if group.scores is not None]
-        return [
-            group
-            for group in scored
-            if not (config.ensure_scores_are_not_same and group.has_equal_scores)
-        ]
+        if config.ensure_scores_are_not_same:
+            return [group for group in scored if not group.has_equal_scores]
+        return scored
 
     @cached_property
     def scores(self) -> tuple[float, ...] | None:
@@ -257,7 +251,8 @@ class JudgedGroup:
     @property
     def longest(self) -> int:
         """Length of the longest sequence in tokens, prompt included."""
-        return max(turn.sequence.length for rollout in self.rollouts for turn in rollout.turns)
+        turns = chain.from_iterable(rollout.turns for rollout in self.rollouts)
+        return max(turn.sequence.length for turn in turns)
 
     def data(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
         """Return the group, which must have scores, in the format of the rollout API.
@@ -277,7 +272,9 @@ class JudgedGroup:
             atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
         """
         assert self.scores is not None
-        trained = [rollout.turns if self.turn is None else (rollout,) for rollout in self.rollouts]
+        trained: list[tuple[Rollout, ...]] = [(rollout,) for rollout in self.rollouts]
+        if self.turn is None:
+            trained = [rollout.turns for rollout in self.rollouts]
         data: dict[str, JSON] = {
             "tokens": [turns[-1].sequence.tokens for turns in trained],
             "masks": [
@@ -287,19 +284,18 @@ class JudgedGroup:
             "scores": list(self.scores),
             "generation_params": {"temperature": config.rollout_temperature},
         }
-        logprobs = [[turn.sequence.logprobs or () for turn in turns] for turns in trained]
-        if all(turn.sequence.logprobs is not None for turns in trained for turn in turns):
-            places = zip(trained, logprobs, strict=True)
+        if all(turn.sequence.logprobs is not None for turn in chain.from_iterable(trained)):
+            logprobs = [[turn.sequence.logprobs or () for turn in turns] for turns in trained]
             data["inference_logprobs"] = [
-                _place_values(turns, values, PROMPT_LOGPROB) for turns, values in places
+                _place_values(turns, values, PROMPT_LOGPROB)
+                for turns, values in zip(trained, logprobs, strict=True)
             ]
         if None in self.rewards or self.ended:
-            zero_advantage = [
-                reward is None or number in self.ended for number, reward in enumerate(self.rewards)
-            ]
-            data["overrides"] = [
-                {ZERO_ADVANTAGE: True} if is_zero else {} for is_zero in zero_advantage
-            ]
+            overrides: list[dict[str, JSON]] = [{} for _ in self.rewards]
+            for number, reward in enumerate(self.rewards):
+                if reward is None or number in self.ended:
+                    overrides[number][ZERO_ADVANTAGE] = True
+            data["overrides"] = cast("JSON", overrides)
         if config.include_messages:
             data["messages"] = [
                 self._messages(rollout, judgment, score)
@@ -308,9 +304,9 @@ class JudgedGroup:
                 )
             ]
             if row is not None:
-                turn_fields: dict[str, JSON] = (
-                    {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
-                )
+                turn_fields: dict[str, JSON] = {}
+                if self.turn is not None:
+                    turn_fields = {"turn": self.turn, "ended": sorted(self.ended)}
                 data["row"] = {**row, **turn_fields, **self._comparison()}
         return data
 
@@ -341,20 +337,17 @@ class JudgedGroup:
 
         Empty without one.
         """
-        together = self.comparison
-        if together is None:
+        comparison = self.comparison
+        if comparison is None:
             return {}
-        orders: dict[str, JSON] = {
-            "orders_agreed": together.orders.agreed,
-            "orders_pairs": together.orders.pairs,
-        }
-        judge_fields: dict[str, JSON] = {"judge": together.judge, "anchored": together.anchored}
         return {
             "together": {
-                **judge_fields,
-                **orders,
-                "calls": together.calls,
-                "is_again": together.is_again,
+                "judge": comparison.judge,
+                "anchored": comparison.anchored,
+                "orders_agreed": comparison.orders.agreed,
+                "orders_pairs": comparison.orders.pairs,
+                "calls": comparison.calls,
+                "is_again": comparison.is_again,
             }
         }
 
@@ -397,12 +390,11 @@ def fill_missing_scores(rewards: Sequence[float | None]) -> tuple[float, ...] | 
 
 def pack_group(group: Mapping[str, JSON]) -> bytes:
     """Return the same JSON as `wire.dumps`, made in pieces so that other threads run in between."""
-    fields = []
-    for name, value in group.items():
-        pieces = (
-            b"[%b]" % b",".join(map(wire.dumps, value))
-            if isinstance(value, list)
-            else wire.dumps(value)
-        )
-        fields.append(b"%b:%b" % (wire.dumps(name), pieces))
+    fields = [b"%b:%b" % (wire.dumps(name), _pack_value(value)) for name, value in group.items()]
     return b"{%b}" % b",".join(fields)
+
+
+def _pack_value(value: JSON) -> bytes:
+    if isinstance(value, list):
+        return b"[%b]" % b",".join(map(wire.dumps, value))
+    return wire.dumps(value)

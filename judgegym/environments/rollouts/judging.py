@@ -20,6 +20,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from judgegym.data.rows import TaskT
@@ -29,8 +30,8 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeKind
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.contract import RewardsGroups, call_judge, compute_rewards, record_sample
-from judgegym.judges.core.group import GroupJudge, MemberDetail, OrderAgreement
-from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
+from judgegym.judges.core.group import GroupJudge, GroupJudgment, MemberDetail, OrderAgreement
+from judgegym.judges.core.judgment import JudgeCall, Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask, index_first_duplicates
 from judgegym.llm.at_once import gather_results
 from judgegym.llm.errors import SettingsError
@@ -105,11 +106,9 @@ def depends_on_group(env: JudgedEnv[Any, Any, Any]) -> bool:
 
     Trainers that get samples one by one then wait for the group.
     """
-    return (
-        env.depends_on_group
-        if isinstance(env, DependsOnGroup)
-        else isinstance(env, (LevelsScores, RewardsGroups))
-    )
+    if isinstance(env, DependsOnGroup):
+        return env.depends_on_group
+    return isinstance(env, (LevelsScores, RewardsGroups))
 
 
 async def judge_row_completions(
@@ -134,31 +133,28 @@ async def judge_row_completions(
             env, [judgment for judgment in judgments if judgment.status is Status.OK]
         )
     else:
-        shown = env.group_case(task)
         judgments, comparison = await judge_together(
-            env.group_judge, config.group_judge, shown, rollouts, broken_off
+            env.group_judge, config.group_judge, env.group_case(task), rollouts, broken_off
         )
         scores = [judgment.score for judgment in judgments if judgment.score is not None]
-        scored = (
-            scores
-            if config.group_reward_range == "unit"
-            else [2.0 * score - 1.0 for score in scores]
-        )
-    rewards = iter(scored)
-    fixed_rewards = {Status.INVALID_COMPLETION: config.invalid_thinking_reward}
-    all_rewards = [
-        next(rewards) if each.status is Status.OK else fixed_rewards.get(each.status)
-        for each in judgments
-    ]
-    has_malformed = any(each.status is Status.INVALID_COMPLETION for each in judgments)
-    is_usual = has_malformed and "invalid_thinking_reward" not in config.model_fields_set
-    if (
-        is_usual
-        and min(reward for reward in all_rewards if reward is not None)
-        < config.invalid_thinking_reward
-    ):
-        env.warn_once(logger, _FORMAT_WARNING)
-    return judgments, tuple(all_rewards), comparison
+        scored = scores
+        if config.group_reward_range != "unit":
+            scored = [2.0 * score - 1.0 for score in scores]
+    scored_rewards = iter(scored)
+    rewards: list[float | None] = []
+    has_malformed = False
+    for judgment in judgments:
+        reward = None
+        if judgment.status is Status.OK:
+            reward = next(scored_rewards)
+        elif judgment.status is Status.INVALID_COMPLETION:
+            reward, has_malformed = config.invalid_thinking_reward, True
+        rewards.append(reward)
+    if has_malformed and "invalid_thinking_reward" not in config.model_fields_set:
+        lowest = min(reward for reward in rewards if reward is not None)
+        if lowest < config.invalid_thinking_reward:
+            env.warn_once(logger, _FORMAT_WARNING)
+    return judgments, tuple(rewards), comparison
 
 
 async def judge_each(
@@ -181,7 +177,9 @@ async def judge_each(
         with component(f"rollout_{number}"):  # two rollouts may have the same text for the judge
             first: Judgment[Any] = await ask(partial(call_judge, env), task, rollouts[number])
             again = await ask(partial(call_judge, env, earlier=first), task, rollouts[number])
-        return first if again is first else replace(again, calls=(*first.calls, *again.calls))
+        if again is first:
+            return first
+        return replace(again, calls=(*first.calls, *again.calls))
 
     firsts = index_first_duplicates(
         [(*completions, broken_off.get(number)) for number, completions in enumerate(rollouts)]
@@ -189,14 +187,16 @@ async def judge_each(
     distinct = sorted(set(firsts))
     distinct_judgments = await gather_results(map(judge_twice, distinct))
     if isinstance(env, LevelsScores):
-        distinct_judgments = [
-            *await env.level(task, [rollouts[number] for number in distinct], distinct_judgments)
-        ]
+        distinct_rollouts = [rollouts[number] for number in distinct]
+        distinct_judgments = [*await env.level(task, distinct_rollouts, distinct_judgments)]
     by_number = dict(zip(distinct, distinct_judgments, strict=True))
-    return tuple(
-        by_number[first] if first == number else replace(by_number[first], calls=())
-        for number, first in enumerate(firsts)
-    )
+    judgments: list[Judgment[Any]] = []
+    for number, first in enumerate(firsts):
+        judgment = by_number[first]
+        if first != number:
+            judgment = replace(judgment, calls=())
+        judgments.append(judgment)
+    return tuple(judgments)
 
 
 def compute_turn_rewards(
@@ -222,7 +222,9 @@ def compute_turn_rewards(
             if judgment.status is Status.INVALID_COMPLETION and turn == len(completions) - 1:
                 rewards[number] = env.config.invalid_thinking_reward
             elif judgment.status is Status.OK and turn < len(completions):
-                parts = judgment.detail.parts if isinstance(judgment.detail, ScoreParts) else {}
+                parts: Mapping[str, float] = {}
+                if isinstance(judgment.detail, ScoreParts):
+                    parts = judgment.detail.parts
                 if not any(f"turn_{index}" in parts for index in range(1, len(completions) + 1)):
                     raise SettingsError(
                         f"--env.reward_by: a judgment of {env.spec.name} has no score of a turn "
@@ -255,16 +257,18 @@ async def judge_together(
         rollouts: the completions of each rollout of the group.
         broken_off: see `judge_row_completions`.
     """
-    anchor = task.baseline if task.baseline and task.baseline.strip() else None
-    judgments = [
-        Judgment[MemberDetail](None, Status.JUDGE_FAILED, explanation=broken_off[number])
-        if number in broken_off
-        else Judgment[MemberDetail](None, Status.INVALID_COMPLETION, explanation=fault)
-        if (fault := completions[-1].unjudgeable) is not None  # the turns before it were answered
-        else None
-        for number, completions in enumerate(rollouts)
-    ]
-    valid = [number for number, judgment in enumerate(judgments) if judgment is None]
+    anchor = None
+    if task.baseline and task.baseline.strip():
+        anchor = task.baseline
+    invalid: dict[int, Judgment[MemberDetail]] = {}
+    for number, completions in enumerate(rollouts):
+        fault = completions[-1].unjudgeable  # the turns before it were answered
+        if number in broken_off:
+            reason = broken_off[number]
+            invalid[number] = Judgment(None, Status.JUDGE_FAILED, explanation=reason)
+        elif fault is not None:
+            invalid[number] = Judgment(None, Status.INVALID_COMPLETION, explanation=fault)
+    valid = [number for number in range(len(rollouts)) if number not in invalid]
     comparison = GroupComparison(kind, anchored=anchor is not None)
     members: tuple[Judgment[MemberDetail], ...] = ()
     if valid and len(valid) + comparison.anchored < 2:
@@ -276,10 +280,8 @@ async def judge_together(
         answers = tuple(render_for_judge(rollouts[number]) for number in valid)
         group_task = replace(task, responses=answers, baseline=anchor, places=tuple(valid))
         members, comparison = await _judge_twice(judge, group_task, comparison)
-    member_judgments = iter(members)
-    return tuple(
-        next(member_judgments) if judgment is None else judgment for judgment in judgments
-    ), comparison
+    judgments = {**invalid, **dict(zip(valid, members, strict=True))}
+    return tuple(judgments[number] for number in range(len(rollouts))), comparison
 
 
 async def _judge_twice(
@@ -292,22 +294,26 @@ async def _judge_twice(
     with component("group"):
         better = await judge.judge(task)
     scored = sum(member.score is not None for member in better.members)
-    calls = [call for member in better.members for call in member.calls]
+    calls = _list_calls(better)
     # An answer that was shown to no judge will not be shown to it the next time.
     is_again = scored < len(better.members) and any(call.value is None for call in calls)
     if is_again:
         with component("group_again"):
             again = await judge.judge(task)
-        calls += [call for member in again.members for call in member.calls]
+        calls += _list_calls(again)
         if sum(member.score is not None for member in again.members) > scored:
             better = again
-    members = [
-        replace(member, calls=tuple(calls) if index == 0 else ())
-        for index, member in enumerate(better.members)
-    ]
-    return tuple(members), replace(
-        comparison, orders=better.orders, calls=len(calls), is_again=is_again
+    first, *others = better.members
+    members = (
+        replace(first, calls=tuple(calls)),
+        *(replace(member, calls=()) for member in others),
     )
+    comparison = replace(comparison, orders=better.orders, calls=len(calls), is_again=is_again)
+    return members, comparison
+
+
+def _list_calls(judgment: GroupJudgment) -> list[JudgeCall[object]]:
+    return list(chain.from_iterable(member.calls for member in judgment.members))
 
 
 def record_rollout(
@@ -345,10 +351,10 @@ def record_rollout(
     won = 0.5 if score == ANCHOR_SCORE else float(score > ANCHOR_SCORE)
     if comparison.anchored:
         metrics.mean("score_against_anchor", score)
-    for suffix in (
-        "",
-        *([f"_{metrics.names(task.category)}"] if task.category is not None else []),
-    ):
+    suffixes = [""]
+    if task.category is not None:
+        suffixes.append("_" + metrics.names(task.category))
+    for suffix in suffixes:
         metrics.mean(f"mean_reward{suffix}", score)
         if comparison.anchored:
             metrics.mean(f"winrate{suffix}", won)

@@ -57,7 +57,9 @@ class Retokenizer:
             SettingsError: the tokenizer cannot be loaded.
         """
         is_local = Path(self.name).exists()
-        unreachable = None if is_local else find_unreachable_reason()
+        unreachable = None
+        if not is_local:
+            unreachable = find_unreachable_reason()
         from transformers import AutoTokenizer  # late: evaluation needs none
 
         try:
@@ -136,7 +138,9 @@ class Retokenizer:
 
     async def decode_if_available(self, token: int) -> str | None:
         """Return the text of a token; `None` if the tokenizer is not available."""
-        return (await self.decode([[token]]))[0] if self.is_available else None
+        if self.is_available:
+            return (await self.decode([[token]]))[0]
+        return None
 
     async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -155,9 +159,9 @@ class Retokenizer:
         ]
         rendered = str(self._render(messages, tokenize=False))
         after = rendered.rpartition(_SENTINEL)[2]
-        ids = (
-            self.tokenizer.encode(after.lstrip(), add_special_tokens=False) if after.strip() else []
-        )
+        ids = []
+        if after.strip():
+            ids = self.tokenizer.encode(after.lstrip(), add_special_tokens=False)
         special = set(self.tokenizer.all_special_ids) | set(
             self.tokenizer.get_added_vocab().values()
         )

@@ -56,11 +56,9 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
         number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None
     }
     judgments, rewards, together = await judge_row_completions(env, task, completions, failures)
-    by_turn = (
-        compute_turn_rewards(env, completions, judgments)
-        if env.config.reward_by == "turn"
-        else None
-    )
+    by_turn = None
+    if env.config.reward_by == "turn":
+        by_turn = compute_turn_rewards(env, completions, judgments)
     users = tuple(of_users)
     return JudgedGroup(
         conversations[0],

@@ -236,5 +236,9 @@ def _prompt_length(node: Any) -> int:
 def _unwrap_error(error: BaseException) -> BaseException:
     """Return the error inside tenacity's wrappers."""
     last = getattr(error, "last_attempt", None)
-    cause = last.exception() if last is not None else None
-    return _unwrap_error(cause) if cause is not None else error
+    cause = None
+    if last is not None:
+        cause = last.exception()
+    if cause is not None:
+        return _unwrap_error(cause)
+    return error

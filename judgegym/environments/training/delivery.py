@@ -239,11 +239,9 @@ class Outbox:
         content = _content(wire.loads(last))
         if self._last is not None and _content(wire.loads(self._last)) == content:
             return "unknown"
-        return (
-            "arrived"
-            if latest.get("env_id") == env_id and _content(latest) == content
-            else "unknown"
-        )
+        if latest.get("env_id") == env_id and _content(latest) == content:
+            return "arrived"
+        return "unknown"
 
 
 def compare_counters(
@@ -268,7 +266,9 @@ def compare_counters(
     grown = after.own_queue - (before.own_queue - taken)
     if grown == 0:
         return "missing"
-    return "arrived" if grown == posted else "unknown"
+    if grown == posted:
+        return "arrived"
+    return "unknown"
 
 
 def _content(group: JSON) -> bytes:

@@ -73,9 +73,9 @@ class GroupFile:
         it may be equal by chance.
         """
         line = group + b"\n"
-        indices = (
-            self._earlier_lines.get(_digest(line)) if self._earlier_lines and not is_new else None
-        )
+        indices = None
+        if self._earlier_lines and not is_new:
+            indices = self._earlier_lines.get(_digest(line))
         if indices:
             self._numbers[indices.pop(0)] = number
             return
@@ -185,14 +185,13 @@ def open_files(
             not empty.
     """
     config = settings.env
-    groups = (
-        None if config.data_path_to_save_groups is None else Path(config.data_path_to_save_groups)
-    )
-    directory = (
-        Path(config.data_dir_to_save_evals or "").expanduser()
-        if groups is None
-        else locate_run_directory(groups)
-    )
+    groups = None
+    if config.data_path_to_save_groups is not None:
+        groups = Path(config.data_path_to_save_groups)
+    if groups is None:
+        directory = Path(config.data_dir_to_save_evals or "").expanduser()
+    else:
+        directory = locate_run_directory(groups)
     if groups is not None:
         try:
             groups.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +211,9 @@ def open_files(
         else "--env.data_dir_to_save_evals",
     )
     try:
-        file = None if groups is None else GroupFile(groups, run.disk, resume=settings.resume)
+        file = None
+        if groups is not None:
+            file = GroupFile(groups, run.disk, resume=settings.resume)
         return run, file, open_ledger(run)
     except UserError:
         run.close()

@@ -75,7 +75,9 @@ class GroupLedger(CallLedger):
         super().__init__(run, finished=(), keep_texts=keep)
         # Responses are read from the file as it is now, also after it is replaced: their
         # positions are those in this one.
-        self._reader = self._path.open("rb") if self.is_resumed else None
+        self._reader = None
+        if self.is_resumed:
+            self._reader = self._path.open("rb")
         self._last_group = max([self._last_group, *(number or 0 for _, number in self._places)])
         for key in [key for key in self._places if key[1] not in self._in_progress]:
             del self._places[key]  # a damaged line said that the group began, and at which step
@@ -135,7 +137,9 @@ class GroupLedger(CallLedger):
         if position is None or has_gone_back:
             return None
         unfinished: list[JSON] = [group.row for group in self._interrupted]
-        reused = len(unfinished) if self._is_same_step else 0
+        reused = 0
+        if self._is_same_step:
+            reused = len(unfinished)
         logger.info(
             "resuming: %d groups were in progress, the answers of %d are of this step; %s",
             len(unfinished),
@@ -191,7 +195,9 @@ class GroupLedger(CallLedger):
 
     def _state(self) -> dict[str, JSON]:
         position: JSON = None if self._sampler_position is None else [*self._sampler_position]
-        spent = {} if self.budget is None else {"spent": cast("JSON", asdict(self.budget.recorded))}
+        spent = {}
+        if self.budget is not None:
+            spent = {"spent": cast("JSON", asdict(self.budget.recorded))}
         return {
             "state": {
                 "step": self._step,

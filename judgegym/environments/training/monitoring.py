@@ -49,9 +49,9 @@ def open_run_monitor(
         SettingsError: see `open_monitor`.
     """
     config, context = env.config, make_monitor_context(env, run.path)
-    cascade = (
-        config.match_settings(CascadeSettings) if isinstance(config, AnyJudgeSettings) else None
-    )
+    cascade = None
+    if isinstance(config, AnyJudgeSettings):
+        cascade = config.match_settings(CascadeSettings)
     target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
     return open_monitor(
         config, target, context, write=run.writer(MONITOR).append, on_alarm=on_alarm
@@ -121,11 +121,9 @@ def _unit_score(
     env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]
 ) -> float | None:
     """Return the score scaled to 0 to 1, like a gold judge's."""
-    return (
-        judgment.score
-        if judgment.score is None or group.comparison is not None
-        else compute_unit_reward(env, judgment)
-    )
+    if judgment.score is None or group.comparison is not None:
+        return judgment.score
+    return compute_unit_reward(env, judgment)
 
 
 def _read_criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:

@@ -161,7 +161,9 @@ class GroupPipeline:
         before, prompt = (rollout.turns[index].sequence for index in (number - 2, number - 1))
         descriptions = []
         for ids in (before.tokens, prompt.prompt):
-            text = await self._source.decode(ids[position]) if position < len(ids) else None
+            text = None
+            if position < len(ids):
+                text = await self._source.decode(ids[position])
             descriptions.append(
                 "missing"
                 if position >= len(ids)
@@ -181,16 +183,18 @@ class GroupPipeline:
         if not group.posts(self.env.config):
             return "no_signal"
         is_together, env = group.comparison is not None, self.env
-        reason = (
-            env.drop_reason(group.judgments)
-            if isinstance(env, DropsGroups) and not is_together
-            else None
-        )
+        reason = None
+        if isinstance(env, DropsGroups) and not is_together:
+            reason = env.drop_reason(group.judgments)
         if reason is not None:
             return reason
-        return "too_long" if 0 < self.max_token_len <= group.longest else None
+        if 0 < self.max_token_len <= group.longest:
+            return "too_long"
+        return None
 
     def _drop(self, reason: str, message: str) -> GroupOutcome:
         self._metrics.total_dropped[reason] += 1
         logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", message)
-        return "failed" if reason in ("policy_failed", "judge_failed") else "dropped"
+        if reason in ("policy_failed", "judge_failed"):
+            return "failed"
+        return "dropped"

@@ -197,9 +197,9 @@ class ProcessRun:
                     keeps_calls or self.groups == self._wanted
                 ):  # groups that failed still need the answers
                     await asyncio.to_thread(pack, self._run.path, keep=keeps_calls)
-                self.page = (
-                    await write_report_after(self.path, disk) if config.write_report else None
-                )
+                self.page = None
+                if config.write_report:
+                    self.page = await write_report_after(self.path, disk)
         finally:
             file.close()
             self._ledger.close()
@@ -255,7 +255,9 @@ class ProcessRun:
             for role, usage in metrics.usage.items()
             if role == "policy" or has_judge
         }
-        reward = sum(metrics.rewards) / len(metrics.rewards) if metrics.rewards else None
+        reward = None
+        if metrics.rewards:
+            reward = sum(metrics.rewards) / len(metrics.rewards)
         return ProgressState(
             self.groups, "reward", reward, metrics.total_dropped.total(), costs, waiting
         )

@@ -115,9 +115,9 @@ class RolloutApi:
         """Return the trainer's limits; `None` if no trainer has registered."""
         info = await self._call("GET", "/info")
         batch_size = _read_int(info, "batch_size")
-        return (
-            None if batch_size < 0 else TrainerLimits(batch_size, _read_int(info, "max_token_len"))
-        )
+        if batch_size < 0:
+            return None
+        return TrainerLimits(batch_size, _read_int(info, "max_token_len"))
 
     async def wandb_place(self) -> tuple[str, str]:
         """Return the trainer's Weights & Biases group and project."""
@@ -221,7 +221,9 @@ class RolloutApi:
             answer = wire.loads(data)
         except ValueError as error:
             raise ApiUnavailable(f"{self.url}{path}: not JSON: {wire.excerpt(data)}") from error
-        return answer if isinstance(answer, Mapping) else {}
+        if isinstance(answer, Mapping):
+            return answer
+        return {}
 
 
 async def call_with_retries(ask: Callable[[], Awaitable[T]]) -> T:

@@ -50,7 +50,9 @@ class RowWeights:
                 "--env.row_weights=signal: expected --env.group_size of 2 or more: it compares "
                 "rewards"
             )
-        return None if config.row_weights == "equal" else cls()
+        if config.row_weights == "equal":
+            return None
+        return cls()
 
 
 class EpochSampler(Generic[TaskT]):
@@ -120,7 +122,9 @@ class EpochSampler(Generic[TaskT]):
             return None
         if is_flat:
             self._flat_counts[uid] = before + 1
-        return self._flat_counts.get(uid, 0) if is_flat or before else None
+        if is_flat or before:
+            return self._flat_counts.get(uid, 0)
+        return None
 
     def restore_flat(self, uid: str, groups: int) -> None:
         """Restore a value that `record` has returned to an earlier process of the same run."""
@@ -130,11 +134,9 @@ class EpochSampler(Generic[TaskT]):
     def flat_rows(self) -> int:
         """Number of rows that are flat now."""
         weights = self._weights
-        return (
-            0
-            if weights is None
-            else sum(groups >= weights.flat_after for groups in self._flat_counts.values())
-        )
+        if weights is None:
+            return 0
+        return sum(groups >= weights.flat_after for groups in self._flat_counts.values())
 
     def _is_skipped(self, uid: str) -> bool:
         weights = self._weights

@@ -78,7 +78,9 @@ class Checkpoints:
             desired_name: the name that was requested.
         """
         directory = registration.checkpoint_dir
-        self._all = Path(directory) / "env_checkpoints" if directory else None
+        self._all = None
+        if directory:
+            self._all = Path(directory) / "env_checkpoints"
         self.folder = self._all / registration.name if self._all is not None else None
         self._name = desired_name
         self._unsaved: tuple[int, Mapping[str, JSON]] | None = None
