@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -48,17 +48,16 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
     if parse_file_kind(str(path)) is None:  # else it would be looked for on the hub
         if not path.exists():
             raise DataError(f"{path}: there is no such file of answers or run directory")
+        endings = ", ".join(FILE_KINDS)
         raise DataError(
-            f"{path}: no file of answers, which ends with {', '.join(FILE_KINDS)}, or these with "
-            ".gz, and no file of a "
-            "run, beside which is its config.yaml"
+            f"{path}: no file of answers, which ends with {endings}, or these with "
+            ".gz, and no file of a run, beside which is its config.yaml"
         )
     rows, uids = index_by_uid(load_rows(str(path), split="train")), list_uids(tasks)
     missing = [uid for uid in uids if uid not in rows]
     if missing:
-        raise DataError(
-            f"{path}: no answer for {len(missing)} of {len(tasks)} rows, such as {missing[0]!r}"
-        )
+        count, total = len(missing), len(tasks)
+        raise DataError(f"{path}: no answer for {count} of {total} rows, such as {missing[0]!r}")
     answers = LazyMapping(dict.fromkeys(uids), lambda uid: answer_text(rows[uid]))
     for uid in uids:
         _ = answers[uid]  # report a row without text before the first call
@@ -113,7 +112,7 @@ AskedTurns = Literal["last", "all"]
 INSTRUCTION_INPUTS = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
-_FIELDS = tuple(column for columns in USUAL_COLUMNS.values() for column in columns)
+_FIELDS = tuple(chain.from_iterable(USUAL_COLUMNS.values()))
 _USUAL_NAMES = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
 _ROWS_READ = 100
 """Rows of an environment's data in which columns that nothing reads are looked for."""
@@ -284,11 +283,10 @@ def read_prompt(
         return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
-        turns = (
-            (text_turn("user", value),)
-            if isinstance(value, str) and value.strip()
-            else parse_turns(value)
-        )
+        if isinstance(value, str) and value.strip():
+            turns: tuple[Turn, ...] | None = (text_turn("user", value),)
+        else:
+            turns = parse_turns(value)
         if turns := strip_answer(turns or ()):
             whole = build_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
@@ -301,9 +299,8 @@ def read_prompt(
                 fields |= {TURNS: later} if later else {}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
     in_turns = "" if asked_turns is None else f", or a list of texts in {TURNS}"
-    raise row.missing_error(
-        f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}{in_turns}"
-    )
+    columns = " or ".join((*PROMPTS, *CONVERSATIONS))
+    raise row.missing_error(f"a prompt, a text or messages, in {columns}{in_turns}")
 
 
 def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
@@ -313,7 +310,7 @@ def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[J
     """
     first_user = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
     end = next(
-        (n for n, turn in enumerate(turns) if n > first_user and turn.role == "assistant"),
+        (n for n, turn in enumerate(turns[first_user:], first_user) if turn.role == "assistant"),
         len(turns),
     )
     later: list[str] = []
@@ -326,20 +323,18 @@ def _split_follow_ups(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[J
         if turn.images:
             raise UnseenPart("images after an answer are not asked with asked_turns=all")
         if turn.role == "user":
-            later = (
-                [*later[:-1], f"{later[-1]}\n\n{turn.text}"]
-                if before.role == "user"
-                else [*later, turn.text]
-            )
+            if before.role == "user":
+                later[-1:] = [f"{later[-1]}\n\n{turn.text}"]
+            else:
+                later.append(turn.text)
     return turns[:end], [*later]
 
 
 def find_unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
     """Return the columns of usual names that have a value and are not read."""
     held = {name: value_at(values, name) for name in _USUAL_NAMES if name not in read}
-    return [
-        name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()
-    ]
+    filled = {name: value for name, value in held.items() if value not in (None, [], {})}
+    return [name for name, value in filled.items() if str(value).strip()]
 
 
 def log_unused_columns(source: str, names: Iterable[str]) -> None:
@@ -365,7 +360,7 @@ def warn_unused_columns(
     """
     names: set[str] = set()
     for row in islice(rows, _ROWS_READ):
-        read = {name for group in first_of for name in _select_read_columns(row, group)}
+        read = {*chain.from_iterable(_select_read_columns(row, group) for group in first_of)}
         more = INSTRUCTION_INPUTS if "instruction" in read else ()
         names.update(find_unused_columns(row.filled_values(), {*read, *more, *also, *RESPONSES}))
     log_unused_columns(rows[0].source if rows else "", names)
@@ -377,7 +372,8 @@ def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
     All are, where it is the original from which the others are made.
     """
     held = (name for name in group if row.values.get(name) not in (None, ""))
-    read = next(
-        (name for name in held if name != TURNS or isinstance(row.values[name], list)), None
-    )
-    return () if read is None else group if read.startswith("orig_") else (read,)
+    usable = (name for name in held if name != TURNS or isinstance(row.values[name], list))
+    read = next(usable, None)
+    if read is None:
+        return ()
+    return group if read.startswith("orig_") else (read,)

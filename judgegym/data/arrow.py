@@ -214,11 +214,9 @@ def _convert_map_pairs(value: Any) -> Any:
         return {"key": _convert_map_pairs(value[0]), "value": _convert_map_pairs(value[1])}
     if isinstance(value, list):
         return [_convert_map_pairs(entry) for entry in value]
-    return (
-        {name: _convert_map_pairs(inner) for name, inner in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+    if not isinstance(value, dict):
+        return value
+    return {name: _convert_map_pairs(inner) for name, inner in value.items()}
 
 
 def drop_foreign_arguments(value: Any) -> Any:
@@ -286,7 +284,8 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
         all(True for _ in rows)  # each can be read
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, csv.Error, OSError, ValueError, OverflowError) as error:
-        raise DataError(f"{name or path}: cannot be loaded: {_first_line(error)}") from error
+        reason = _first_line(error)
+        raise DataError(f"{name or path}: cannot be loaded: {reason}") from error
     if _stat_version(path) != before:
         raise DataError(
             f"{name or path}: the file changed while it was read; run again with a file that "
@@ -352,8 +351,9 @@ def _check_width(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
     """Yield the rows of a CSV file; raise if one has more fields than the header."""
     for number, fields in enumerate(rows, start=1):
         if len(fields) > width:
+            count = len(fields)
             raise ValueError(
-                f"row {number} has {len(fields)} fields, and the header names {width} columns"
+                f"row {number} has {count} fields, and the header names {width} columns"
             )
         yield fields
 
@@ -369,7 +369,7 @@ def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
     first, *others = parts
     if any(following.table.schema != first.table.schema for following in others):
         raise DataError(f"{name}: expected files with the same columns and types, and they differ")
-    files = [file for part in parts for file in part._files]
+    files = list(chain.from_iterable(part._files for part in parts))
     table = pyarrow.concat_tables([part.table for part in parts])
     return ArrowRows(table, files, entries_keep_names=first.entries_keep_names)
 
@@ -388,14 +388,14 @@ def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], st
     try:
         saved = datasets.load_from_disk(str(path))
     except Exception as error:  # pyarrow and the library each raise their own kinds
+        reason = _first_line(error)
         raise DataError(
-            f"{path}: cannot be loaded as a folder of save_to_disk: {_first_line(error)}"
+            f"{path}: cannot be loaded as a folder of save_to_disk: {reason}"
         ) from error
     if isinstance(saved, datasets.DatasetDict):
         if split not in saved:
-            raise DataError(
-                f"{path}: has no split {split!r}; expected one of {', '.join(saved)} (--split)"
-            )
+            splits = ", ".join(saved)
+            raise DataError(f"{path}: has no split {split!r}; expected one of {splits} (--split)")
         saved = saved[split]
     rows = ArrowRows.from_dataset(saved)
     return rows, rows.digest()
@@ -432,9 +432,10 @@ def read_hub(
                 f" (the hub cannot be reached: {unreachable}; what is not in the cache is not "
                 "there)"
             )
+        endings = ", ".join(file_kinds)
         raise DataError(
             f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {why}; "
-            f"a local file needs one of the endings {', '.join(file_kinds)}"
+            f"a local file needs one of the endings {endings}"
         ) from error
 
 

@@ -109,11 +109,9 @@ def read_gold_checklists(
 
     def build(uid: str, row: Row) -> list[ChecklistTask]:
         task = _read_task(uid, row, default, column)
-        graded = [
-            criterion
-            for criterion in task.criteria
-            if criterion.name in task.golds and task.answer is not None
-        ]
+        graded: list[Criterion] = []
+        if task.answer is not None:
+            graded = [criterion for criterion in task.criteria if criterion.name in task.golds]
         parts = [
             tuple(graded[start : start + per_task]) for start in range(0, len(graded), per_task)
         ]
@@ -153,8 +151,9 @@ def _read_task(
     names, verdicts = [criterion.name for criterion in criteria], row.values.get("verdicts")
     unknown = verdicts.keys() - {*names} if isinstance(verdicts, Mapping) else ()
     if unknown:
+        first_unknown = min(unknown)
         raise row.error(
-            f"verdicts: expected the names of its criteria, found {min(unknown)!r}", "verdicts"
+            f"verdicts: expected the names of its criteria, found {first_unknown!r}", "verdicts"
         )
     tags = row.values.get("example_tags")
     return ChecklistTask(
@@ -178,9 +177,9 @@ def _read_criteria(
     if criteria_column is None or row.value(criteria_column) in (None, ""):
         if default and (column is None or column in row.values):
             return default
+        columns = column or " or ".join(USUAL_COLUMNS["criteria"])
         raise row.missing_error(
-            f"criteria in {column or ' or '.join(USUAL_COLUMNS['criteria'])}; or name their "
-            "column: "
+            f"criteria in {columns}; or name their column: "
             "--env.criteria_column (env.criteria is for rows without any)",
             column,
         )

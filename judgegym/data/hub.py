@@ -48,4 +48,5 @@ def _find_connection_error(url: str) -> str | None:
     except urllib.error.HTTPError:
         return None
     except (OSError, ValueError) as error:
-        return f"{url}: {getattr(error, 'reason', error)}"
+        reason = getattr(error, "reason", error)
+        return f"{url}: {reason}"

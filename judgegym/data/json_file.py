@@ -131,9 +131,8 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
             return DataError(f"{self._name}: not JSON: {error}")
         for number, value in enumerate(values if isinstance(values, list) else [], start=1):
             if not isinstance(value, Mapping):
-                return DataError(
-                    f"{self._name}, row {number}: expected an object, found {type(value).__name__}"
-                )
+                kind = type(value).__name__
+                return DataError(f"{self._name}, row {number}: expected an object, found {kind}")
         return DataError(f"{self._name}: expected a list of objects in UTF-8")
 
     def __len__(self) -> int:
@@ -197,7 +196,8 @@ def json_object(text: bytes, source: str) -> Mapping[str, JSON]:
     except ValueError as error:
         raise DataError(f"{source}: not JSON: {error}") from error
     if not isinstance(value, Mapping):
-        raise DataError(f"{source}: expected an object, found {type(value).__name__}")
+        kind = type(value).__name__
+        raise DataError(f"{source}: expected an object, found {kind}")
     return value
 
 
@@ -258,7 +258,9 @@ def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes
         if token[0] in b"[{":
             if depth < 2:
                 before = data[ended : token.start()].strip(_SPACE)
-                expected = (codecs.BOM_UTF8, b"") if not depth else (b"",) if is_first else (b",",)
+                expected: tuple[bytes, ...] = (codecs.BOM_UTF8, b"")
+                if depth:
+                    expected = (b"",) if is_first else (b",",)
                 if before not in expected or token[0] != b"[{"[depth : depth + 1]:
                     raise ValueError("expected objects in a list")
                 is_first = is_first and not depth

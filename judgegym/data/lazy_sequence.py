@@ -24,11 +24,9 @@ class LazySequence(Sequence[ItemT], Generic[ItemT]):
     def __getitem__(self, index: int | slice) -> ItemT | Sequence[ItemT]:
         """Make an item, or several."""
         places = range(len(self))[index]
-        return (
-            [self.read(place) for place in places]
-            if isinstance(places, range)
-            else self.read(places)
-        )
+        if isinstance(places, range):
+            return [self.read(place) for place in places]
+        return self.read(places)
 
     def __iter__(self) -> Iterator[ItemT]:
         """Make all items, one after the other."""

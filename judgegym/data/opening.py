@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 from judgegym.data.arrow import ArrowRows, join_tables, read_hub, read_saved, read_table
@@ -79,9 +79,9 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
         return _open_pattern(source, skips)
     path = Path(source).expanduser()
     if parse_file_kind(source) is None and path.is_file():
+        endings = ", ".join(FILE_KINDS)
         raise DataError(
-            f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}, or these "
-            "with .gz"
+            f"{source}: expected a file with one of the endings {endings}, or these with .gz"
         )
     if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
         return OpenedData(*read_saved(path, split))
@@ -111,18 +111,16 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
     wanted = Path(pattern).expanduser()
     folder = Path(wanted.anchor)
     matches = folder.glob(str(wanted.relative_to(folder)))
-    names = sorted(
-        str(path) for path in matches if path.is_file() and not path.name.startswith(".")
-    )
+    files = [path for path in matches if path.is_file()]
+    names = sorted(str(path) for path in files if not path.name.startswith("."))
     kinds = {parse_file_kind(name) for name in names}
     if not names or None in kinds or len(kinds) > 1:
         some = ", ".join(names[:3]) or "none"
-        raise DataError(
-            f"{pattern}: expected files of one of the kinds {', '.join(FILE_KINDS)}, found {some}"
-        )
+        expected = ", ".join(FILE_KINDS)
+        raise DataError(f"{pattern}: expected files of one of the kinds {expected}, found {some}")
     opened = [_open_file(Path(name), name, skips) for name in names]
     starts = accumulate((len(data.values) for data in opened), initial=0)
-    bad_lines = [line for opened_file in opened for line in opened_file.bad_lines]
+    bad_lines = list(chain.from_iterable(opened_file.bad_lines for opened_file in opened))
     values = _join_parts(pattern, [nonempty.values for nonempty in opened if len(nonempty.values)])
     return OpenedData(
         values, digest_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines

@@ -93,7 +93,8 @@ def recognise(row: Row) -> Preference | Reason:
         if draft is not None:
             return draft
     null = [column for column in row.values if column not in values]
-    raise row.missing_error(_EXPECTED + (f" (null here: {', '.join(null)})" if null else ""))
+    null_words = " (null here: " + ", ".join(null) + ")" if null else ""
+    raise row.missing_error(_EXPECTED + null_words)
 
 
 def _read_ranked(values: _Values) -> Preference | Reason | None:
@@ -106,7 +107,10 @@ def _read_ranked(values: _Values) -> Preference | Reason | None:
         for answer in answers
         if isinstance(answer, Mapping)
     ]
-    ranked = [(rank, text) for text, rank in entries if isinstance(text, str) and rank is not None]
+    ranked = []
+    for text, rank in entries:
+        if isinstance(text, str) and rank is not None:
+            ranked.append((rank, text))
     if len(ranked) < len(answers):
         return None
     if not ranked:
@@ -165,11 +169,9 @@ def _read_pair(values: _Values) -> Preference | Reason | None:
     """Read `chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
     draft = draft_pair(values)
     scores = _parse_number(values.get("score_chosen")), _parse_number(values.get("score_rejected"))
-    return (
-        "equal scores"
-        if draft is not None and scores[0] is not None and scores[0] == scores[1]
-        else draft
-    )
+    if draft is not None and scores[0] is not None and scores[0] == scores[1]:
+        return "equal scores"
+    return draft
 
 
 def draft_pair(values: _Values) -> Preference | Reason | None:
@@ -222,11 +224,10 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     # If the prompt is a text, conversations that begin with a question or a system message contain
     # it in other form.
     before = prompt or ()
-    repeated = (
-        better[0].role != "assistant"
-        if isinstance(explicit, str)
-        else better[: len(before)] == before
-    )
+    if isinstance(explicit, str):
+        repeated = better[0].role != "assistant"
+    else:
+        repeated = better[: len(before)] == before
     return (() if repeated else before) + better[:begins], better[begins:], worse[begins:]
 
 
@@ -311,10 +312,11 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             dropped[draft] += 1
     if not places:
         reasons = ", ".join(f"{count} for {reason}" for reason, count in dropped.items())
+        if not rows:
+            raise DataError("no rows")
+        count = len(rows)
         raise DataError(
-            f"{rows[0].source}: none of the {len(rows)} rows can be used; left out: {reasons}"
-            if rows
-            else "no rows"
+            f"{rows[0].source}: none of the {count} rows can be used; left out: {reasons}"
         )
     uids = _assign_uids(ids, digests)
 
@@ -370,13 +372,9 @@ def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[
     taken: dict[str, None] = {}
     for number, row_id in enumerate(ids):
         digest = digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES].hex()
-        base = (
-            f"row-{digest}"
-            if row_id is None
-            else row_id
-            if times[row_id] == 1
-            else f"{row_id}-{digest}"
-        )
+        base = f"row-{digest}"
+        if row_id is not None:
+            base = row_id if times[row_id] == 1 else f"{row_id}-{digest}"
         uid = base
         while uid in taken:  # rows with the same id and content
             copies[base] += 1
@@ -387,7 +385,8 @@ def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[
 
 def _category(row: Row) -> str | None:
     values = (row.values.get(column) for column in _CATEGORY_COLUMNS)
-    return next((value for value in values if isinstance(value, str) and value.strip()), None)
+    texts = (value for value in values if isinstance(value, str))
+    return next((text for text in texts if text.strip()), None)
 
 
 Mode = Literal["choice", "ties"]
@@ -504,15 +503,12 @@ def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> 
     Raises:
         DataError: a row has fewer.
     """
-    short = [
-        (row.uid, 1 + len(row.wrong))
-        for row in rows
-        if not is_ties(row) and 1 + len(row.wrong) < num_choices
-    ]
+    choices = {row.uid: 1 + len(row.wrong) for row in rows if not is_ties(row)}
+    short = [(uid, count) for uid, count in choices.items() if count < num_choices]
     if short:
         uid, count = short[0]
+        short_count, row_count = len(short), len(rows)
         raise DataError(
-            f"{source}: {len(short)} of {len(rows)} rows have fewer than {num_choices} answers, "
-            f"such as {uid!r} "
-            f"with {count}; set --env.num_choices to what they have, or to auto"
+            f"{source}: {short_count} of {row_count} rows have fewer than {num_choices} answers, "
+            f"such as {uid!r} with {count}; set --env.num_choices to what they have, or to auto"
         )

@@ -117,10 +117,8 @@ class Row:
     @property
     def place(self) -> str:
         """File and row, for messages."""
-        return (
-            f"{self.source}, row "
-            f"{self.number if self.number_in_file is None else self.number_in_file}"
-        )
+        number = self.number if self.number_in_file is None else self.number_in_file
+        return f"{self.source}, row {number}"
 
     def uid(self) -> str:
         """Return the row's id.
@@ -130,7 +128,8 @@ class Row:
         """
         uid = self.find_id()
         if uid is None:
-            raise self.missing_error(f"an id in {' or '.join(_UID_COLUMNS)}")
+            columns = " or ".join(_UID_COLUMNS)
+            raise self.missing_error(f"an id in {columns}")
         return uid
 
     def uid_or_number(self) -> str:
@@ -140,9 +139,8 @@ class Row:
     def find_id(self) -> str | None:
         """Return the row's id, or `None`."""
         ids = (self.values.get(column) for column in _UID_COLUMNS)
-        return next(
-            (str(value) for value in ids if isinstance(value, str | int) and str(value)), None
-        )
+        usable = (str(value) for value in ids if isinstance(value, str | int))
+        return next(filter(None, usable), None)
 
     def text(self, *columns: str) -> str:
         """Return the text of the first of `columns` that has one.
@@ -152,7 +150,8 @@ class Row:
         """
         text = self.optional_text(*columns)
         if text is None:
-            raise self.missing_error(f"text in {' or '.join(columns)}")
+            names = " or ".join(columns)
+            raise self.missing_error(f"text in {names}")
         return text
 
     def optional_text(self, *columns: str) -> str | None:
@@ -166,7 +165,8 @@ class Row:
     def filled_text(self, *columns: str) -> str | None:
         """Return the first text of `columns` that is not blank, or `None`."""
         texts = (self.optional_text(column) for column in columns)
-        return next((text for text in texts if text is not None and text.strip()), None)
+        known_texts = (text for text in texts if text is not None)
+        return next((text for text in known_texts if text.strip()), None)
 
     @property
     def _is_from_table(self) -> bool:
@@ -227,9 +227,8 @@ class Row:
 
     def missing_error(self, expected: str, column: str | None = None) -> RowError:
         """Return the error for something that the row should have but lacks."""
-        return self.error(
-            f"expected {expected}; columns found: {', '.join(self.values) or 'none'}", column
-        )
+        columns = ", ".join(self.values) or "none"
+        return self.error(f"expected {expected}; columns found: {columns}", column)
 
 
 def read_text_cell(value: JSON) -> JSON:
@@ -237,11 +236,8 @@ def read_text_cell(value: JSON) -> JSON:
     if not isinstance(value, str):
         return value
     parsed = wire.loads_or_none(value.encode("utf-8", "replace"))
-    return (
-        parsed
-        if isinstance(parsed, Mapping | list | int | float) and not isinstance(parsed, bool)
-        else value
-    )
+    is_parsed = isinstance(parsed, Mapping | list | int | float) and not isinstance(parsed, bool)
+    return parsed if is_parsed else value
 
 
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:

@@ -140,7 +140,8 @@ def _read_score(row: Row, scale: Scale) -> float | None:
         return None
     several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     scores = [_parse_number(item) for item in several]
-    numbers = [score for score in scores if score is not None and scale.includes(score)]
+    known_scores = [score for score in scores if score is not None]
+    numbers = [score for score in known_scores if scale.includes(score)]
     if not numbers or len(numbers) < len(scores):
         raise row.missing_error(
             f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not "
@@ -250,9 +251,8 @@ def _build_aspect_task(
 ) -> AspectTask:
     asked_question, answer = row.optional_text(*_QUESTION), row.optional_text(*_ANSWER)
     if asked_question is None and answer is None:
-        raise row.missing_error(
-            f"a question in {', '.join(_QUESTION)} or an answer in {', '.join(_ANSWER)}"
-        )
+        questions, answers = ", ".join(_QUESTION), ", ".join(_ANSWER)
+        raise row.missing_error(f"a question in {questions} or an answer in {answers}")
     return AspectTask(
         uid=uid,
         question=asked_question if asked_question is not None else answer or "",
@@ -288,10 +288,8 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
         DataError: there is something else, or a verdict that is neither yes nor no.
     """
     verdicts: JSON = row.values.get("verdicts")
-    expected = (
-        "verdicts as an object of names and 1 or "
-        f"0{', or a list in their order' if in_order else ''}"
-    )
+    list_words = ", or a list in their order" if in_order else ""
+    expected = f"verdicts as an object of names and 1 or 0{list_words}"
     if verdicts == "":
         verdicts = None
     if isinstance(verdicts, str):  # a column of a CSV file

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Generic, Protocol, TypeVar, overload
 
 from judgegym.data.rows import Row, TaskT
@@ -157,11 +158,9 @@ def _names_in(task: object) -> list[str]:
 
 def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
     """Return the categories and clusters of tasks, without building those of a `TaskList`."""
-    return (
-        tasks.group_names
-        if isinstance(tasks, TaskList)
-        else {name for task in tasks for name in _names_in(task)}
-    )
+    if isinstance(tasks, TaskList):
+        return tasks.group_names
+    return {*chain.from_iterable(map(_names_in, tasks))}
 
 
 def list_uids(tasks: Sequence[TaskT]) -> Sequence[str]:

@@ -4,6 +4,7 @@ The names for writing a judge are importable from here: `from judgegym.judges im
 They are imported on first use.
 """
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from judgegym._lazy import import_lazily
@@ -48,5 +49,5 @@ _MODULES = {
     "judgegym.judges.parsing.verdict_parser": ("ParsedVerdict", "verdict_parser"),
 }
 
-__all__ = [name for names in _MODULES.values() for name in names]
+__all__ = [*chain.from_iterable(_MODULES.values())]
 __getattr__ = import_lazily(__name__, _MODULES)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar, Literal, NamedTuple
 
 from judgegym.judges import prompts
@@ -210,7 +211,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
         )
         games = (first, second)
         if first.label is None or second.label is None:
-            calls = [call for replies in answers for call in replies.calls]
+            calls = list(chain.from_iterable(replies.calls for replies in answers))
             reasons = "; ".join(
                 f"{game.order}: {game.error}" for game in games if game.label is None
             )
@@ -219,9 +220,11 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol]
         )
         as_a, as_b = row.entries[0], row.entries[-1]
+        _, as_a_words = split_explanation(first.text)
+        _, as_b_words = split_explanation(second.text)
         explanation = (
-            f"As assistant A ({_RESULTS[as_a]}): {split_explanation(first.text)[1]}\n\n"
-            f"As assistant B ({_RESULTS[as_b]}): {split_explanation(second.text)[1]}"
+            f"As assistant A ({_RESULTS[as_a]}): {as_a_words}\n\n"
+            f"As assistant B ({_RESULTS[as_b]}): {as_b_words}"
         )
         unit = (row.reward + 1.0) / 2.0
         return Judgment(
@@ -280,9 +283,8 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
     """
     for label in (game_1, game_2):
         if label not in LABEL_VALUES:
-            raise ValueError(
-                f"{label!r} is not an Arena-Hard label; expected one of {', '.join(LABEL_VALUES)}"
-            )
+            labels = ", ".join(LABEL_VALUES)
+            raise ValueError(f"{label!r} is not an Arena-Hard label; expected one of {labels}")
     (as_a, is_strong_1), (baseline_as_a, is_strong_2) = LABEL_VALUES[game_1], LABEL_VALUES[game_2]
     as_b = 1.0 - baseline_as_a
     entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (

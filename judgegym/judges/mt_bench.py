@@ -20,7 +20,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from judgegym.judges import prompts
@@ -101,7 +101,9 @@ class JudgeView(NamedTuple):
         """The name of the prompt."""
         plain = "v2" if self.order else "v1"
         with_references = self.turns[-1].reference is not None
-        name = f"{'pair' if self.order else 'single'}-{'math-v1' if with_references else plain}"
+        kind = "pair" if self.order else "single"
+        suffix = "math-v1" if with_references else plain
+        name = f"{kind}-{suffix}"
         return f"{name}-multi-turn" if len(self.turns) > 1 else name
 
     @property
@@ -118,12 +120,11 @@ class JudgeView(NamedTuple):
             f"answer{baseline_suffix}": [turn.baseline for turn in self.turns],
             f"answer{model_suffix}": [turn.response for turn in self.turns],
         }
-        texts = {
-            f"{title}_{number}": text
-            for title, column in columns.items()
-            for number, text in enumerate(column, start=1)
-            if text is not None
-        }
+        texts: dict[str, str] = {}
+        for title, column in columns.items():
+            for number, text in enumerate(column, start=1):
+                if text is not None:
+                    texts[f"{title}_{number}"] = text
         if len(self.turns) > 1:
             return texts
         return {
@@ -134,7 +135,8 @@ class JudgeView(NamedTuple):
     @property
     def name(self) -> str:
         """The name of its call."""
-        return f"turn_{len(self.turns)}{_GAMES[self.order][0]}"
+        number = len(self.turns)
+        return f"turn_{number}{_GAMES[self.order][0]}"
 
 
 def judge_views(task: JudgeTask) -> list[JudgeView]:
@@ -144,9 +146,8 @@ def judge_views(task: JudgeTask) -> list[JudgeView]:
     """
     turns = (*task.earlier, task) if isinstance(task, TurnTask) else (task,)
     orders: Sequence[GameOrder | None] = (None,) if task.baseline is None else _ORDERS
-    return [
-        JudgeView(turns[:number], order) for number in range(1, len(turns) + 1) for order in orders
-    ]
+    shown = [turns[:number] for number in range(1, len(turns) + 1)]
+    return [JudgeView(*view) for view in product(shown, orders)]
 
 
 Templates = Mapping[str, tuple[str, str]]
@@ -177,8 +178,7 @@ def read_templates(text: str) -> Templates:
     templates = dict[str, tuple[str, str]]()
     turns = [
         JudgeTask("", ("",), reference, baseline=baseline)
-        for baseline in (None, "")
-        for reference in (None, "")
+        for baseline, reference in product((None, ""), repeat=2)
     ]
     for look in chain.from_iterable(
         judge_views(TurnTask.from_turns([turn, turn])) for turn in turns
@@ -191,9 +191,8 @@ def read_templates(text: str) -> Templates:
         )
         actual = fields.get("output_format"), {*placeholder_names}, user.count("{")
         if not system or actual != (verdict, {*texts}, len(placeholder_names)):
-            wanted = (
-                f"{', '.join(texts)} in braces, each on a line between two of MT-Bench's markers"
-            )
+            names = ", ".join(texts)
+            wanted = f"{names} in braces, each on a line between two of MT-Bench's markers"
             raise SettingsError(
                 f"judge_prompts, {look.template}: expected {verdict}, a system_prompt, and {wanted}"
             )
@@ -285,9 +284,8 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
                 parts[f"turn_{number}"] = points[0] if len({*points}) == 1 else 0.5
         detail = MTBenchDetail(parts, {}, *turns)
         if len(parts) < len(turns):
-            return failed_judgment(
-                [call for replies in answers for call in replies.calls], detail=detail
-            )
+            calls = list(chain.from_iterable(replies.calls for replies in answers))
+            return failed_judgment(calls, detail=detail)
         label = ", ".join(
             f"{score:g}" if task.baseline is None else OUTCOMES[score] for score in parts.values()
         )
@@ -328,15 +326,13 @@ _A, _B = (
 
 def _draft_reply(shown: StandInPrompt) -> str:
     lead = shown.merits[_A[0]] - shown.merits[_B[0]] if _B[0] in shown.merits else None
-    verdict = (
-        1 + int(10 * shown.merit)
-        if lead is None
-        else "C"
-        if abs(lead) < 0.04
-        else "A"
-        if lead > 0
-        else "B"
-    )
+    verdict: int | str = "A"
+    if lead is None:
+        verdict = 1 + int(10 * shown.merit)
+    elif abs(lead) < 0.04:
+        verdict = "C"
+    elif lead <= 0:
+        verdict = "B"
     return f"By its words, it covers a part of what was asked.\n\nVerdict: [[{verdict}]]"
 
 

@@ -112,8 +112,9 @@ def choice_prompt(
         ValueError: there are fewer than 2 or more than 26 answers.
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
+        count = len(answers)
         raise ValueError(
-            f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}"
+            f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {count}"
         )
     letters = LETTERS[: len(answers)]
     task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
@@ -129,7 +130,9 @@ def choice_prompt(
 def choice_instructions(count: int) -> str:
     """Return the built-in system prompt for this number of answers."""
     verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
-    listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
+    comma = "," if count > FEWEST_CHOICES else ""
+    first_verdicts = ", ".join(verdicts[:-1])
+    listed = f"{first_verdicts}{comma} and {verdicts[-1]}"
     return prompts.fill(prompts.load("choice"), {"number": _NUMBERS[count], "verdicts": listed})
 
 
@@ -220,9 +223,9 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         """Check that there are 2 to 26 responses."""
         super().check(task)
         if not FEWEST_CHOICES <= len(task.responses) <= MOST_CHOICES:
+            count = len(task.responses)
             raise TaskError(
-                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found "
-                f"{len(task.responses)}"
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {count}"
                 + explain_single_response(task, self.settings.how_to_gather)
             )
 
@@ -247,18 +250,17 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         task, left_out = task.shorten_to(self.limit)
         answers, responses = self._shuffle_responses(task), task.responses
         with show_images(task):
-            judgment = (
-                await self.judge(JudgeTask(task.prompt, answers))
-                if len(answers) > 1
-                else _ALL_EQUAL
-            )
+            judgment = _ALL_EQUAL
+            if len(answers) > 1:
+                judgment = await self.judge(JudgeTask(task.prompt, answers))
         judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
         for index, response in enumerate(responses):
             member_judgment, position = judgment, answers.index(response)
             if judgment.detail is not None and judgment.detail.best is not None:
                 is_best = position == judgment.detail.best
-                words = f"{_explain_letters(task, answers)}\n\n{judgment.explanation}"
+                meaning = _explain_letters(task, answers)
+                words = f"{meaning}\n\n{judgment.explanation}"
                 label = "best" if is_best else "not the best"
                 member_judgment = replace(
                     judgment, score=float(is_best), label=label, explanation=words
@@ -284,12 +286,11 @@ def _explain_letters(task: JudgeTask, answers: Sequence[str]) -> str:
     """Return which response each of the judge's letters stands for, in the caller's order."""
     places = range(len(task.responses)) if task.places is None else task.places
     by_place = list(zip(places, task.responses, strict=True))
-    shown = [
-        f"{letter} is "
-        f"{' and '.join(f'responses[{place}]' for place, text in by_place if text == answer)}"
-        for letter, answer in zip(LETTERS, answers, strict=False)
-    ]
-    return f"In the judge's order {', '.join(shown)}."
+    shown = []
+    for letter, answer in zip(LETTERS, answers, strict=False):
+        equal = [f"responses[{place}]" for place, text in by_place if text == answer]
+        shown.append(f"{letter} is " + " and ".join(equal))
+    return "In the judge's order " + ", ".join(shown) + "."
 
 
 _STARTS = {f"The Start of Assistant {letter}'s Answer": letter for letter in ascii_uppercase}
@@ -309,7 +310,8 @@ def _choose(shown: StandInPrompt) -> str:
 
 
 def _rate(shown: StandInPrompt) -> str:
-    return f"By its words, the response covers a part of the query.\n\n{1 + int(10 * shown.merit)}"
+    rating = 1 + int(10 * shown.merit)
+    return f"By its words, the response covers a part of the query.\n\n{rating}"
 
 
 def _parse_rating(reply: str) -> Mapping[str, JSON]:

@@ -229,7 +229,8 @@ def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, F
     import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
 
     if len(first) != len(second):
-        raise ValueError(f"{len(first)} ratings of one judge, {len(second)} of the other")
+        counts = len(first), len(second)
+        raise ValueError(f"{counts[0]} ratings of one judge, {counts[1]} of the other")
     first_values, second_values = np.array(first, dtype=float), np.array(second, dtype=float)
     both = np.isfinite(first_values) & np.isfinite(second_values)
     return first_values[both], second_values[both]
@@ -237,11 +238,8 @@ def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, F
 
 def _split_defined(values: Mapping[str, float | str]) -> Agreement:
     """Split values into the finite ones, and the reasons for the others."""
-    defined = {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, float) and math.isfinite(value)
-    }
+    numbers = {name: value for name, value in values.items() if isinstance(value, float)}
+    defined = {name: value for name, value in numbers.items() if math.isfinite(value)}
     reasons = {
         name: value if isinstance(value, str) else f"not a finite number ({value})"
         for name, value in values.items()

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -153,10 +154,12 @@ class _Kinds:
     def from_rows(cls, players: int, rows: Sequence[Sequence[GameOutcome]]) -> _Kinds:
         import numpy as np
 
-        widths = {len(game.covariates) for games in rows for game in games}
+        all_games = list(chain.from_iterable(rows))
+        widths = {len(game.covariates) for game in all_games}
         if len(widths) > 1:
-            raise ValueError(f"games have different numbers of covariates: {sorted(widths)}")
-        distinct = {(game.first, game.second, game.covariates) for games in rows for game in games}
+            numbers = sorted(widths)
+            raise ValueError(f"games have different numbers of covariates: {numbers}")
+        distinct = {(game.first, game.second, game.covariates) for game in all_games}
         kinds = {kind: number for number, kind in enumerate(sorted(distinct))}
         sums: dict[tuple[int, int], list[float]] = {}
         for number, games in enumerate(rows):

@@ -144,9 +144,9 @@ def corrected_mean(
     if any(
         len(column) != len(judge) for column in (labels, strata, clusters) if column is not None
     ):
+        count = len(judge)
         raise ValueError(
-            f"{len(judge)} values of the judge, and labels, strata or clusters of another number "
-            "of rows"
+            f"{count} values of the judge, and labels, strata or clusters of another number of rows"
         )
     known_labels = labels[np.isfinite(labels)]
     if not np.isfinite(judge).all():
@@ -167,19 +167,24 @@ def corrected_mean(
         alone.variance if len(sample.strata) == 1 else sample.simple_variance(),
     )
     squares = (known_labels - known_labels.mean()) ** 2
+    effective_labels, variance, variance_error = float(count), count * simple, 0.0
+    if fit.variance > 0:
+        effective_labels = count * simple / fit.variance
+    if simple <= 0:
+        variance = sample.estimate_end_variance()
+    if squares.any():
+        variance_error = float(squares.std() / squares.mean() / math.sqrt(count))
     return CorrectedMean(
         value=estimate.value,
         interval=estimate.interval,
         raw=float(judge.mean()),
         labels_only=only,
         weight=weight,
-        effective_labels=count * simple / fit.variance if fit.variance > 0 else float(count),
+        effective_labels=effective_labels,
         labels=count,
         rows=len(judge),
-        variance=count * simple if simple > 0 else sample.estimate_end_variance(),
-        variance_error=float(squares.std() / squares.mean() / math.sqrt(count))
-        if squares.any()
-        else 0.0,
+        variance=variance,
+        variance_error=variance_error,
     )
 
 
@@ -218,11 +223,9 @@ class _Sample:
         import numpy as np
 
         self.judge, self.labels, self.kind, self.ends = judge, labels, kind, ends
-        self.clusters = (
-            np.arange(len(judge))
-            if clusters is None
-            else np.unique(clusters, return_inverse=True)[1]
-        )
+        self.clusters: Codes = np.arange(len(judge))
+        if clusters is not None:
+            self.clusters = np.unique(clusters, return_inverse=True)[1]
         self.is_clustered = clusters is not None
         self.labelled = np.isfinite(labels)
         self.count = int(self.labelled.sum())
@@ -242,10 +245,8 @@ class _Sample:
         fewest = min(len(labelled) for labelled, _ in self.strata)
         if fewest < FEWEST_LABELS:
             where = "" if len(self.strata) == 1 else " in a stratum"
-            return (
-                f"{fewest} label{'s' if fewest != 1 else ''}{where}, of {FEWEST_LABELS} that are "
-                "the fewest"
-            )
+            plural = "s" if fewest != 1 else ""
+            return f"{fewest} label{plural}{where}, of {FEWEST_LABELS} that are the fewest"
         if self.freedom < 1:
             return f"the labels are of {self.groups} independent groups of rows, which are too few"
         if self.kind == "mean" and self.ends is None and np.ptp(self.labels[self.labelled]) == 0:

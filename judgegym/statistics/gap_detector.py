@@ -84,11 +84,9 @@ class Moments:
     @property
     def variance(self) -> float:
         """The variance of a sample; 0 of fewer than two numbers."""
-        return (
-            max(0.0, self.squares - self.total * self.mean) / (self.count - 1)
-            if self.count > 1
-            else 0.0
-        )
+        if self.count < 2:
+            return 0.0
+        return max(0.0, self.squares - self.total * self.mean) / (self.count - 1)
 
 
 @dataclass(slots=True)
@@ -181,11 +179,9 @@ class GapDetector:
         # Beyond the plan a start has a weight of a convergent series, so that all weights still add
         # up to 2 at most.
         beyond = self._made - self.checks
-        weight = (
-            1.0 / self.checks
-            if beyond <= 0
-            else 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
-        )
+        weight = 1.0 / self.checks
+        if beyond > 0:
+            weight = 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
         for index, bet in enumerate(_BETS):
             grown = (self._values[index] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
             self._values[index] = min(grown, _MOST_EVIDENCE)

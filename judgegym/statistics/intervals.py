@@ -106,11 +106,9 @@ def find_ends(values: Numbers, ends: Ends | None = None) -> Ends | None:
     import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
 
     if ends is None:
-        return (
-            UNIT
-            if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high
-            else None
-        )
+        if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high:
+            return UNIT
+        return None
     return ends.widen(Ends(float(np.min(values)), float(np.max(values))))
 
 
@@ -148,11 +146,9 @@ def estimate_mean(
         codes = np.unique(clusters, return_inverse=True)[1]
         top, bottom = (np.bincount(codes, column).astype(float) for column in (top, bottom))
     if len(top) < 2:
-        return (
-            "fewer than two rows"
-            if clusters is None or len(clusters) < 2
-            else "all rows are of one prompt"
-        )
+        if clusters is None or len(clusters) < 2:
+            return "fewer than two rows"
+        return "all rows are of one prompt"
     value = float(top.sum() / bottom.sum())
     if ends is None:
         return _estimate_without_ends(value, (top - value * bottom) / bottom.mean())
@@ -246,11 +242,9 @@ def _estimate_on_scale(
     """
     import numpy as np
 
-    unit, places = (
-        (1.0, _ROUNDED)
-        if len(totals) <= _MANY
-        else (float(weights.mean()) * ends.span, _ROUNDED_OF_MANY)
-    )
+    unit, places = 1.0, _ROUNDED
+    if len(totals) > _MANY:
+        unit, places = float(weights.mean()) * ends.span, _ROUNDED_OF_MANY
     rows = np.round(np.stack([totals, weights]) / unit, places) * unit
     kinds, counts = np.unique(rows, axis=1, return_counts=True)
     size = float(

@@ -149,9 +149,8 @@ def paired_intervals(
     import numpy as np  # late, as everywhere in this package
 
     if len(first.totals) != len(second.totals):
-        raise ValueError(
-            f"{len(first.totals)} rows on the first side, {len(second.totals)} on the second"
-        )
+        counts = len(first.totals), len(second.totals)
+        raise ValueError(f"{counts[0]} rows on the first side, {counts[1]} on the second")
     if any((np.asarray(side.weights) <= 0).any() for side in (first, second)):
         raise ValueError("a weight is not positive")
     ends = find_ends(np.concatenate([first.values, second.values]), ends)
@@ -251,9 +250,8 @@ def _paired_test(
         return PairedTest(name, None, 0, 0, "no row has another value")
     p = float(p_value(changes))
     if not math.isfinite(p):
-        return PairedTest(
-            name, None, higher, lower, f"scipy finds no p-value for {len(changes)} rows"
-        )
+        reason = f"scipy finds no p-value for {higher + lower} rows"
+        return PairedTest(name, None, higher, lower, reason)
     return PairedTest(name, p, higher, lower)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from judgegym.judges.aspects.prompt import (
@@ -126,9 +127,8 @@ def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> Aspe
     leading = max(yes, len(verdicts) - yes)
     decided = leading > effective // 2
     verdict = yes == leading if decided else None
-    reasons = [
-        vote.reason or vote.text for vote in votes if vote.yes is not None and vote.yes == verdict
-    ]
+    with_verdict = [vote for vote in votes if vote.yes is not None]
+    reasons = [vote.reason or vote.text for vote in with_verdict if vote.yes == verdict]
     return AspectDetail(
         aspect=aspect,
         yes=verdict,
@@ -177,21 +177,22 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         First as many votes as a majority needs are cast at once, then the missing ones.
         """
         settings = self.settings
-        return [
-            Question(
+        # To stop at a majority would bias the share towards 0 or 1.
+        stops_at_majority = settings.scoring != "share"
+        questions = []
+        for aspect in self._aspects(task):
+            votes = settings.votes_on(aspect)
+            question = Question(
                 f"{aspect.name}_vote",
                 aspect_prompt(task, aspect, settings),
                 _parse_choice,
                 ASPECT_FORM,
                 component=aspect.name,
-                votes=settings.votes_on(aspect),
-                # To stop at a majority would bias the share towards 0 or 1.
-                missing=None
-                if settings.scoring == "share"
-                else partial(_votes_to_majority, settings.votes_on(aspect)),
+                votes=votes,
+                missing=partial(_votes_to_majority, votes) if stops_at_majority else None,
             )
-            for aspect in self._aspects(task)
-        ]
+            questions.append(question)
+        return questions
 
     def combine(
         self, task: JudgeTask, answers: Sequence[Answers[AspectVerdict]]
@@ -213,11 +214,8 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
             else self._judge_decided(aspects, details)
         )
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
-        shares = [
-            detail.agreement
-            for detail in details
-            if detail.agreement is not None and len(detail.votes) > 1
-        ]
+        several = [detail for detail in details if len(detail.votes) > 1]
+        shares = [detail.agreement for detail in several if detail.agreement is not None]
         return replace(
             judgment,
             components=values,
@@ -291,13 +289,15 @@ def _judge_undecided(
     undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]],
 ) -> Judgment[PanelDetail]:
     """Return the judgment where some aspects have no verdict, and why."""
-    reasons = [
-        f"{detail.aspect}: no majority of {detail.strictness_effective} in "
-        f"{len(detail.votes) - detail.redrawn} "
-        f"verdicts: {join_errors(answers.calls)}"
-        for detail, answers in undecided
-    ]
-    calls = [call for _, answers in undecided for call in answers.calls]
+    reasons = []
+    for detail, answers in undecided:
+        read = len(detail.votes) - detail.redrawn
+        errors = join_errors(answers.calls)
+        reasons.append(
+            f"{detail.aspect}: no majority of {detail.strictness_effective} in {read} "
+            f"verdicts: {errors}"
+        )
+    calls = list(chain.from_iterable(answers.calls for _, answers in undecided))
     return failed_judgment(calls, explanation="; ".join(reasons), detail=PanelDetail(details))
 
 

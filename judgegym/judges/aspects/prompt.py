@@ -157,19 +157,16 @@ def parse_aspects(value: object) -> object:
 
 
 def _parse_aspect(value: object) -> object:
-    name = (
-        value
-        if isinstance(value, str)
-        else value.get("name")
-        if isinstance(value, Mapping)
-        else None
-    )
+    name: object = None
+    if isinstance(value, str):
+        name = value
+    elif isinstance(value, Mapping):
+        name = value.get("name")
     built_in = SUPPORTED_ASPECTS.get(name) if isinstance(name, str) else None
     if isinstance(value, str):
         if built_in is None:
-            raise ValueError(
-                f"there is no aspect {value!r}; expected one of {', '.join(SUPPORTED_ASPECTS)}"
-            )
+            names = ", ".join(SUPPORTED_ASPECTS)
+            raise ValueError(f"there is no aspect {value!r}; expected one of {names}")
         return built_in
     if built_in is not None and isinstance(value, Mapping):
         return {**built_in.model_dump(), **value}
@@ -191,7 +188,8 @@ def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
     slugs = [slug(name) for name in names]  # as they stand in the names of metrics
     same = [name for name, slugged in zip(names, slugs, strict=True) if slugs.count(slugged) > 1]
     if same:
-        raise ValueError(f"these aspects have the same name: {', '.join(map(repr, same))}")
+        equal_names = ", ".join(map(repr, same))
+        raise ValueError(f"these aspects have the same name: {equal_names}")
     return aspects
 
 
@@ -202,9 +200,8 @@ def _parse_setting(value: object) -> object:
     try:
         return parse_aspects(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise ValueError(
-            f"expected aspects in JSON or YAML: {' '.join(str(error).split())}"
-        ) from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"expected aspects in JSON or YAML: {reason}") from error
 
 
 Aspects = Annotated[
@@ -276,10 +273,8 @@ def format_criteria(aspects: Sequence[Aspect]) -> str:
 
 
 def _format_aspect(aspect: Aspect) -> str:
-    parts = [
-        f"- {aspect.name}: {aspect.definition}",
-        f"Good: {'yes' if aspect.polarity == 1 else 'no'}.",
-    ]
+    good = "yes" if aspect.polarity == 1 else "no"
+    parts = [f"- {aspect.name}: {aspect.definition}", f"Good: {good}."]
     if aspect.weight != 1:
         parts.append(f"Weight: {aspect.weight:g}.")
     if aspect.veto:
@@ -311,9 +306,8 @@ def _draft_reply(shown: StandInPrompt) -> str:
     else:
         finding = "I looked at how much of what is asked for the submission takes up."
         yes = shown.merit > _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
-    reason = (
-        f"{finding} By that the question of the criteria is answered with {'yes' if yes else 'no'}."
-    )
+    answer = "yes" if yes else "no"
+    reason = f"{finding} By that the question of the criteria is answered with {answer}."
     return json.dumps({"reason": reason, "verdict": int(yes)})
 
 

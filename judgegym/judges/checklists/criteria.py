@@ -50,7 +50,8 @@ _POINTS, _CATEGORY = ("points", "weight"), ("category", "importance")
 _TAGS = ("tags", "axis")
 _OTHERS = ("options", "required")
 _KNOWN = (*_NAMES, *_TITLES, *_TEXTS, *_POINTS, *_CATEGORY, *_TAGS, *_OTHERS)
-_PREFIX = re.compile(rf"({'|'.join(CATEGORIES)})(?: criteria)?:\s*", re.IGNORECASE)
+_CATEGORY_NAMES = "|".join(CATEGORIES)
+_PREFIX = re.compile(rf"({_CATEGORY_NAMES})(?: criteria)?:\s*", re.IGNORECASE)
 
 
 class CriterionOption(BaseModel):
@@ -136,17 +137,16 @@ def read_criteria(value: object) -> tuple[Criterion, ...]:
             if entry is not None
         ]
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise ValueError(f"expected a list of criteria, found {type(value).__name__}")
+        kind = type(value).__name__
+        raise ValueError(f"expected a list of criteria, found {kind}")
     numbered = [_parse_criterion(entry, number) for number, entry in enumerate(value, start=1)]
     counts = Counter(criterion.name for criterion, is_title in numbered if is_title)
-    return check_criteria(
-        [
-            criterion.model_copy(update={"name": f"{criterion.name} {number}"})
-            if is_title and counts[criterion.name] > 1
-            else criterion
-            for number, (criterion, is_title) in enumerate(numbered, start=1)
-        ]
-    )
+    criteria = []
+    for number, (criterion, is_title) in enumerate(numbered, start=1):
+        if is_title and counts[criterion.name] > 1:
+            criterion = criterion.model_copy(update={"name": f"{criterion.name} {number}"})
+        criteria.append(criterion)
+    return check_criteria(criteria)
 
 
 def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
@@ -156,13 +156,15 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
         ValueError: there is none or are too many, two have the same name, or all have 0 points.
     """
     if not 1 <= len(criteria) <= MOST_CRITERIA:
-        raise ValueError(f"expected 1 to {MOST_CRITERIA} criteria, found {len(criteria)}")
+        count = len(criteria)
+        raise ValueError(f"expected 1 to {MOST_CRITERIA} criteria, found {count}")
     slugs = Counter(
         slug(criterion.name) for criterion in criteria
     )  # as they stand in the names of metrics
     same = [criterion.name for criterion in criteria if slugs[slug(criterion.name)] > 1]
     if same:
-        raise ValueError(f"these criteria have the same name: {', '.join(map(repr, same))}")
+        names = ", ".join(map(repr, same))
+        raise ValueError(f"these criteria have the same name: {names}")
     if "raw" in slugs:
         raise ValueError("a criterion has the name raw, which is that of the row's own score")
     if not any(criterion.points for criterion in criteria):
@@ -178,7 +180,8 @@ def _parse_criterion(entry: object, number: int) -> tuple[Criterion, bool]:
         fields = _normalize_entry(entry)
         unknown = next((name for name in fields if name not in _KNOWN), None)
         if unknown is not None:
-            raise ValueError(f"{unknown}: unknown field{suggest_similar(unknown, _KNOWN)}")
+            hint = suggest_similar(unknown, _KNOWN)
+            raise ValueError(f"{unknown}: unknown field{hint}")
         name, title = _single_field(fields, _NAMES), _single_field(fields, _TITLES)
         options = fields.get("options", ())
         if isinstance(options, Mapping):
@@ -202,9 +205,8 @@ def _parse_criterion(entry: object, number: int) -> tuple[Criterion, bool]:
     except ValidationError as error:
         first = error.errors()[0]
         place = "".join(f"{part}: " for part in first["loc"])
-        raise ValueError(
-            f"criterion {number}: {place}{first['msg'].removeprefix('Value error, ')}"
-        ) from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"criterion {number}: {place}{reason}") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"criterion {number}: {error}") from error
     return criterion, name is None and title is not None
@@ -224,15 +226,14 @@ def _normalize_entry(entry: object) -> Mapping[str, object]:
     """
     if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
-        return (
-            {"text": entry}
-            if prefix is None
-            else {"text": entry[prefix.end() :], "category": prefix[1].lower()}
-        )
+        if prefix is None:
+            return {"text": entry}
+        return {"text": entry[prefix.end() :], "category": prefix[1].lower()}
     if isinstance(entry, str):
         return _convert_aspect(SUPPORTED_ASPECTS[entry])
     if not isinstance(entry, Mapping):
-        raise ValueError(f"expected a text or an object, found {type(entry).__name__}")
+        kind = type(entry).__name__
+        raise ValueError(f"expected a text or an object, found {kind}")
     fields = {str(name): value for name, value in entry.items() if value is not None}
     return _convert_aspect(Aspect.model_validate(fields)) if "definition" in fields else fields
 
@@ -258,7 +259,8 @@ def _convert_aspect(aspect: Aspect) -> Mapping[str, object]:
 def _single_field(fields: Mapping[str, object], names: Sequence[str]) -> object:
     present = [name for name in names if name in fields]
     if len(present) > 1:
-        raise ValueError(f"{' and '.join(present)} are the same field; expected one of them")
+        names_present = " and ".join(present)
+        raise ValueError(f"{names_present} are the same field; expected one of them")
     return fields[present[0]] if present else None
 
 
@@ -273,7 +275,8 @@ def _parse_points(fields: Mapping[str, object]) -> object:
             "ones"
         )
     if points is None and category is not None and word not in CATEGORIES:
-        raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
+        categories = ", ".join(CATEGORIES)
+        raise ValueError(f"category: expected one of {categories}, found {category!r}")
     return CATEGORIES.get(word, 1.0 if points is None else points)
 
 
@@ -284,9 +287,8 @@ def _parse_setting(value: object) -> object:
     try:
         return read_criteria(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise ValueError(
-            f"expected a list of criteria in JSON or YAML: {' '.join(str(error).split())}"
-        ) from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"expected a list of criteria in JSON or YAML: {reason}") from error
 
 
 Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_parse_setting)]

@@ -20,6 +20,7 @@ judge cannot assess is left out of numerator and denominator (`leave_out`), or h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from judgegym.judges.checklists.criteria import Criterion
@@ -63,11 +64,12 @@ def unmet_requirements(
     values = (
         (criterion, _resolve_value(criterion, value, cannot_assess)) for criterion, value in graded
     )
-    return tuple(
-        criterion.name
+    oriented = [
+        (criterion, criterion.orient_value(value))
         for criterion, value in values
-        if criterion.required and value is not None and criterion.orient_value(value) < 0.5
-    )
+        if value is not None
+    ]
+    return tuple(criterion.name for criterion, good in oriented if good < 0.5 and criterion.required)
 
 
 def tag_scores(
@@ -77,7 +79,7 @@ def tag_scores(
 
     Tags without a score are left out.
     """
-    tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
+    tags = dict.fromkeys(chain.from_iterable(criterion.tags for criterion, _ in graded))
     scores = {
         tag: checklist_score(
             [

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.checklists.formulas import (
@@ -155,7 +156,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
                 failed.append(_explain_missing(part, votes, replies.calls))
             else:
                 details += decide(part, votes)
-        calls = [call for replies in answers for call in replies.calls]
+        calls = list(chain.from_iterable(replies.calls for replies in answers))
         if failed:
             partial_detail = ChecklistDetail(tuple(details), formula) if details else None
             judgment = failed_judgment(calls, explanation=failed[0], detail=partial_detail)
@@ -213,7 +214,9 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             return Judgment(
                 None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail
             )
-        label = f"{sum(checked.value == 1.0 for checked in details)} of {len(details)} met"
+        met = sum(checked.value == 1.0 for checked in details)
+        count = len(details)
+        label = f"{met} of {count} met"
         return Judgment(score, Status.OK, label, reasons, detail=detail)
 
 
@@ -221,9 +224,11 @@ def _parse_choice(
     prompt: ChecklistPrompt, choice: Choice
 ) -> ParsedVerdict[OrderedVerdicts] | NoVerdict:
     fault = "no verdict on each criterion"
-    return prompt.find(choice.text) or NoVerdict(
-        f"{fault}: {criteria_fault(choice.text, prompt.words)}"
-    )
+    verdict = prompt.find(choice.text)
+    if verdict:
+        return verdict
+    why = criteria_fault(choice.text, prompt.words)
+    return NoVerdict(f"{fault}: {why}")
 
 
 def clip_score(score: float) -> float:
@@ -269,7 +274,9 @@ def _explain_missing(
     part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]
 ) -> str:
     names = part[0].name if len(part) == 1 else f"{part[0].name} to {part[-1].name}"
-    return f"{names}: {len(votes)} whole verdicts in {len(calls)} calls: {join_errors(calls)}"
+    counts = f"{len(votes)} whole verdicts in {len(calls)} calls"
+    errors = join_errors(calls)
+    return f"{names}: {counts}: {errors}"
 
 
 JUDGE = JudgeDefinition(

@@ -106,12 +106,10 @@ class ChecklistPrompt:
         `None` unless every criterion has one.
         """
         verdicts = criteria_verdicts.find(text, self.words)
-        return (
-            None
-            if verdicts is None
-            else verdicts.with_value(
-                tuple(verdicts.value[criterion_id] for criterion_id in self.words)
-            )
+        if verdicts is None:
+            return None
+        return verdicts.with_value(
+            tuple(verdicts.value[criterion_id] for criterion_id in self.words)
         )
 
 
@@ -157,11 +155,10 @@ def checklist_prompt(
 
 def _render_criterion(criterion: Criterion) -> str:
     labels = [option.label for option in criterion.options]
-    return (
-        f"{criterion.text}\n{_OPTIONS}{json.dumps(labels, ensure_ascii=False)}"
-        if labels
-        else criterion.text
-    )
+    if not labels:
+        return criterion.text
+    options = json.dumps(labels, ensure_ascii=False)
+    return f"{criterion.text}\n{_OPTIONS}{options}"
 
 
 _EASIEST, _HARDEST = 0.1, 0.8
@@ -179,11 +176,9 @@ def _draft_reply(shown: StandInPrompt) -> str:
             continue
         threshold = _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
         last = text.rpartition("\n")[2]
-        labels = (
-            json.loads(last.removeprefix(_OPTIONS))
-            if last.startswith(f"{_OPTIONS}[")
-            else [UNMET, MET]
-        )
+        labels = [UNMET, MET]
+        if last.startswith(f"{_OPTIONS}["):
+            labels = json.loads(last.removeprefix(_OPTIONS))
         index = min(len(labels) - 1, int(len(labels) / 2 * shown.merit / threshold))
         reason = "I looked at how much of what is asked for the submission takes up."
         quote = shown.sections["Submission"][:40]

@@ -71,11 +71,8 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
     if not _SHOWN.get():
         raise _unseen_image("images are not shown here, so it would judge blind")
     value, detail = _image_value(part), wire.lookup(part, "image_url.detail") or part.get("detail")  # type: ignore[arg-type]
-    fields = [
-        name
-        for name, field_value in part.items()
-        if field_value is not None and name not in ("type", "detail")
-    ]
+    filled = [name for name, field_value in part.items() if field_value is not None]
+    fields = [name for name in filled if name not in ("type", "detail")]
     if value is None and not fields and part.get("type") == "image":
         return Image("", at=at)
     return replace(_parse_image(value), detail=detail if isinstance(detail, str) else "", at=at)
@@ -106,8 +103,9 @@ def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple
             turn, shown=shown, images=(*(Image("") for _ in column_images), *turn.images)
         )
     if places != len(column_images):
+        count = len(column_images)
         raise UnseenPart(
-            f"the messages have {places} places for images, and there are {len(column_images)} images "
+            f"the messages have {places} places for images, and there are {count} images "
             "beside them"
         )
     remaining_images = iter(column_images)
@@ -146,19 +144,17 @@ def _parse_image(value: object) -> Image:
     if isinstance(value, bytes | bytearray):
         return decode_image(bytes(value))
     if not isinstance(value, str):
-        raise _unseen_image(
-            f"expected an address, a data URL or a file, found {type(value).__name__}"
-        )
+        kind = type(value).__name__
+        raise _unseen_image(f"expected an address, a data URL or a file, found {kind}")
     if value[:8].lower().startswith(("http://", "https://")):
         if len(value) > _LONGEST_URL or not value.isprintable() or " " in value:
             raise _unseen_image("its address is no URL")
         return Image(value)
     try:
-        data = (
-            base64.b64decode(value.partition(",")[2], validate=True)
-            if value.startswith("data:")
-            else _read_file(value)
-        )
+        if value.startswith("data:"):
+            data = base64.b64decode(value.partition(",")[2], validate=True)
+        else:
+            data = _read_file(value)
     except UnseenPart:
         raise
     except ValueError as error:
@@ -197,9 +193,8 @@ def decode_image(data: bytes) -> Image:
             f"its data is no PNG, JPEG, GIF or WebP of at most {_LONGEST >> 20} MiB"
         )
     kind, width, height = header
-    return Image(
-        f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width=width, height=height
-    )
+    encoded = base64.b64encode(data).decode()
+    return Image(f"data:image/{kind};base64,{encoded}", width=width, height=height)
 
 
 def _parse_header(data: bytes) -> tuple[str, int, int] | None:

@@ -14,6 +14,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -56,7 +57,8 @@ _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _RESULT_IDS = ("tool_use_id", "tool_call_id", "call_id")
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
-_PLACEHOLDER = f"<{secrets.token_hex(8)}>"
+_SECRET = secrets.token_hex(8)
+_PLACEHOLDER = f"<{_SECRET}>"
 """Stands for an image until lookalikes of marks are broken up; no outside text can contain it."""
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
@@ -127,15 +129,14 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             names |= {call.id: _heading_name(call.name) for call in turn.calls if call.id}
         elif turn.role == "tool":
             reference = (turn.answers, turn.name)
-            fits = [
-                candidate
-                for candidate in waiting
-                if (
-                    candidate.id == reference[0]
-                    if reference[0]
-                    else reference[1] in ("", _heading_name(candidate.name))
-                )
-            ]
+            if reference[0]:
+                fits = [candidate for candidate in waiting if candidate.id == reference[0]]
+            else:
+                fits = [
+                    candidate
+                    for candidate in waiting
+                    if reference[1] in ("", _heading_name(candidate.name))
+                ]
             call = fits[0] if fits else ToolCall("", "")
             waiting = [pending for pending in waiting if pending is not call]
             name = turn.name or _heading_name(call.name) or names.get(turn.answers, "")
@@ -238,7 +239,8 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
                 name: item[name] for name in item if item[name] is not None
             }
         else:
-            message["content"] = f"[{_heading_name(kind)}]"
+            name = _heading_name(kind)
+            message["content"] = f"[{name}]"
         messages.append(message)
     return parse_turns(messages) or ()
 
@@ -249,12 +251,10 @@ def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, obje
     Each tool result that names its call becomes a message; the rest follows as one.
     """
     content = message.get("content")
-    parts = (
-        content
-        if isinstance(content, list | tuple)
-        and _normalize_role(str(message.get("role"))) in ("user", "tool")
-        else ()
-    )
+    parts: Sequence[object] = ()
+    if isinstance(content, list | tuple):
+        role = _normalize_role(str(message.get("role")))
+        parts = content if role in ("user", "tool") else ()
     remaining, results = list[object](), list[Mapping[str, object]]()
     for part in parts:
         fields = part if isinstance(part, Mapping) and part.get("type") in _RESULTS else {}
@@ -271,11 +271,9 @@ def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, obje
         results.append(
             {**result, **({"is_error": fields["is_error"]} if "is_error" in fields else {})}
         )
-    return (
-        [*results, *([{**message, "content": remaining}] if remaining else [])]
-        if results
-        else [message]
-    )
+    if not results:
+        return [message]
+    return [*results, {**message, "content": remaining}] if remaining else results
 
 
 def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
@@ -295,7 +293,7 @@ def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
     if not value or isinstance(value, Mapping):
         return [value] if isinstance(value, Mapping) and value else []
     if isinstance(value, list | tuple):
-        return [call for entry in value for call in _parse_tool_calls(entry)]
+        return [*chain.from_iterable(map(_parse_tool_calls, value))]
     raise UnseenPart(
         "a message has tool_calls that cannot be read; expected a list of calls with names and "
         "arguments"
@@ -332,7 +330,8 @@ def _parse_turn(message: Mapping[str, object]) -> Turn | None:
     if (
         role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text
     ):  # of inspect
-        text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
+        reason = error.get("message")
+        text, shown = (f"{before}\n{reason}".strip() for before in (text, shown))
     written += [_parse_call(call) for call in calls]
     name = _heading_name(message.get("name")) or (
         _heading_name(message.get("function")) if role == "tool" else ""
@@ -382,11 +381,8 @@ def _parse_calls_text(text: str) -> list[ToolCall]:
     except ValueError:
         value = None
     calls = value if isinstance(value, list) else [value]
-    parsed = [
-        _parse_call(call)
-        for call in calls
-        if isinstance(call, Mapping) and isinstance(call.get("name"), str)
-    ]
+    mappings = [call for call in calls if isinstance(call, Mapping)]
+    parsed = [_parse_call(call) for call in mappings if isinstance(call.get("name"), str)]
     return parsed if len(parsed) == len(calls) > 0 else [ToolCall("", text)]
 
 
@@ -437,7 +433,8 @@ def _read_parts(
         if isinstance(part, str):
             part = {"type": "text", "text": part}
         if not isinstance(part, Mapping):
-            raise UnseenPart(f"a message has a part of {type(part).__name__}; expected text")
+            kind = type(part).__name__
+            raise UnseenPart(f"a message has a part of {kind}; expected text")
         kind, words = _part_type(part), part.get("text")
         if isinstance(words, str) and kind not in _SILENT_PARTS:
             texts.append(words)

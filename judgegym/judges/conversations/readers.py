@@ -105,9 +105,8 @@ def parse_trace(value: object, column: str | None = None) -> Trace | None:
     names = _CARRIERS if column is None else (column,)
     traces = {name: trace for name in names if (trace := _parse_column(row, name)) is not None}
     if len(traces) > 1:
-        raise ValueError(
-            f"expected one conversation, found some in {', '.join(traces)}; name the column"
-        )
+        columns = ", ".join(traces)
+        raise ValueError(f"expected one conversation, found some in {columns}; name the column")
     return next(iter(traces.values()), None)
 
 
@@ -153,11 +152,8 @@ def _parse_turns(value: object, role: str = "user") -> _Turns:
     """Parse a text, messages, or items of the Responses API as turns; none for other values."""
     if isinstance(value, str):
         return (text_turn(role, value),)
-    items = (
-        [item for item in value if isinstance(item, Mapping)]
-        if isinstance(value, list | tuple)
-        else []
-    )
+    values = value if isinstance(value, list | tuple) else []
+    items = [item for item in values if isinstance(item, Mapping)]
     is_response = any(
         "type" in item and ("role" not in item or item["type"] == "message") for item in items
     )
@@ -188,11 +184,8 @@ def _last_branch(nodes: object) -> list[Mapping[str, object]]:
 
     A trace is a graph of messages, whose last branch is judged.
     """
-    graph = (
-        [node for node in nodes if isinstance(node, Mapping)]
-        if isinstance(nodes, list | tuple)
-        else []
-    )
+    listed = nodes if isinstance(nodes, list | tuple) else []
+    graph = [node for node in listed if isinstance(node, Mapping)]
     branch: list[Mapping[str, object]] = []
     position: object = len(graph) - 1
     while isinstance(position, int) and 0 <= position < len(graph) > len(branch):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from judgegym.judges.conversations.turns import break_marks, split_turns
 
@@ -24,7 +25,8 @@ _ROOM = 400
 """Characters for the note."""
 FEWEST_CHARACTERS = 1_000
 _CALL = "[tool call: "
-_MARK = re.compile(rf"(^{re.escape(_CALL)}[^\n(]*\(|\)\]$|\[image[^\n\]]*\])", re.MULTILINE)
+_CALL_BEGIN = re.escape(_CALL)
+_MARK = re.compile(rf"(^{_CALL_BEGIN}[^\n(]*\(|\)\]$|\[image[^\n\]]*\])", re.MULTILINE)
 """What is not cut: what stands around the arguments of a call, and the mark of an image."""
 
 
@@ -44,7 +46,8 @@ class _Piece:
         if not self.left_out:
             return self.text
         begin = (len(self.text) - self.left_out + 1) // 2
-        return f"{self.text[:begin]}{_cut_mark(self.left_out)}{self.text[begin + self.left_out :]}"
+        mark = _cut_mark(self.left_out)
+        return f"{self.text[:begin]}{mark}{self.text[begin + self.left_out :]}"
 
 
 def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tuple[str, ...], int]:
@@ -62,19 +65,18 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     ]
     for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
         _cut([*prompt_pieces, *answer], limit - _ROOM)
-    cut = [piece for pieces in (prompt_pieces, *answers) for piece in pieces if piece.left_out]
+    all_pieces = chain.from_iterable((prompt_pieces, *answers))
+    cut = [piece for piece in all_pieces if piece.left_out]
     counts = [
         [piece.left_out for piece in cut if piece.kind == kind] for kind in range(len(_KINDS))
     ]
-    parts = [
-        f"{sum(lengths):,} characters of {len(lengths)} {kind}"
-        for lengths, kind in zip(counts, _KINDS, strict=True)
-        if lengths
-    ]
-    note = (
-        f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n"
-        "\n"
-    )
+    parts = []
+    for lengths, kind in zip(counts, _KINDS, strict=True):
+        if lengths:
+            total, count = sum(lengths), len(lengths)
+            parts.append(f"{total:,} characters of {count} {kind}")
+    what_is_cut = ", ".join(parts)
+    note = f"[shortened: {what_is_cut} are left out, each where it says so; all else is whole]\n\n"
     shown, *texts = (
         "".join(piece.shown for piece in pieces) for pieces in (prompt_pieces, *answers)
     )
@@ -105,15 +107,16 @@ def _split_pieces(text: str, *, is_answer: bool) -> list[_Piece]:
     turns = split_turns(text) or [("", text)]
     for number, (heading, body) in enumerate(turns):
         pieces.append(_Piece(("\n\n" if number else "") + (f"{heading}: " if heading else "")))
-        kind = (
-            None
-            if is_answer and number == len(turns) - 1
-            else 0
-            if heading.startswith("tool")
-            else 2
-        )
+        kind = None
+        if not is_answer or number < len(turns) - 1:
+            kind = 0 if heading.startswith("tool") else 2
         parts = _MARK.split(body)
         for index, part in enumerate(parts):
             is_argument = index > 0 and parts[index - 1].startswith(_CALL)
-            pieces.append(_Piece(part, None if index % 2 else kind and 1 if is_argument else kind))
+            part_kind = kind
+            if index % 2:
+                part_kind = None
+            elif kind and is_argument:
+                part_kind = 1
+            pieces.append(_Piece(part, part_kind))
     return pieces

@@ -43,13 +43,11 @@ def parse_tools(value: object) -> tuple[Tool, ...] | None:
         definitions = wire.loads(value) if isinstance(value, str) and value.strip() else value
     except ValueError:
         return None
-    tools = (
-        [_parse_tool(definition) for definition in definitions]
-        if isinstance(definitions, list | tuple)
-        else [None]
-        if definitions
-        else []
-    )
+    tools: list[Tool | None] = []
+    if isinstance(definitions, list | tuple):
+        tools = [_parse_tool(definition) for definition in definitions]
+    elif definitions:
+        tools = [None]
     parsed = tuple(tool for tool in tools if tool is not None)
     return parsed if len(parsed) == len(tools) else None
 

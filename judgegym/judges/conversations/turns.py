@@ -18,7 +18,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from typing import cast, get_args
 
 from judgegym.llm import wire
@@ -32,8 +32,9 @@ _HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
 _LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
 _LINE = r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
 _SAID_TO_BE = (*_ROLES.split("|"), "human")
+_ANY_ROLE = "|".join(_SAID_TO_BE)
 _LIKE_HEADING = re.compile(
-    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ "
+    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{_ANY_ROLE})(?:[ \t]*\([^()\n:：]*\))?[ "
     r"\t*_`~\])]*)(?=[:：])",
     re.IGNORECASE,
 )
@@ -76,9 +77,9 @@ class ToolCall:
         A JSON object of arguments is on one line; other arguments are unchanged.
         """
         arguments = _normalize_arguments(self.arguments)
-        return (
-            f"[tool call: {break_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
-        )
+        call = f"{self.name}({arguments})" if self.name else arguments
+        shown = break_marks(call)
+        return f"[tool call: {shown}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +178,13 @@ def renumber_images(text: str, images: Sequence[Image], numbers: Iterator[int]) 
     Without images, lookalikes of marks are broken up.
     """
     if images:
-        return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
+        return IMAGE_MARK.sub(lambda _: "[image " + str(next(numbers)) + "]", text)
     return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def list_images(turns: Sequence[Turn]) -> tuple[Image, ...]:
     """Return the images of turns, in the order of their marks."""
-    return tuple(image for turn in turns for image in turn.images)
+    return tuple(chain.from_iterable(turn.images for turn in turns))
 
 
 def completion_text(turns: Sequence[Turn]) -> str:
@@ -213,11 +214,10 @@ def render_transcript(turns: Sequence[Turn]) -> str:
 
 def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
     """Return a turn of the policy with a new text and reasoning."""
-    shown = (
-        turn.shown.replace(turn.text, text, 1)
-        if turn.text in turn.shown
-        else render_turn(text, turn.calls, "")
-    )
+    if turn.text in turn.shown:
+        shown = turn.shown.replace(turn.text, text, 1)
+    else:
+        shown = render_turn(text, turn.calls, "")
     return replace(turn, text=text, shown=shown, reasoning=reasoning)
 
 
@@ -238,11 +238,10 @@ def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False)
     filled = [turn for turn in turns if turn.shown.strip()]
     if filled and prompt.strip() and not _HEADING.match(prompt):
         prompt = _add_heading(Turn("user", "" if is_marked else prompt, prompt))
-    return (
-        "\n\n".join([*([prompt] if prompt.strip() else []), *map(_add_heading, filled)])
-        if filled
-        else prompt
-    )
+    if not filled:
+        return prompt
+    before = [prompt] if prompt.strip() else []
+    return "\n\n".join([*before, *map(_add_heading, filled)])
 
 
 def break_marks(text: str, *, only_cuts: bool = False) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, failed_judgment
@@ -105,7 +105,8 @@ def divide_texts(
         return Chunks((_shuffle(texts, settings.seed, key, 1),))
     link = _choose_link(costs, room) if anchor is None else anchor
     beside = room - costs[link]
-    fitting = {text: cost for text, cost in costs.items() if text != link and cost <= beside}
+    others = {text: cost for text, cost in costs.items() if text != link}
+    fitting = {text: cost for text, cost in others.items() if cost <= beside}
     chunks = tuple(
         _shuffle([link, *chunk], settings.seed, key, number)
         for number, chunk in enumerate(_pack(fitting, beside), start=1)
@@ -288,11 +289,11 @@ def build_judgments(
     usable = [scores for result in results if (scores := result.scores) is not None]
     own_scores = merge_scales(usable, chunks.link)
     relative = own_scores if task.baseline is None else _compare_with_anchor(task.baseline, usable)
-    orders = [order for result in results for order in result.orders]
-    names = {
-        text: f"answer {response_number(task, position)}"
-        for position, text in reversed([*enumerate(task.responses)])
-    }
+    orders = list(chain.from_iterable(result.orders for result in results))
+    names = {}
+    for position, text in reversed([*enumerate(task.responses)]):
+        number = response_number(task, position)
+        names[text] = f"answer {number}"
     if task.baseline is not None:
         names.setdefault(task.baseline, "the anchor")
     by_text: dict[str, Judgment[MemberDetail]] = {}
@@ -337,11 +338,11 @@ def _sign(number: float) -> int:
 
 def _compare_with_anchor(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return how each text compares with the anchor in its own chunk, from 0 to 1."""
-    return {
-        text: round(0.5 + (score - scores[anchor]) / 2, _DECIMALS)
-        for scores in usable
-        for text, score in scores.items()
-    }
+    compared: dict[str, float] = {}
+    for scores in usable:
+        for text, score in scores.items():
+            compared[text] = round(0.5 + (score - scores[anchor]) / 2, _DECIMALS)
+    return compared
 
 
 def _read_reply(
@@ -351,7 +352,8 @@ def _read_reply(
         answer_id: names[shown_text]
         for answer_id, shown_text in zip(order.ids, order.shown, strict=True)
     }
-    ids = re.compile(rf"\b(?:answer )?({'|'.join(order.ids)})\b", re.IGNORECASE)
+    any_id = "|".join(order.ids)
+    ids = re.compile(rf"\b(?:answer )?({any_id})\b", re.IGNORECASE)
     explanation = ids.sub(lambda match: by_id[match[1].lower()], scores[text].explanation)
     return _CallReply(
         Look(order.shown.index(text) + 1, len(order.shown), scores[text].score), explanation
@@ -377,6 +379,6 @@ def _failed_member(
 ) -> Judgment[MemberDetail]:
     """Return the judgment of a text whose chunks all lack a verdict in at least one order."""
     reasons = [f"{order.calls[0].name}: {order.calls[-1].error}" for order in unscored]
-    calls = [call for order in unscored for call in order.calls]
+    calls = list(chain.from_iterable(order.calls for order in unscored))
     detail = MemberDetail(tuple(entry.look for entry in replies), None)
     return replace(failed_judgment(calls, explanation="; ".join(reasons), detail=detail), calls=())

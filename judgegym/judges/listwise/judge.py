@@ -118,9 +118,8 @@ class ListwiseGroupJudge(GroupJudge):
         )
         members = build_judgments(task, shared, chunks, results)
         if members:
-            calls = tuple(
-                call for result in results for order in result.orders for call in order.calls
-            )
+            orders = chain.from_iterable(result.orders for result in results)
+            calls = tuple(chain.from_iterable(order.calls for order in orders))
             members[0] = replace(members[0], calls=calls)
         return GroupJudgment(tuple(members), count_agreement(results))
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from random import Random
 
 from judgegym.judges import prompts
@@ -64,7 +65,8 @@ def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
     Ids get longer where a text holds very many short ones.
     """
     # An id can occur only where so many of its letters stand together, which they hardly ever do.
-    runs = " ".join(run for text in texts for run in _RUN.findall(text.casefold()))
+    found_runs = (_RUN.findall(text.casefold()) for text in texts)
+    runs = " ".join(chain.from_iterable(found_runs))
     ids: list[str] = []
     refused = 0
     while len(ids) < count:
@@ -195,9 +197,8 @@ def _draft_reply(shown: StandInPrompt) -> str:
         }
         for title, merit in shown.merits.items()
     ]
-    return (
-        f"I compared the {len(scores)} answers by their words.\n\n{json.dumps({'scores': scores})}"
-    )
+    dumped = json.dumps({"scores": scores})
+    return f"I compared the {len(scores)} answers by their words.\n\n{dumped}"
 
 
 LISTWISE_PROMPT = PromptFormat(

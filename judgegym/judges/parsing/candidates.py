@@ -153,11 +153,10 @@ def last_candidate(own_text: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | No
         return None
     if last.is_object and not _is_judges_object(last, earlier, words):
         return None
-    if any(
-        predecessor.value not in (None, last.value)
-        for predecessor in earlier
-        if predecessor.is_statement or predecessor.is_object
-    ):
+    contradicting = [
+        candidate for candidate in earlier if candidate.value not in (None, last.value)
+    ]
+    if any(candidate.is_statement or candidate.is_object for candidate in contradicting):
         at_the_end = last.at[1] == find_text_end(text) and is_on_its_own_line(text, last.at[0])
         if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
             return None

@@ -103,11 +103,9 @@ def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
     if match is None:
         return 'there is no JSON object with the field "result"'
     verdicts = _parse_fields(decode_object(match.written) or {}, words)
-    return (
-        verdicts
-        if isinstance(verdicts, str)
-        else "the JSON object is not the only verdict in the text"
-    )
+    if isinstance(verdicts, str):
+        return verdicts
+    return "the JSON object is not the only verdict in the text"
 
 
 @lru_cache(maxsize=16)
@@ -122,15 +120,13 @@ def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Cri
     result = fields.get("result")
     if not isinstance(result, list):
         return '"result" is not a list'
-    named_entries = [
-        (str(entry["id"]), entry)
-        for entry in result
-        if isinstance(entry, Mapping) and "id" in entry
-    ]
+    objects = [entry for entry in result if isinstance(entry, Mapping)]
+    named_entries = [(str(entry["id"]), entry) for entry in objects if "id" in entry]
     if len(named_entries) < len(result):
         return 'an entry of "result" is not a JSON object with the "id" of a criterion'
     counts = Counter(name for name, _ in named_entries)
     verdicts = {name: _parse_verdict(entry, words.get(name, {})) for name, entry in named_entries}
+    unread = {name for name, verdict in verdicts.items() if verdict is None}
     faults = (
         ("these ids are missing: ", [name for name in words if name not in counts]),
         ("these ids occur more than once: ", [name for name in words if counts[name] > 1]),
@@ -138,12 +134,9 @@ def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Cri
             "there are ids of no criterion: ",
             [scrub(name[:20]) for name in counts if name not in words],
         ),
-        (
-            "these ids have no verdict that is allowed: ",
-            [n for n in words if n in verdicts and verdicts[n] is None],
-        ),
+        ("these ids have no verdict that is allowed: ", [name for name in words if name in unread]),
     )
-    wrong = [f"{fault}{', '.join(which[:_MOST_NAMED])}" for fault, which in faults if which]
+    wrong = [fault + ", ".join(which[:_MOST_NAMED]) for fault, which in faults if which]
     return "; ".join(wrong) or {
         name: verdict for name, verdict in verdicts.items() if verdict is not None
     }

@@ -179,11 +179,9 @@ def find_final_object(own_text: str, name: str) -> TextObject | None:
         if at is None or not is_on_its_own_line(own_text, at[0])
         else decode_object(own_text[slice(*at)])
     )
-    return (
-        TextObject(fields, at, own_text)
-        if at is not None and fields is not None and name in fields
-        else None
-    )
+    if at is None or fields is None or name not in fields:
+        return None
+    return TextObject(fields, at, own_text)
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
@@ -259,11 +257,9 @@ def decode_object(text: str) -> Mapping[str, JSON] | None:
         fields = _STRICT_DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-    return (
-        fields
-        if isinstance(fields, dict) and not wire.is_nested_beyond(fields, MOST_NESTED)
-        else None
-    )
+    if not isinstance(fields, dict) or wire.is_nested_beyond(fields, MOST_NESTED):
+        return None
+    return fields
 
 
 def _drop_repeated_names(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -310,7 +306,8 @@ class ObjectSigns(NamedTuple):
     @classmethod
     def from_name(cls, name: str) -> ObjectSigns:
         """Return the signs of an object whose verdict has this name, with any other fields."""
-        return cls.from_fields(f"{NAMES_OF_FIELDS}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
+        field_name = re.escape(name)
+        return cls.from_fields(f"{NAMES_OF_FIELDS}|{field_name}", r"[^\"'\\{}\n:]{1,60}")
 
 
 USUAL_SIGNS = ObjectSigns.from_fields(NAMES_OF_FIELDS)

@@ -172,7 +172,9 @@ def parse_yes_no(value: JSON) -> bool | None:
 def yes_no_label(value: JSON) -> str | None:
     """Return the same as a label, `yes` or `no`."""
     verdict = parse_yes_no(value)
-    return None if verdict is None else "yes" if verdict else "no"
+    if verdict is None:
+        return None
+    return "yes" if verdict else "no"
 
 
 def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str | None:

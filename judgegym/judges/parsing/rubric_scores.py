@@ -121,11 +121,9 @@ def _find_in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[Ver
     named = [*_NAMED.find_in_words(plain, lambda value: parse_stated_score(value, scale))]
     yield from tagged
     yield from named
-    line = (
-        _LAST_LINE.search(words)
-        if _FEEDBACK_FIRST.match(words) and BLANK not in words and not tagged
-        else None
-    )
+    line = None
+    if _FEEDBACK_FIRST.match(words) and BLANK not in words and not tagged:
+        line = _LAST_LINE.search(words)
     value = None if line is None else _parse_score(line["rest"], scale)
     if (
         line is not None
@@ -237,11 +235,9 @@ def is_strict_feedback(
 
     It has feedback and score once each, without markup or other text.
     """
-    begins, tag = (
-        ("[FEEDBACK]", "[SCORE]")
-        if output_format == "feedback_score"
-        else ("Feedback:", "[RESULT]")
-    )
+    begins, tag = "Feedback:", "[RESULT]"
+    if output_format == "feedback_score":
+        begins, tag = "[FEEDBACK]", "[SCORE]"
     opening, begin, body = cut_thinking(text).strip().partition(begins)
     words, _, score = body.partition(tag)
     if opening or not begin or begins in words or not words.strip() or not words[0].isspace():

@@ -175,14 +175,8 @@ def _find_in_words(words: str) -> Iterator[VerdictCandidate[int]]:
     )
     if _is_another_number(words[:until], last.at[0], is_named=is_named):
         return
-    before = next(
-        (
-            earlier
-            for earlier in reversed(stated)
-            if earlier.at[1] <= last.at[0] and earlier.value != last.value
-        ),
-        None,
-    )
+    preceding = (earlier for earlier in reversed(stated) if earlier.at[1] <= last.at[0])
+    before = next((earlier for earlier in preceding if earlier.value != last.value), None)
     if before is not None:
         is_final = _is_final(plain, before) and not _is_final(plain, last)
         is_unnamed = not is_named and not _AGAIN.search(plain, before.at[1], last.at[0])
@@ -522,7 +516,8 @@ def _quote(unknown: str) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    suffix = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    more = len(names) - _MOST_NAMED
+    suffix = f" and {more} more" if more > 0 else ""
     return ", ".join(names[:_MOST_NAMED]) + suffix
 
 

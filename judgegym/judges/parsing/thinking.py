@@ -188,10 +188,12 @@ class ThinkingMarkers:
             sign: re.compile(_join_patterns(text for text in tagged if text[0] == sign))
             for sign in signs
         }
-        self._start = re.compile(rf"\s*({_join_patterns(begins, glued=True)})")
-        self._next_start = re.compile(rf"\s*({_join_patterns(tags)})")
-        self._before_answer = re.compile(rf"\s*(?:(?:{_join_patterns(around)})\s*)+")
-        self._after_answer = re.compile(rf"(?:{_join_patterns(around)})\s*\Z")
+        any_begin, any_tag = _join_patterns(begins, glued=True), _join_patterns(tags)
+        self._start = re.compile(rf"\s*({any_begin})")
+        self._next_start = re.compile(rf"\s*({any_tag})")
+        any_around = _join_patterns(around)
+        self._before_answer = re.compile(rf"\s*(?:(?:{any_around})\s*)+")
+        self._after_answer = re.compile(rf"(?:{any_around})\s*\Z")
 
     def split_parts(self, text: str, *, is_judges: bool) -> ThinkingParts:
         """See `split_thinking`."""
@@ -199,11 +201,10 @@ class ThinkingMarkers:
         marks = [*self._find_marks(text, begun)]
         if not marks and begun is None:
             return ThinkingParts(0, len(text))
-        quoting = (
-            _find_quoting_object(text, [mark.until for mark in marks if not mark.begins])
-            if marks
-            else None
-        )
+        quoting = None
+        if marks:
+            ends = [mark.until for mark in marks if not mark.begins]
+            quoting = _find_quoting_object(text, ends)
         if quoting is not None:
             marks = [mark for mark in marks if mark.until <= quoting]
             begun = begun if quoting else None
@@ -212,9 +213,8 @@ class ThinkingMarkers:
         parts = _judge_part(text, marks)
         around = self._before_answer.match(text, parts.start, parts.end) if parts.start else None
         start = parts.start if around is None else around.end()
-        mentioned = next(
-            (mark.at for mark in marks if mark.begins and start <= mark.at < parts.end), None
-        )
+        begins = (mark.at for mark in marks if mark.begins)
+        mentioned = next((at for at in begins if start <= at < parts.end), None)
         return parts._replace(start=start, mentioned=mentioned)
 
     def _find_marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
@@ -222,12 +222,10 @@ class ThinkingMarkers:
 
         Markers that are words count only at its start.
         """
-        matches = [
-            match
-            for sign, tags in self._tags.items()
-            if sign in text
-            for match in tags.finditer(text)
-        ]
+        matches: list[re.Match[str]] = []
+        for sign, tags in self._tags.items():
+            if sign in text:
+                matches += tags.finditer(text)
         started = [*matches[::-1], begun] if begun is not None else matches[::-1]
         since = {
             self._families.get((_marker_key(match.group(match.lastindex or 0)), True)): match.end()
@@ -378,12 +376,8 @@ def _find_quoting_object(text: str, ends: Sequence[int]) -> int | None:
     body = strip_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
     if not body.endswith("}"):
         return None
-    begun = (
-        (start, opening.end())
-        for start in (0, *ends)
-        for opening in [_TO_OBJECT.match(text, start)]
-        if opening
-    )
+    openings = ((start, _TO_OBJECT.match(text, start)) for start in (0, *ends))
+    begun = ((start, opening.end()) for start, opening in openings if opening)
     for start, brace in islice(begun, _MOST_TRIED):
         try:
             _, end = _DECODER.raw_decode(body, brace)
@@ -423,7 +417,8 @@ def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
             re.escape(remainder) + (_GLUED if glued and remainder[-1].isalpha() else "")
             for remainder in rests
         ]
-        patterns.append(f"{re.escape(sign)}(?:{'|'.join(escaped)})")
+        first_sign, any_rest = re.escape(sign), "|".join(escaped)
+        patterns.append(f"{first_sign}(?:{any_rest})")
     return "|".join(patterns) or "(?!)"
 
 
@@ -433,14 +428,16 @@ def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
     It goes sign by sign, so that most places fail at the first.
     """
     lowered = {tail[:1].lower() + tail[1:] if tail[:1].isascii() else tail for tail in rests}
-    patterns = [
-        (f"[{sign}{sign.upper()}]" if sign in ascii_lowercase else re.escape(sign))
-        + _case_insensitive_pattern({member[1:] for member in group})
-        for sign, group in groupby(sorted(lowered - {""}), key=lambda text: text[0])
-    ]
+    patterns = []
+    for sign, group in groupby(sorted(lowered - {""}), key=lambda text: text[0]):
+        any_case = re.escape(sign)
+        if sign in ascii_lowercase:
+            any_case = f"[{sign}" + sign.upper() + "]"
+        patterns.append(any_case + _case_insensitive_pattern({member[1:] for member in group}))
     if not patterns:
         return ""
-    return f"(?:{'|'.join(patterns)})" + ("?" if "" in rests else "")
+    any_pattern = "|".join(patterns)
+    return f"(?:{any_pattern})" + ("?" if "" in rests else "")
 
 
 @lru_cache(maxsize=16)

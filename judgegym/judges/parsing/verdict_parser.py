@@ -157,9 +157,8 @@ def text_field(shown: str) -> VerdictField:
 def choice_field(values: Sequence[str]) -> VerdictField:
     """Return a field with one of some words."""
     quoted = [f'"{value}"' for value in values]
-    return VerdictField(
-        {"type": "string", "enum": [*values]}, f"<{', '.join(quoted[:-1])} or {quoted[-1]}>"
-    )
+    first_values = ", ".join(quoted[:-1])
+    return VerdictField({"type": "string", "enum": [*values]}, f"<{first_values} or {quoted[-1]}>")
 
 
 def integer(low: int, high: int) -> VerdictField:
@@ -178,9 +177,8 @@ def number(shown: str) -> VerdictField:
 
 def entries(fields: Mapping[str, VerdictField]) -> VerdictField:
     """Return a field with a list of objects."""
-    return VerdictField(
-        {"type": "array", "items": _object_schema(fields)}, f"[{_describe_fields(fields)}, …]"
-    )
+    entry = _describe_fields(fields)
+    return VerdictField({"type": "array", "items": _object_schema(fields)}, f"[{entry}, …]")
 
 
 @dataclass(frozen=True)
@@ -248,4 +246,6 @@ def _object_schema(fields: Mapping[str, VerdictField]) -> Mapping[str, JSON]:
 
 
 def _describe_fields(fields: Mapping[str, VerdictField]) -> str:
-    return f"{{{', '.join(f'{wire.dumps(name).decode()}: {field.shown}' for name, field in fields.items())}}}"
+    names = {name: wire.dumps(name).decode() for name in fields}
+    shown = ", ".join(f"{names[name]}: {field.shown}" for name, field in fields.items())
+    return f"{{{shown}}}"

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from judgegym.judges.reward_models.protocols import Protocol, RewardInput
 from judgegym.llm.client import ChatClient
@@ -97,7 +98,7 @@ class RewardBatches:
     async def _request(self, inputs: Sequence[RewardInput], record: RequestRecord) -> ChatResponse:
         protocol = self._protocol
         record.path, record.read = protocol.path, partial(protocol.read, len(inputs))
-        messages = [message for reward_input in inputs for message in reward_input.messages]
+        messages = list(chain.from_iterable(reward_input.messages for reward_input in inputs))
         return await self._client.request(
             messages, {**protocol.body(inputs), **self._fields}, record
         )

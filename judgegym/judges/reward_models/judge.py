@@ -87,11 +87,9 @@ class RewardModelSettings(JudgeSettings):
             protocol.takes == "messages" and self.reward_batch > 1
         )
         if takes_text and self.reward_tokenizer is None:
-            inputs = (
-                "texts"
-                if protocol.takes == "text"
-                else "one conversation a request, or with reward_batch > 1 texts"
-            )
+            inputs = "one conversation a request, or with reward_batch > 1 texts"
+            if protocol.takes == "text":
+                inputs = "texts"
             raise ValueError(
                 f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {inputs}; expected "
                 "the tokenizer whose "

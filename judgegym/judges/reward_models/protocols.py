@@ -75,8 +75,9 @@ class Protocol:
         """
         items, usage = self.items(body)
         if len(items) != count:
+            found_count = len(items)
             raise NotACompletion(
-                f"the answer of {self.path} has {len(items)} items for {count} responses"
+                f"the answer of {self.path} has {found_count} items for {count} responses"
             )
         return [wire.dumps(item).decode() for item in items], usage
 
@@ -186,17 +187,16 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
     numbers = content if isinstance(content, list) else [content]
     finite = [float(value) for value in numbers if _is_finite(value)]
     if not numbers or len(finite) < len(numbers):
-        return NoVerdict(
-            f"the reward model's answer is no finite number: {wire.shorten(choice.text, 120)}"
-        )
+        shown = wire.shorten(choice.text, 120)
+        return NoVerdict(f"the reward model's answer is no finite number: {shown}")
     if label is None and len(numbers) == 1:
         label = 0
     if label is None or not -len(numbers) <= label < len(numbers):
-        classes = (
-            "1 class" if len(numbers) == 1 else f"{len(numbers)} classes, 0 to {len(numbers) - 1}"
-        )
+        highest = len(numbers) - 1
+        classes = f"{highest + 1} classes, 0 to {highest}" if highest else "1 class"
         best = max(range(len(numbers)), key=lambda index: finite[index])
-        words = f" (here the highest is {best}{'' if likeliest is None else f', {likeliest!r}'})"
+        label_words = "" if likeliest is None else f", {likeliest!r}"
+        words = f" (here the highest is {best}{label_words})"
         raise AmbiguousLabel(
             f"the model returns {classes}{words}; expected the index of the one whose number counts"
         )

@@ -140,9 +140,8 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         confidences = self._confidences(scores, replies)
         if len(values) < settings.samples_per_item:
             errors = join_errors(replies.calls)
-            explanation = (
-                f"{len(values)} of {settings.samples_per_item} judgments have a score: {errors}"
-            )
+            count = len(values)
+            explanation = f"{count} of {settings.samples_per_item} judgments have a score: {errors}"
             failed = failed_judgment(replies.calls, explanation=explanation, detail=detail)
             return replace(failed, confidences=confidences)
         pooled = pool(values, settings.samples_pooling)

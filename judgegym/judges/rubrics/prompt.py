@@ -247,11 +247,10 @@ def rubric_instructions(
     specification's.
     """
     feedback, score = TAGS[output_format]
+    reference = f"a reference answer that gets a score of {scale.high}, "
     names = {
         "prompt": "an instruction, ",
-        "reference": f"a reference answer that gets a score of {scale.high}, "
-        if with_reference
-        else "",
+        "reference": reference if with_reference else "",
         "rubric": "a score rubric representing an evaluation criterion, ",
     }
     words = {
@@ -332,7 +331,9 @@ def _draft_reply(shown: StandInPrompt) -> str:
     if low >= high:
         low, high = _USUAL_SCALE
     score = low + int((high - low + 1) * shown.merit)
-    level = "the best" if score == high else "the worst" if score == low else "a middle"
+    level = "a middle"
+    if score in (low, high):
+        level = "the best" if score == high else "the worst"
     feedback = (
         f"By the words that the response shares with the instruction, this is {level} level of the "
         "rubric."

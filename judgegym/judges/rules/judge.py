@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 from judgegym.judges.config.extras import require
@@ -92,7 +93,8 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
         """
         super().__init__(settings, client, rubric)
         if settings.rule is None:
-            raise SettingsError(f"rule: expected one of {', '.join(READS)}, or FILE.py:NAME")
+            rules = ", ".join(READS)
+            raise SettingsError(f"rule: expected one of {rules}, or FILE.py:NAME")
         self.rule, expected = settings.rule, settings.rule_expected
         if self.rule in _LIBRARIES and self.rule != "regex":  # which is of the standard library
             require("rules")
@@ -172,11 +174,9 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             expected = f"={task.prompt}" if self.rule == "language" else task.reference
         if expected is None:
             return cannot_say("the row has no reference, and rule_expected is not set")
-        answer = (
-            tuple(call for turn in trace for call in turn.calls)
-            if self.rule in _TOOL_RULES
-            else text
-        )
+        answer: str | tuple[ToolCall, ...] = text
+        if self.rule in _TOOL_RULES:
+            answer = tuple(chain.from_iterable(turn.calls for turn in trace))
         if self._match is not None:
             return self._match(answer, expected)
         finding = await apply_in_worker(self._make_job(answer, expected), limit_s)

@@ -156,7 +156,9 @@ def contains(text: str, expected: str) -> RuleFinding:
         )
     before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
     after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
-    at = re.search(f"{before}{re.escape(wanted)}{after}", answer) if wanted in answer else None
+    at = None
+    if wanted in answer:
+        at = re.search(before + re.escape(wanted) + after, answer)
     return RuleFinding.from_outcome(
         holds=at is not None, actual=None if at is None else at[0], expected=wanted
     )

@@ -35,20 +35,15 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
     [1.0, 0.5, 0.0, 0.0]
     """
     soft = hard if soft is None else soft
-    counted = (
-        len(text.split())
-        if unit == "words"
-        else len(text)
-        if unit == "characters"
-        else count_tokens(text)
-    )
-    score = (
-        1.0
-        if counted <= soft
-        else max(0.0, (hard - counted) / (hard - soft))
-        if hard > soft
-        else 0.0
-    )
+    if unit == "tokens":
+        counted = count_tokens(text)
+    else:
+        counted = len(text.split()) if unit == "words" else len(text)
+    score = 0.0
+    if counted <= soft:
+        score = 1.0
+    elif hard > soft:
+        score = max(0.0, (hard - counted) / (hard - soft))
     limits = f"at most {soft}" if hard == soft else f"at most {soft}, and never {hard}"
     return RuleFinding(score, f"{counted} {unit}", limits)
 
@@ -61,9 +56,9 @@ def repetition(text: str) -> RuleFinding:
     """
     words = text.lower().split()
     runs = [*zip(words, words[1:], words[2:], strict=False)]
-    return RuleFinding(
-        len({*runs}) / len(runs) if runs else 1.0, f"{len({*runs})} of {len(runs)}", "no run twice"
-    )
+    count, distinct = len(runs), len({*runs})
+    share = distinct / count if runs else 1.0
+    return RuleFinding(share, f"{distinct} of {count}", "no run twice")
 
 
 def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:

@@ -96,7 +96,8 @@ class RuleSettings(JudgeSettings):
 
     def judge_name(self) -> str:
         """Return the rule in place of a model's name."""
-        return f"rule-{PurePath(self.rule or '').name}"
+        name = PurePath(self.rule or "").name
+        return f"rule-{name}"
 
     def prompt_digests(self) -> dict[str, str]:
         """Return nothing: there is no prompt."""
@@ -113,9 +114,8 @@ class RuleSettings(JudgeSettings):
     def _is_known(cls, value: str | None) -> str | None:
         if value is None or value in READS or _OWN.fullmatch(value):
             return value
-        raise ValueError(
-            f"{value!r} is no rule; expected one of {', '.join(READS)}, or FILE.py:NAME"
-        )
+        rules = ", ".join(READS)
+        raise ValueError(f"{value!r} is no rule; expected one of {rules}, or FILE.py:NAME")
 
     @model_validator(mode="after")
     def _has_what_it_reads(self) -> Self:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache, wraps
+from itertools import chain, product
 from typing import NamedTuple, TypeAlias, cast
 
 from judgegym.judges.conversations.turns import ToolCall, Turn
@@ -55,11 +56,10 @@ def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
     Raises:
         ValueError: it names no tool, or has arguments of another form.
     """
-    entries = (
-        wire.loads(expected)
-        if expected.lstrip()[:1] in ("[", "{")
-        else [*map(str.strip, expected.split(","))]
-    )
+    if expected.lstrip()[:1] in ("[", "{"):
+        entries = wire.loads(expected)
+    else:
+        entries = [*map(str.strip, expected.split(","))]
     tools = list[_Tool]()
     for entry in (entries if isinstance(entries, list) else [entries]) or [""]:
         fields = {"name": entry} if isinstance(entry, str) else entry
@@ -191,7 +191,9 @@ def tool_not_called() -> ToolComparison:
     def compare(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
         tools = _parse_tools(expected, as_text=True)
         of_tools = (
-            (call, tool) for call in calls for tool in tools if fnmatchcase(call.name, tool.name)
+            (call, tool)
+            for call, tool in product(calls, tools)
+            if fnmatchcase(call.name, tool.name)
         )
         forbidden = next((call for call, tool in of_tools if matches(tool, call)), None)
         why = "" if forbidden is None else f"called {forbidden.name}({forbidden.arguments})"
@@ -204,7 +206,9 @@ def tool_not_called() -> ToolComparison:
 
 def _argument_text(value: JSON) -> str:
     """Return an argument as a regular expression sees it: a text, or JSON, or nothing."""
-    return value if isinstance(value, str) else "" if value is None else wire.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return "" if value is None else wire.dumps(value).decode()
 
 
 def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
@@ -215,7 +219,10 @@ def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
     """
     last, answered = trace[-1], {turn.answers for turn in trace}
     has_ids = all(turn.answers for turn in trace if not turn.is_policy_turn)
-    earlier = [call for turn in trace[:-1] for call in turn.calls if has_ids and call.id]
+    earlier: list[ToolCall] = []
+    if has_ids:
+        earlier_calls = chain.from_iterable(turn.calls for turn in trace[:-1])
+        earlier = [call for call in earlier_calls if call.id]
     still_open = [*last.calls, *(call for call in earlier if call.id not in answered)]
     if not last.is_policy_turn:
         return RuleFinding.from_outcome(
@@ -238,15 +245,14 @@ def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
     if not results:
         return cannot_say("the trace has no tool result")
     if unknown:
+        count = len(results)
         return cannot_say(
-            f"{unknown} of {len(results)} tool results are no JSON object, and their format does "
-            "not say whether they "
-            "are errors"
+            f"{unknown} of {count} tool results are no JSON object, and their format does "
+            "not say whether they are errors"
         )
     errors = results.count(True)
-    return RuleFinding(
-        1.0 - errors / len(results), f"{errors} errors of {len(results)} tool results", "no error"
-    )
+    count = len(results)
+    return RuleFinding(1.0 - errors / count, f"{errors} errors of {count} tool results", "no error")
 
 
 def _is_error(result: Turn) -> bool | None:
@@ -254,8 +260,6 @@ def _is_error(result: Turn) -> bool | None:
     if result.is_error is not None:
         return result.is_error
     value = _parse_object(result.shown)
-    return (
-        None
-        if value is None
-        else bool(value.get("error")) or True in (value.get("is_error"), value.get("isError"))
-    )
+    if value is None:
+        return None
+    return bool(value.get("error")) or True in (value.get("is_error"), value.get("isError"))

@@ -224,15 +224,15 @@ def _apply_job(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailu
         apply = job.load(*job.load_arguments)
         _leave_fork(process, 0)
         _write_answer(answers, number, None)
-        finding = (
-            cannot_say("nothing to apply")
-            if job.arguments is None
-            else apply(*job.arguments).shortened()
-        )
+        if job.arguments is None:
+            finding = cannot_say("nothing to apply")
+        else:
+            finding = apply(*job.arguments).shortened()
         _leave_fork(process, 0)
     except BaseException as error:  # noqa: BLE001  # whatever a library or a user's function raises, sys.exit() too
         _leave_fork(process, 1)
-        return JobFailure(shorten(f"{type(error).__name__}: {error}"))
+        kind = type(error).__name__
+        return JobFailure(shorten(f"{kind}: {error}"))
     return finding
 
 

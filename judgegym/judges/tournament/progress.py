@@ -19,6 +19,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, select_baseline
 from judgegym.judges.config.extras import require
@@ -90,7 +91,8 @@ class TournamentInProgress:
         """Start without an answer; the anchor is there from the start."""
         self._task, self._size, self._judge, self._settings = task, size, judge, settings
         places = size + (task.baseline is not None)
-        key = f"{len(task.prompt)}\x1f{task.prompt}\x1f{size}"
+        length = len(task.prompt)
+        key = f"{length}\x1f{task.prompt}\x1f{size}"
         self._free = make_generator(settings.seed, key, "places").sample(range(places), places)
         self._players: dict[str, _Player] = {}
         self._by_place: dict[int, _Player] = {}
@@ -177,11 +179,8 @@ class TournamentInProgress:
         """Give a new player its place, and begin its games."""
         player = _Player(text, number, self._free[len(self._players)])
         self._players[text] = self._by_place[player.place] = player
-        self._begin(
-            meeting
-            for meeting in self._plan
-            if player.place in meeting and self._by_place.keys() >= {*meeting}
-        )
+        meetings = (meeting for meeting in self._plan if player.place in meeting)
+        self._begin(meeting for meeting in meetings if self._by_place.keys() >= {*meeting})
         return player
 
     def _order(self, pairs: Iterable[Pair]) -> list[Meeting]:
@@ -230,7 +229,8 @@ class TournamentInProgress:
 
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
     """Return whether every call has failed, so that further games would fail too."""
-    return all(call.failed for game in games for call in game.result.calls)
+    calls = chain.from_iterable(game.result.calls for game in games)
+    return all(call.failed for call in calls)
 
 
 class TournamentGroupJudge(GroupJudge):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from judgegym.judges.core.group import GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
@@ -85,9 +86,7 @@ def fit_strengths(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[i
     Their mean is 0.
     """
     number = {player: index for index, player in enumerate(players)}
-    rated = [
-        game for game in decided_games(games) if game.first in number and game.second in number
-    ]
+    rated = [game for game in decided_games(games) if {game.first, game.second} <= number.keys()]
     results = (
         GameOutcome(
             number[game.first], number[game.second], game.get_points(game.first), game.result.weight
@@ -124,9 +123,8 @@ def group_judgment(
     }
     members = [by_player[player] for player in field.answers]
     if members:
-        members[0] = replace(
-            members[0], calls=tuple(call for game in games for call in game.result.calls)
-        )
+        calls = tuple(chain.from_iterable(game.result.calls for game in games))
+        members[0] = replace(members[0], calls=calls)
     return GroupJudgment(tuple(members), _count_agreement(decided_games(games)))
 
 
@@ -146,7 +144,8 @@ def _member_judgment(
     lines = [_describe_game(field, player, game) for game in games]
     if player not in strengths or len(field.answers) + (field.anchor is not None) < 2:
         reason = _explain_missing_score(field, games)
-        has_failed = any(call.failed for game in games for call in game.result.calls) or not games
+        calls = chain.from_iterable(game.result.calls for game in games)
+        has_failed = any(call.failed for call in calls) or not games
         return Judgment(
             None,
             Status.JUDGE_FAILED if has_failed else Status.UNPARSABLE,
@@ -174,7 +173,8 @@ def _member_judgment(
 def _format_record(looks: Sequence[Look]) -> str:
     points = [look.points for look in looks]
     won, lost = sum(point > 0.5 for point in points), sum(point < 0.5 for point in points)
-    return f"{won} won, {len(points) - won - lost} tied, {lost} lost"
+    tied = len(points) - won - lost
+    return f"{won} won, {tied} tied, {lost} lost"
 
 
 def _describe_game(field: Players, player: int, game: PlayedGame) -> str:
@@ -186,7 +186,9 @@ def _describe_game(field: Players, player: int, game: PlayedGame) -> str:
             f"{game.result.error}"
         )
     points = game.get_points(player)
-    outcome = "won against" if points > 0.5 else "lost to" if points < 0.5 else "tied with"
+    outcome = "tied with"
+    if points != 0.5:
+        outcome = "won against" if points > 0.5 else "lost to"
     strong = f" (counts {game.result.weight:g} times)" if game.result.weight != 1.0 else ""
     return f"{game.name}, shown {shown}: {outcome} {field.names[opponent]}{strong}"
 
@@ -206,10 +208,11 @@ def _count_agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
     Of repeated games the last counts.
     """
     by_order = {(game.first, game.second): game.get_points(game.first) for game in games}
+    both_orders = [pair for pair in by_order if pair[::-1] in by_order]
     both = [
-        (points, 1.0 - by_order[second, first])
-        for (first, second), points in by_order.items()
-        if first < second and (second, first) in by_order
+        (by_order[first, second], 1.0 - by_order[second, first])
+        for first, second in both_orders
+        if first < second
     ]
     return OrderAgreement(
         sum(first_points == second_points for first_points, second_points in both), len(both)

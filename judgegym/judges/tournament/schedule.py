@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, product
 from typing import Any, Literal, TypeAlias
 
 from judgegym.judges import prompts
@@ -73,11 +73,9 @@ class TournamentSettings(ArenaJudgeSettings):
 
     def built_in_prompt(self) -> str:
         """Return the system prompt of the judge of games."""
-        return (
-            prompts.load("choice")
-            if self.tournament_game == "choice"
-            else super().built_in_prompt()
-        )
+        if self.tournament_game == "choice":
+            return prompts.load("choice")
+        return super().built_in_prompt()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +250,7 @@ def order_games(
         before: the games so far.
     """
     if orders == "both":
-        return [meeting for low, high in pairs for meeting in ((low, high), (high, low))]
+        return [*chain.from_iterable(((low, high), (high, low)) for low, high in pairs)]
     played, firsts = Counter[Meeting](), Counter[int]()
     meetings: list[Meeting] = []
 
@@ -296,7 +294,7 @@ def connecting_pairs(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -
     new = Counter[int]()
     pairs: list[Pair] = []
     for group in groups[1:]:
-        choices = ((member, partner) for member in group for partner in groups[0])
+        choices = product(group, groups[0])
         first, second = min(
             choices, key=lambda both: (met.get(make_pair(*both), 0), new[both[1]], both)
         )
@@ -331,7 +329,7 @@ def _fill_up(present: Sequence[int], met: Collection[Pair], opponents: int) -> l
     """
     so_far = {both for both in met if {*both} <= {*present}}
     others = Counter(dict.fromkeys(present, 0))
-    others.update(player for both in so_far for player in both)
+    others.update(chain.from_iterable(so_far))
     added: list[Pair] = []
     while len(so_far) < opponents * (len(present) // 2) or min(others.values()) < opponents - 1:
         choices = (both for both in combinations(present, 2) if both not in so_far)
@@ -363,16 +361,17 @@ def _exchange_repeats(
         if not met.get(pairs[number]):
             continue
         left, right = pairs[number]
-        exchanges = [
-            (cost(new), index, new)
-            for index, (third, fourth) in enumerate(pairs)
-            if index != number
+        exchanges = []
+        for index, (third, fourth) in enumerate(pairs):
+            if index == number:
+                continue
+            present_cost = cost((pairs[number], pairs[index]))[0]
             for new in (
                 (make_pair(left, third), make_pair(right, fourth)),
                 (make_pair(left, fourth), make_pair(right, third)),
-            )
-            if cost(new)[0] < cost((pairs[number], pairs[index]))[0]
-        ]
+            ):
+                if cost(new)[0] < present_cost:
+                    exchanges.append((cost(new), index, new))
         if exchanges:
             _, index, (pairs[number], pairs[index]) = min(exchanges)
     return pairs
