@@ -120,11 +120,12 @@ _ROWS_READ = 100
 
 def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
     """Return the columns that belong to the prompt in a usual column; see `build_prompt`."""
-    return (
-        *(INSTRUCTION_INPUTS if column == "instruction" else ()),
-        *(() if _has_system(turns) else SYSTEM),
-        *IMAGES,
-    )
+    columns = [*IMAGES]
+    if not _has_system(turns):
+        columns = [*SYSTEM, *columns]
+    if column == "instruction":
+        columns = [*INSTRUCTION_INPUTS, *columns]
+    return tuple(columns)
 
 
 def build_prompt(
@@ -147,7 +148,9 @@ def build_prompt(
         whole = (text_turn(whole[0].role, instruction_text(values, whole[0].text)),)
     whole = insert_images(values, whole)
     system = next(filter(None, (_filled_text(values, name) for name in SYSTEM)), None)
-    return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
+    if system is None or _has_system(whole):
+        return whole
+    return (text_turn("system", system), *whole)
 
 
 def strip_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
@@ -178,12 +181,16 @@ def read_question(row: Row, *columns: str) -> str:
     """
     text = row.text(*columns)
     column = next(name for name in columns if row.optional_text(name) is not None)
-    return instruction_text(row.values, text) if column == "instruction" else text
+    if column == "instruction":
+        return instruction_text(row.values, text)
+    return text
 
 
 def _filled_text(values: Mapping[str, JSON], name: str) -> str | None:
     value = values.get(name)
-    return value if isinstance(value, str) and value.strip() else None
+    if isinstance(value, str) and value.strip():
+        return value
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +285,8 @@ def read_prompt(
     if asked_turns is not None and isinstance(user_texts, list):
         if not user_texts or not all(isinstance(text, str) and text.strip() for text in user_texts):
             raise row.missing_error("in turns one or more texts of the user", TURNS)
-        fields |= {TURNS: user_texts[1:]} if user_texts[1:] else {}
+        if user_texts[1:]:
+            fields |= {TURNS: user_texts[1:]}
         whole = build_prompt(row.values, TURNS, (text_turn("user", str(user_texts[0])),))
         return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
@@ -296,9 +304,12 @@ def read_prompt(
                 )
             if asked_turns == "all":
                 whole, later = _split_follow_ups(whole)
-                fields |= {TURNS: later} if later else {}
+                if later:
+                    fields |= {TURNS: later}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
-    in_turns = "" if asked_turns is None else f", or a list of texts in {TURNS}"
+    in_turns = ""
+    if asked_turns is not None:
+        in_turns = f", or a list of texts in {TURNS}"
     columns = " or ".join((*PROMPTS, *CONVERSATIONS))
     raise row.missing_error(f"a prompt, a text or messages, in {columns}{in_turns}")
 
@@ -376,4 +387,6 @@ def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
     read = next(usable, None)
     if read is None:
         return ()
-    return group if read.startswith("orig_") else (read,)
+    if read.startswith("orig_"):
+        return group
+    return (read,)

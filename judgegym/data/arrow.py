@@ -66,9 +66,10 @@ class MappedFiles:
         self._ranges: list[tuple[int, int]] = []
         self._read = 0
         wanted = {os.path.realpath(path) for path in paths}
-        for line in (
-            _MAPS.read_text("utf-8", "replace").splitlines() if wanted and _MAPS.exists() else ()
-        ):
+        lines: list[str] = []
+        if wanted and _MAPS.exists():
+            lines = _MAPS.read_text("utf-8", "replace").splitlines()
+        for line in lines:
             addresses, _, _, _, inode, *path = line.split(maxsplit=5)
             if inode != "0" and path and path[0] in wanted:
                 start, _, stop = addresses.partition("-")
@@ -123,7 +124,9 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
     @classmethod
     def from_dataset(cls, dataset: Any) -> ArrowRows:
         """Return the rows of a `datasets.Dataset`."""
-        held = dataset if dataset._indices is None else dataset.flatten_indices()
+        held = dataset
+        if dataset._indices is not None:
+            held = dataset.flatten_indices()
         return cls(held.data.table, [file["filename"] for file in held.cache_files])
 
     def __len__(self) -> int:
@@ -143,8 +146,10 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
             rows = [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ]
-            rows = [_convert_map_pairs(row) for row in rows] if self._has_maps else rows
-            rows = [drop_foreign_arguments(row) for row in rows] if self._has_calls else rows
+            if self._has_maps:
+                rows = [_convert_map_pairs(row) for row in rows]
+            if self._has_calls:
+                rows = [drop_foreign_arguments(row) for row in rows]
             self._block = first, rows
             self._mapped.note_read(self._mapped_each * len(rows))
         return rows[index - first]
@@ -457,4 +462,6 @@ def _import_datasets() -> Any:
 def _first_line(error: BaseException) -> str:
     """Return the first line of an error's cause or, without one, of the error itself."""
     lines = str(error.__cause__ or error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    if lines:
+        return lines[0]
+    return type(error).__name__

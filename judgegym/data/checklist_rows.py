@@ -139,7 +139,9 @@ def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula
         if len(task.criteria) - len(remaining) < count and reduced and has_score(reduced, formula):
             remaining = reduced
     left_out = tuple(dropped.name for dropped in task.criteria if dropped not in remaining)
-    return replace(task, criteria=tuple(remaining), left_out=left_out) if left_out else task
+    if not left_out:
+        return task
+    return replace(task, criteria=tuple(remaining), left_out=left_out)
 
 
 def _read_task(
@@ -173,7 +175,9 @@ def _read_task(
 def _read_criteria(
     row: Row, default: tuple[Criterion, ...], column: str | None
 ) -> tuple[Criterion, ...]:
-    criteria_column = find_column(row.values, "criteria") if column is None else column
+    criteria_column = column
+    if criteria_column is None:
+        criteria_column = find_column(row.values, "criteria")
     if criteria_column is None or row.value(criteria_column) in (None, ""):
         if default and (column is None or column in row.values):
             return default

@@ -65,9 +65,11 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         self._offsets, self._lengths, self._checksums = array("Q"), array("Q"), array("I")
         hashed = hashlib.sha256()
         is_list = path.suffix.lower() == ".json" and _begins_with_bracket(self._file)
-        for offset, text in (
-            self._iter_list(hashed.update) if is_list else self._iter_lines(hashed.update)
-        ):
+        if is_list:
+            texts = self._iter_list(hashed.update)
+        else:
+            texts = self._iter_lines(hashed.update)
+        for offset, text in texts:
             self._offsets.append(offset)
             self._lengths.append(len(text))
             self._checksums.append(crc32(text))
@@ -182,7 +184,9 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
                 "longer there; "
                 "run again with a file that nobody writes to"
             )
-        return text if self._edit is None else self._edit(text)
+        if self._edit is None:
+            return text
+        return self._edit(text)
 
 
 def json_object(text: bytes, source: str) -> Mapping[str, JSON]:

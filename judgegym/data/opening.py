@@ -53,7 +53,9 @@ class OpenedData:
 def parse_file_kind(name: str) -> str | None:
     """Return the ending that says how a file is read, without `.gz`; `None` for other files."""
     kind = Path(name.lower().removesuffix(_COMPRESSED)).suffix
-    return kind if kind in FILE_KINDS else None
+    if kind in FILE_KINDS:
+        return kind
+    return None
 
 
 def is_pattern(source: str) -> bool:
@@ -99,7 +101,9 @@ def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
             opened = OpenedData(rows, rows.digest, bad_lines=rows.bad_lines)
         else:
             opened = OpenedData(*read_table(plain, name))
-        return opened if plain == path else replace(opened, digest=digest_file(path))
+        if plain == path:
+            return opened
+        return replace(opened, digest=digest_file(path))
 
 
 def _open_pattern(pattern: str, skips: bool) -> OpenedData:
@@ -182,4 +186,6 @@ def save_standard_input() -> Path:
         shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
     with path.open("rb") as file:
         is_list = file.read(_PIECE).lstrip().startswith(b"[")
-    return path.rename(path.with_suffix(".json")) if is_list else path
+    if not is_list:
+        return path
+    return path.rename(path.with_suffix(".json"))

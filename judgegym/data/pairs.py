@@ -93,7 +93,9 @@ def recognise(row: Row) -> Preference | Reason:
         if draft is not None:
             return draft
     null = [column for column in row.values if column not in values]
-    null_words = " (null here: " + ", ".join(null) + ")" if null else ""
+    null_words = ""
+    if null:
+        null_words = " (null here: " + ", ".join(null) + ")"
     raise row.missing_error(_EXPECTED + null_words)
 
 
@@ -118,7 +120,9 @@ def _read_ranked(values: _Values) -> Preference | Reason | None:
     best = min(rank for rank, _ in ranked)
     wrong = tuple(text for rank, text in ranked if rank > best)
     correct = tuple(text for rank, text in ranked if rank == best)
-    return Preference(render_transcript(prompt), correct, wrong) if wrong else "equal scores"
+    if not wrong:
+        return "equal scores"
+    return Preference(render_transcript(prompt), correct, wrong)
 
 
 def _read_graded(values: _Values) -> Preference | Reason | None:
@@ -158,11 +162,9 @@ def _draft_two(
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
     better, worse = (first, second) if preference > 0 else (second, first)
-    return (
-        Preference(render_transcript(prompt), (better,), (worse,))
-        if preference
-        else "no preference"
-    )
+    if not preference:
+        return "no preference"
+    return Preference(render_transcript(prompt), (better,), (worse,))
 
 
 def _read_pair(values: _Values) -> Preference | Reason | None:
@@ -193,7 +195,9 @@ def draft_pair(values: _Values) -> Preference | Reason | None:
         return Preference(render_transcript(prompt), correct, wrong)
     if all(turn.role in ("assistant", "system") for turn in prompt):
         has_question = any(turn.role != "assistant" for turn in (*prompt, *chosen, *rejected))
-        return "no shared prompt" if has_question else None
+        if has_question:
+            return "no shared prompt"
+        return None
     return Preference(
         render_transcript(prompt), (completion_text(chosen),), (completion_text(rejected),)
     )
@@ -228,7 +232,9 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
         repeated = better[0].role != "assistant"
     else:
         repeated = better[: len(before)] == before
-    return (() if repeated else before) + better[:begins], better[begins:], worse[begins:]
+    if repeated:
+        before = ()
+    return before + better[:begins], better[begins:], worse[begins:]
 
 
 def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
@@ -240,7 +246,9 @@ def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
 
 
 def _parse_conversation(value: JSON) -> tuple[Turn, ...] | None:
-    return parse_transcript(value) if isinstance(value, str) else parse_turns(value)
+    if isinstance(value, str):
+        return parse_transcript(value)
+    return parse_turns(value)
 
 
 def _parse_texts(value: JSON) -> tuple[str, ...] | None:
@@ -250,7 +258,9 @@ def _parse_texts(value: JSON) -> tuple[str, ...] | None:
     if not isinstance(value, Sequence):
         return None
     texts = tuple(text for text in value if isinstance(text, str))
-    return texts if len(texts) == len(value) else None
+    if len(texts) != len(value):
+        return None
+    return texts
 
 
 def _parse_number(value: JSON) -> float | None:
@@ -261,7 +271,9 @@ def _parse_number(value: JSON) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return number
 
 
 _CATEGORY_COLUMNS = ("subset", "category", "domain")
@@ -338,7 +350,9 @@ def _read_draft(row: Row, *, all_rows: bool) -> Preference | Reason:
         if all_rows:
             raise DataError(f"{row.place}: {error}") from None
         return "a part that is no text"
-    return _drop_unusable(draft) if isinstance(draft, Preference) and not all_rows else draft
+    if isinstance(draft, Preference) and not all_rows:
+        return _drop_unusable(draft)
+    return draft
 
 
 def _drop_unusable(draft: Preference) -> Preference | Reason:
@@ -352,7 +366,9 @@ def _drop_unusable(draft: Preference) -> Preference | Reason:
         return "empty text"
     right = {text.strip() for text in correct}
     wrong = tuple(text for text in wrong if text.strip() not in right)
-    return Preference(draft.prompt, correct, wrong) if wrong else "identical texts"
+    if not wrong:
+        return "identical texts"
+    return Preference(draft.prompt, correct, wrong)
 
 
 def _content_digest(draft: Preference) -> bytes:
@@ -374,7 +390,9 @@ def _assign_uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[
         digest = digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES].hex()
         base = f"row-{digest}"
         if row_id is not None:
-            base = row_id if times[row_id] == 1 else f"{row_id}-{digest}"
+            base = row_id
+            if times[row_id] != 1:
+                base = f"{row_id}-{digest}"
         uid = base
         while uid in taken:  # rows with the same id and content
             copies[base] += 1
@@ -457,7 +475,9 @@ def choice_task(
             with a random one.
     """
     rng = make_generator(seed, row.uid, "order")
-    right = row.correct[0] if len(row.correct) == 1 else rng.choice(row.correct)
+    right = row.correct[0]
+    if len(row.correct) > 1:
+        right = rng.choice(row.correct)
     wrong = list(row.wrong)
     most = min(len(LETTERS), num_choices or len(LETTERS)) - 1
     if len(wrong) > most:

@@ -117,7 +117,9 @@ class Row:
     @property
     def place(self) -> str:
         """File and row, for messages."""
-        number = self.number if self.number_in_file is None else self.number_in_file
+        number = self.number_in_file
+        if number is None:
+            number = self.number
         return f"{self.source}, row {number}"
 
     def uid(self) -> str:
@@ -215,7 +217,9 @@ class Row:
         is_list = column in _LISTS or (
             column not in _TEXTS and all(isinstance(entry, str) for entry in entries)
         )
-        return value if isinstance(value, list) and is_list else cell
+        if isinstance(value, list) and is_list:
+            return value
+        return cell
 
     def value(self, path: str) -> JSON:
         """Return the value of a column or of a path into one, or `None`; see `value_at`."""
@@ -237,7 +241,9 @@ def read_text_cell(value: JSON) -> JSON:
         return value
     parsed = wire.loads_or_none(value.encode("utf-8", "replace"))
     is_parsed = isinstance(parsed, Mapping | list | int | float) and not isinstance(parsed, bool)
-    return parsed if is_parsed else value
+    if is_parsed:
+        return parsed
+    return value
 
 
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
@@ -260,9 +266,13 @@ def _take_step(value: JSON, step: str) -> JSON:
     if isinstance(value, str) or not isinstance(value, Sequence):
         return None
     if step.isascii() and step.isdigit():
-        return value[int(step)] if int(step) < len(value) else None
+        if int(step) < len(value):
+            return value[int(step)]
+        return None
     results = [_take_step(item, step) for item in value]
-    return None if all(result is None for result in results) else results
+    if all(result is None for result in results):
+        return None
+    return results
 
 
 @contextmanager
@@ -362,7 +372,9 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
     opened = open_data(source, split, skips=skips)
     if not opened.values:
         first = next(iter(opened.bad_lines), None)
-        raise DataError(f"{source}: no rows" if first is None else bad_line_message(first))
+        if first is None:
+            raise DataError(f"{source}: no rows")
+        raise DataError(bad_line_message(first))
     is_file = parse_file_kind(source) is not None or source == STDIN or bool(opened.files)
     record_dataset(
         source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest

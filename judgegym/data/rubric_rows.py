@@ -253,14 +253,22 @@ def _build_aspect_task(
     if asked_question is None and answer is None:
         questions, answers = ", ".join(_QUESTION), ", ".join(_ANSWER)
         raise row.missing_error(f"a question in {questions} or an answer in {answers}")
+    context, reference = read_context(row), row.filled_text(*USUAL_COLUMNS["reference"])
+    if aspect is not None:
+        category: str | None = aspect.name
+    else:
+        category = row.optional_text("category")
+    question = asked_question
+    if question is None:
+        question = answer or ""
     return AspectTask(
         uid=uid,
-        question=asked_question if asked_question is not None else answer or "",
+        question=question,
         asked_question=asked_question,
         answer=answer,
-        context=read_context(row),
-        reference=row.filled_text(*USUAL_COLUMNS["reference"]),
-        category=aspect.name if aspect is not None else row.optional_text("category"),
+        context=context,
+        reference=reference,
+        category=category,
         aspect=aspect,
         golds=golds,
     )

@@ -61,7 +61,9 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         self.uids = uids
         self.group_names = group_names
         self._build = build
-        self._places = range(len(uids)) if places is None else places
+        if places is None:
+            places = range(len(uids))
+        self._places = places
 
     @classmethod
     def from_rows(
@@ -165,7 +167,9 @@ def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
 
 def list_uids(tasks: Sequence[TaskT]) -> Sequence[str]:
     """Return the uids of tasks in order, without building those of a `TaskList`."""
-    return tasks.uids if isinstance(tasks, TaskList) else [task.uid for task in tasks]
+    if isinstance(tasks, TaskList):
+        return tasks.uids
+    return [task.uid for task in tasks]
 
 
 def index_uids(tasks: Sequence[TaskT]) -> Mapping[str, int]:
@@ -177,9 +181,9 @@ def index_uids(tasks: Sequence[TaskT]) -> Mapping[str, int]:
 
 def pick_tasks(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
     """Return the tasks at `indexes`, in that order, without building those of a `TaskList`."""
-    return (
-        tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
-    )
+    if isinstance(tasks, TaskList):
+        return tasks.pick(indexes)
+    return [tasks[index] for index in indexes]
 
 
 def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[TaskT]:

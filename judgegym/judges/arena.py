@@ -183,10 +183,12 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
         """
         settings, is_a, baseline = self.settings, order == "model_is_a", select_baseline(task)
         assert baseline is not None  # a task without one is none for this judge
+        both = (task.response, baseline)
+        if not is_a:
+            both = (baseline, task.response)
         prompt = game_prompt(
             task.prompt,
-            task.response if is_a else baseline,
-            baseline if is_a else task.response,
+            *both,
             protocol=settings.judge_protocol,
             judged="A" if is_a else "B",
             layout=settings.judge_prompt_layout,
@@ -244,7 +246,9 @@ def select_baseline(task: JudgeTask) -> str | None:
 
     The reference serves protocols without a field for a baseline.
     """
-    return task.reference if task.baseline is None else task.baseline
+    if task.baseline is None:
+        return task.reference
+    return task.baseline
 
 
 class RowResult(NamedTuple):
@@ -287,9 +291,8 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
             raise ValueError(f"{label!r} is not an Arena-Hard label; expected one of {labels}")
     (as_a, is_strong_1), (baseline_as_a, is_strong_2) = LABEL_VALUES[game_1], LABEL_VALUES[game_2]
     as_b = 1.0 - baseline_as_a
-    entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (
-        strong_weight if is_strong_2 else 1
-    )
+    weights = [strong_weight if is_strong else 1 for is_strong in (is_strong_1, is_strong_2)]
+    entries = (as_a,) * weights[0] + (as_b,) * weights[1]
     return RowResult(
         entries, 2.0 * sum(entries) / len(entries) - 1.0, OUTCOMES[as_a] if as_a == as_b else "tie"
     )
@@ -325,12 +328,14 @@ def game_prompt(
     """
     answers = {"A": answer_a, "B": answer_b}
     baseline = "B" if judged == "A" else "A"
+    if system_prompt is None:
+        system_prompt = prompts.load(PROMPTS[protocol])
     return _TEMPLATE.fill(
         {"prompt": question, **shared, baseline: answers[baseline]},
         {judged: answers[judged]},
         ids=(baseline, judged) if layout == "shared_first" else "AB",
         wording=describe_sections(shared),
-        system=prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt,
+        system=system_prompt,
     )
 
 

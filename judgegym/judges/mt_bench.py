@@ -99,12 +99,16 @@ class JudgeView(NamedTuple):
     @property
     def template(self) -> str:
         """The name of the prompt."""
-        plain = "v2" if self.order else "v1"
+        kind, suffix = "single", "v1"
+        if self.order:
+            kind, suffix = "pair", "v2"
         with_references = self.turns[-1].reference is not None
-        kind = "pair" if self.order else "single"
-        suffix = "math-v1" if with_references else plain
+        if with_references:
+            suffix = "math-v1"
         name = f"{kind}-{suffix}"
-        return f"{name}-multi-turn" if len(self.turns) > 1 else name
+        if len(self.turns) > 1:
+            name += "-multi-turn"
+        return name
 
     @property
     def texts(self) -> dict[str, str]:
@@ -185,10 +189,8 @@ def read_templates(text: str) -> Templates:
     ):
         fields, texts = prompts_by_name.get(look.template, {}), look.texts
         system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
-        verdict, placeholder_names = (
-            "[[A]]" if look.order else "[[rating]]",
-            [match[2] for match in _SECTION.findall(user)],
-        )
+        verdict = "[[A]]" if look.order else "[[rating]]"
+        placeholder_names = [match[2] for match in _SECTION.findall(user)]
         actual = fields.get("output_format"), {*placeholder_names}, user.count("{")
         if not system or actual != (verdict, {*texts}, len(placeholder_names)):
             names = ", ".join(texts)
@@ -286,14 +288,18 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         if len(parts) < len(turns):
             calls = list(chain.from_iterable(replies.calls for replies in answers))
             return failed_judgment(calls, detail=detail)
-        label = ", ".join(
-            f"{score:g}" if task.baseline is None else OUTCOMES[score] for score in parts.values()
-        )
+        if task.baseline is None:
+            scores = [f"{score:g}" for score in parts.values()]
+        else:
+            scores = [OUTCOMES[score] for score in parts.values()]
+        label = ", ".join(scores)
         mean, words = (
             statistics.fmean(parts.values()),
             "\n\n".join(verdict.text for verdict in verdicts),
         )
-        unit = RATINGS.unit(mean) if task.baseline is None else mean
+        unit = mean
+        if task.baseline is None:
+            unit = RATINGS.unit(mean)
         return Judgment(mean, Status.OK, label, words, detail=detail, unit=unit)
 
     def _make_question(self, look: JudgeView) -> Question[Any]:
@@ -301,17 +307,16 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         system, template = self._templates[look.template]
         texts, letters = [*look.texts.items()], [*_GAMES[look.order][1]]
         count = len(texts) - len(look.turns)
-        read: VerdictParser[[], Any] = (
-            choice_letter.bind(letters) if look.order else bracketed_rating
-        )
-        reminder = prompts.load("arena_hard_reask").replace(
-            "label", "label" if look.order else "rating"
-        )
+        read: VerdictParser[[], Any] = bracketed_rating
+        form, verdict_name = RATING_FORM, "rating"
+        if look.order:
+            read, form, verdict_name = choice_letter.bind(letters), choice_form(letters), "label"
+        reminder = prompts.load("arena_hard_reask").replace("label", verdict_name)
         return Question(
             look.name,
             template.fill(dict(texts[:count]), dict(texts[count:]), system=system),
             read,
-            choice_form(letters) if look.order else RATING_FORM,
+            form,
             reasks=self.settings.judge_reask,
             repair=lambda _, call: (break_tokens(call.text), reminder),
         )
@@ -338,10 +343,9 @@ def _draft_reply(shown: StandInPrompt) -> str:
 
 def _parse_reply(reply: str) -> Mapping[str, JSON]:
     explanation, _, verdict = reply.removesuffix("]]").rpartition("[[")
-    return {
-        "explanation": explanation,
-        **({"rating": int(verdict)} if verdict.isdigit() else {"verdict": verdict}),
-    }
+    if verdict.isdigit():
+        return {"explanation": explanation, "rating": int(verdict)}
+    return {"explanation": explanation, "verdict": verdict}
 
 
 TURN_PROMPT = PromptFormat(

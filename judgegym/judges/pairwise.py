@@ -117,7 +117,9 @@ def choice_prompt(
             f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {count}"
         )
     letters = LETTERS[: len(answers)]
-    task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
+    task = system_prompt
+    if task is None:
+        task = choice_instructions(len(answers))
     return _CHOICE.fill(
         {"prompt": question, **shared},
         dict(zip(letters, answers, strict=True)),
@@ -149,7 +151,9 @@ def rating_prompt(
         system: the system message; empty for none.
         instructions: replaces the built-in instructions.
     """
-    words = {"instructions": prompts.load("rating") if instructions is None else instructions}
+    if instructions is None:
+        instructions = prompts.load("rating")
+    words = {"instructions": instructions}
     return _RATING.fill(
         {"prompt": question}, {"response": answer}, wording=words, system=system or None
     )

@@ -126,17 +126,19 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 
     pairs, any_yes = (gold, judge), any((*judge, *gold))
     values: dict[str, float | str] = {"accuracy": float(metrics.accuracy_score(*pairs))}
-    values["precision"] = (
-        float(metrics.precision_score(*pairs)) if any(judge) else "the judge never says yes"
-    )
-    values["recall"] = float(metrics.recall_score(*pairs)) if any(gold) else "gold is never yes"
-    values["f1"] = (
-        float(metrics.f1_score(*pairs)) if any_yes else "neither judge nor gold is ever yes"
-    )
+    values["precision"] = "the judge never says yes"
+    if any(judge):
+        values["precision"] = float(metrics.precision_score(*pairs))
+    values["recall"] = "gold is never yes"
+    if any(gold):
+        values["recall"] = float(metrics.recall_score(*pairs))
+    values["f1"] = "neither judge nor gold is ever yes"
+    if any_yes:
+        values["f1"] = float(metrics.f1_score(*pairs))
     same = len({*judge, *gold}) == 1
-    values["kappa"] = (
-        "judge and gold are always the same" if same else float(metrics.cohen_kappa_score(*pairs))
-    )
+    values["kappa"] = "judge and gold are always the same"
+    if not same:
+        values["kappa"] = float(metrics.cohen_kappa_score(*pairs))
     return _split_defined(values)
 
 
@@ -261,7 +263,9 @@ def exact_mean(numbers: Sequence[float]) -> float:
 
     So rounding gives the group no signal.
     """
-    return numbers[0] if len(set(numbers)) == 1 else math.fsum(numbers) / len(numbers)
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    return math.fsum(numbers) / len(numbers)
 
 
 def clipped_mean(values: Sequence[float]) -> float:

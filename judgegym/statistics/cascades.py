@@ -23,7 +23,9 @@ def upper_bound(events: int, rows: int, *, level: float) -> float:
 
     if not 0 <= events <= rows or not rows:
         raise ValueError(f"{events} events in {rows} rows")
-    return 1.0 if events == rows else float(stats.beta.ppf(level, events + 1, rows - events))
+    if events == rows:
+        return 1.0
+    return float(stats.beta.ppf(level, events + 1, rows - events))
 
 
 def promise_evidence(rows: int, differ: int, *, harm: float, recheck: float) -> float:

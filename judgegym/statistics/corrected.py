@@ -160,12 +160,13 @@ def corrected_mean(
         return reason
     weight, alone = sample.weight(), sample.fit(0.0)
     only = sample.estimate(alone, level)
-    fit = sample.fit(weight) if weight > 0 else alone
-    estimate = sample.estimate(fit, level) if weight > 0 else only
-    count, simple = (
-        len(known_labels),
-        alone.variance if len(sample.strata) == 1 else sample.simple_variance(),
-    )
+    fit, estimate = alone, only
+    if weight > 0:
+        fit = sample.fit(weight)
+        estimate = sample.estimate(fit, level)
+    count, simple = len(known_labels), alone.variance
+    if len(sample.strata) != 1:
+        simple = sample.simple_variance()
     squares = (known_labels - known_labels.mean()) ** 2
     effective_labels, variance, variance_error = float(count), count * simple, 0.0
     if fit.variance > 0:
@@ -274,7 +275,9 @@ class _Sample:
                 * float(self.judge[rows].var(ddof=1))
                 * (1 / len(labelled) + 1 / len(unlabelled))
             )
-        return min(1.0, max(0.0, covariance / variance)) if variance > 0 else 0.0
+        if variance > 0:
+            return min(1.0, max(0.0, covariance / variance))
+        return 0.0
 
     def fit(self, weight: float) -> _Fit:
         """Return θ and its variance.
@@ -372,7 +375,9 @@ class _Sample:
 
 def _bessel(size: float) -> float:
     """Return the factor that corrects the deviations of a sample for their mean (Bessel)."""
-    return math.sqrt(size / (size - 1)) if size > 1 else 1.0
+    if size > 1:
+        return math.sqrt(size / (size - 1))
+    return 1.0
 
 
 def wilson(rate: float, size: float, reach: float) -> Interval:
@@ -402,9 +407,9 @@ def labels_needed(estimate: CorrectedMean, half_width: float) -> LabelCount:
     of labels and judge. The range takes the ends of the intervals of r (by Fisher's z) and of σ².
     """
     count, rows = estimate.labels, estimate.rows
-    explained = (
-        (1 - count / estimate.effective_labels) * rows / (rows - count) if rows > count else 0.0
-    )
+    explained = 0.0
+    if rows > count:
+        explained = (1 - count / estimate.effective_labels) * rows / (rows - count)
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
     factor = _PLAN_MARGIN * t_quantile(0.95) ** 2 * estimate.variance
@@ -412,8 +417,12 @@ def labels_needed(estimate: CorrectedMean, half_width: float) -> LabelCount:
 
     def fewest(r: float, factor: float) -> int | None:
         room = half_width**2 - factor * r**2 / rows
-        needed = factor * (1 - r**2) / room if room > 0 else math.inf
-        return math.ceil(needed) if needed <= rows else None
+        needed = math.inf
+        if room > 0:
+            needed = factor * (1 - r**2) / room
+        if needed > rows:
+            return None
+        return math.ceil(needed)
 
     return LabelCount(
         fewest(math.tanh(math.atanh(r) + reach), factor * max(0.0, 1 - spread)),
@@ -427,4 +436,6 @@ def labels_to_add(estimate: CorrectedMean, half_width: float) -> int:
 
     0 if the interval is ± `half_width` or narrower.
     """
-    return 0 if estimate.half_width <= half_width else min(TOP_UP, estimate.rows - estimate.labels)
+    if estimate.half_width <= half_width:
+        return 0
+    return min(TOP_UP, estimate.rows - estimate.labels)

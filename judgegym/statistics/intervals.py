@@ -167,7 +167,9 @@ def mean_interval(
 ) -> Interval | None:
     """Return the interval of `estimate_mean`, or `None`."""
     estimate = estimate_mean(totals, weights, clusters=clusters, ends=ends)
-    return None if isinstance(estimate, str) else estimate.interval(level)
+    if isinstance(estimate, str):
+        return None
+    return estimate.interval(level)
 
 
 def estimate_share_mean(
@@ -299,13 +301,14 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
         noise = 0.0
     if not noise and (lowest >= 0 or highest <= 0):
         return float(highest <= 0)
-    reach = (
-        math.sqrt(float(counts.sum())) / noise if noise else math.inf
-    )  # the saddlepoint is not beyond it
-    left, right = (
-        max(-reach, 1 / lowest) if lowest < 0 else -reach,
-        min(reach, 1 / highest) if highest > 0 else reach,
-    )
+    reach = math.inf  # the saddlepoint is not beyond it
+    if noise:
+        reach = math.sqrt(float(counts.sum())) / noise
+    left, right = -reach, reach
+    if lowest < 0:
+        left = max(-reach, 1 / lowest)
+    if highest > 0:
+        right = min(reach, 1 / highest)
     square, point = noise**2, 0.0
     while True:  # Newton's method for the saddlepoint, between two bounds that only come nearer
         shares = slopes / (1 - point * slopes)
@@ -315,7 +318,10 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
             second
         ):  # of a stationary point: P is exact to twice as many digits
             break
-        left, right = (left, point) if first > 0 else (point, right)
+        if first > 0:
+            right = point
+        else:
+            left = point
         step = point - first / second
         if not left < step < right:
             step = (left + right) / 2
@@ -365,8 +371,10 @@ def _solve(
             return middle
         if difference < 0:
             low, under, streak = middle, difference, min(streak, 0) - 1
-            over = over / 2 if streak < -1 else over
+            if streak < -1:
+                over = over / 2
         else:
             high, over, streak = middle, difference, max(streak, 0) + 1
-            under = under / 2 if streak > 1 else under
+            if streak > 1:
+                under = under / 2
     return (low + high) / 2

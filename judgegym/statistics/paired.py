@@ -350,7 +350,9 @@ def kappa_interval(
 
     def statistic(totals: Floats) -> Floats:
         first, *second = map(kappas, np.split(totals, ends, axis=1))
-        return second[0] - first if second else first
+        if second:
+            return second[0] - first
+        return first
 
     of_rows = np.hstack(sums)
     value = float(statistic(of_rows.sum(axis=0, keepdims=True))[0])

@@ -98,15 +98,17 @@ def read_verdict(text: str) -> AspectVerdict | None:
     AspectVerdict(yes=False, reason='It is safe.')
     """
     parsed = find_verdict(text)
-    return None if parsed is None else parsed.value
+    if parsed is None:
+        return None
+    return parsed.value
 
 
 def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
     """Return the same with its place: that of the object that holds verdict and reason."""
     yes = binary_verdict.find(text)
-    return (
-        None if yes is None else yes.with_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
-    )
+    if yes is None:
+        return None
+    return yes.with_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:
@@ -129,11 +131,17 @@ def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> Aspe
     verdict = yes == leading if decided else None
     with_verdict = [vote for vote in votes if vote.yes is not None]
     reasons = [vote.reason or vote.text for vote in with_verdict if vote.yes == verdict]
+    yes_share = None
+    if verdicts:
+        yes_share = yes / len(verdicts)
+    leading_share = None
+    if decided:
+        leading_share = leading / len(verdicts)
     return AspectDetail(
         aspect=aspect,
         yes=verdict,
-        yes_share=yes / len(verdicts) if verdicts else None,
-        agreement=leading / len(verdicts) if decided else None,
+        yes_share=yes_share,
+        agreement=leading_share,
         reason="\n".join(reasons),
         votes=tuple(votes),
         strictness_requested=strictness,
@@ -182,6 +190,9 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         questions = []
         for aspect in self._aspects(task):
             votes = settings.votes_on(aspect)
+            missing = None
+            if stops_at_majority:
+                missing = partial(_votes_to_majority, votes)
             question = Question(
                 f"{aspect.name}_vote",
                 aspect_prompt(task, aspect, settings),
@@ -189,7 +200,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 ASPECT_FORM,
                 component=aspect.name,
                 votes=votes,
-                missing=partial(_votes_to_majority, votes) if stops_at_majority else None,
+                missing=missing,
             )
             questions.append(question)
         return questions
@@ -208,11 +219,10 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
             for detail, replies in zip(details, answers, strict=True)
             if detail.yes is None
         ]
-        judgment = (
-            _judge_undecided(details, undecided)
-            if undecided
-            else self._judge_decided(aspects, details)
-        )
+        if undecided:
+            judgment = _judge_undecided(details, undecided)
+        else:
+            judgment = self._judge_decided(aspects, details)
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
         several = [detail for detail in details if len(detail.votes) > 1]
         shares = [detail.agreement for detail in several if detail.agreement is not None]
@@ -243,7 +253,9 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
 
     def _aspects(self, task: JudgeTask) -> Sequence[Aspect]:
         """Return the aspects of the task or those of the settings."""
-        return self.settings.aspects if task.aspects is None else task.aspects
+        if task.aspects is None:
+            return self.settings.aspects
+        return task.aspects
 
     def _judge_decided(
         self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]
@@ -326,13 +338,16 @@ def combined_score(
     for aspect, detail in zip(aspects, details, strict=True):
         if detail.yes is None or detail.yes_share is None:
             raise ValueError(f"the aspect {aspect.name!r} has no verdict")
-        total += aspect.weight * aspect.value(
-            float(detail.yes) if scoring == "majority" else detail.yes_share
-        )
+        value = detail.yes_share
+        if scoring == "majority":
+            value = float(detail.yes)
+        total += aspect.weight * aspect.value(value)
         weight += aspect.weight
         if aspect.veto and veto is None and not aspect.passes(detail.yes):
             veto = aspect.name
-    return (total / weight, None) if veto is None else (0.0, veto)
+    if veto is not None:
+        return 0.0, veto
+    return total / weight, None
 
 
 JUDGE = JudgeDefinition(

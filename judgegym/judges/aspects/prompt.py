@@ -151,9 +151,9 @@ def parse_aspects(value: object) -> object:
         ValueError: there is no built-in aspect with a name, or the text is not JSON.
     """
     value = split_commas(value)
-    return (
-        tuple(_parse_aspect(entry) for entry in value) if isinstance(value, list | tuple) else value
-    )
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(_parse_aspect(entry) for entry in value)
 
 
 def _parse_aspect(value: object) -> object:

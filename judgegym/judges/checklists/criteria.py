@@ -103,10 +103,10 @@ class Criterion(BaseModel):
         option_values: dict[str, float | None] = {
             option.label.strip(): option.value for option in self.options
         }
-        return {
-            **(option_values or {MET: 1.0, UNMET: 0.0}),
-            **({CANNOT_ASSESS: None} if cannot_assess else {}),
-        }
+        values: dict[str, float | None] = {**(option_values or {MET: 1.0, UNMET: 0.0})}
+        if cannot_assess:
+            values[CANNOT_ASSESS] = None
+        return values
 
     def orient_value(self, value: float) -> float:
         """Return the value as a number from 0 (bad) to 1 (good)."""
@@ -216,7 +216,9 @@ def _parse_tags(value: object) -> object:
     """Return tags as a list; verl's object gives `name:value` for each text value."""
     if isinstance(value, Mapping):
         return [f"{name}:{text}" for name, text in value.items() if isinstance(text, str)]
-    return [value] if isinstance(value, str) else value or ()
+    if isinstance(value, str):
+        return [value]
+    return value or ()
 
 
 def _normalize_entry(entry: object) -> Mapping[str, object]:
@@ -235,7 +237,9 @@ def _normalize_entry(entry: object) -> Mapping[str, object]:
         kind = type(entry).__name__
         raise ValueError(f"expected a text or an object, found {kind}")
     fields = {str(name): value for name, value in entry.items() if value is not None}
-    return _convert_aspect(Aspect.model_validate(fields)) if "definition" in fields else fields
+    if "definition" in fields:
+        return _convert_aspect(Aspect.model_validate(fields))
+    return fields
 
 
 def _convert_aspect(aspect: Aspect) -> Mapping[str, object]:
@@ -261,7 +265,9 @@ def _single_field(fields: Mapping[str, object], names: Sequence[str]) -> object:
     if len(present) > 1:
         names_present = " and ".join(present)
         raise ValueError(f"{names_present} are the same field; expected one of them")
-    return fields[present[0]] if present else None
+    if not present:
+        return None
+    return fields[present[0]]
 
 
 def _parse_points(fields: Mapping[str, object]) -> object:
@@ -283,7 +289,9 @@ def _parse_points(fields: Mapping[str, object]) -> object:
 def _parse_setting(value: object) -> object:
     text = read_text_or_file(value)
     if not isinstance(text, str):
-        return read_criteria(text) if text else ()
+        if not text:
+            return ()
+        return read_criteria(text)
     try:
         return read_criteria(yaml.safe_load(text))
     except yaml.YAMLError as error:

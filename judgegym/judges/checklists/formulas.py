@@ -54,7 +54,9 @@ def checklist_score(
     terms = _counted_terms(graded, cannot_assess)
     if unmet_requirements(graded, cannot_assess):
         terms = [Term(term.points, float(term.points < 0), 0.0) for term in terms]
-    return FORMULAS[formula](terms) if terms else None
+    if not terms:
+        return None
+    return FORMULAS[formula](terms)
 
 
 def unmet_requirements(
@@ -69,7 +71,9 @@ def unmet_requirements(
         for criterion, value in values
         if value is not None
     ]
-    return tuple(criterion.name for criterion, good in oriented if good < 0.5 and criterion.required)
+    return tuple(
+        criterion.name for criterion, good in oriented if good < 0.5 and criterion.required
+    )
 
 
 def tag_scores(
@@ -127,7 +131,9 @@ def _resolve_value(
 
 def _healthbench(terms: Sequence[Term]) -> float | None:
     possible = sum(term.points for term in terms if term.points > 0)
-    return sum(term.points * term.value for term in terms) / possible if possible else None
+    if not possible:
+        return None
+    return sum(term.points * term.value for term in terms) / possible
 
 
 def _weighted_mean(terms: Sequence[Term]) -> float | None:

@@ -158,21 +158,28 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
                 details += decide(part, votes)
         calls = list(chain.from_iterable(replies.calls for replies in answers))
         if failed:
-            partial_detail = ChecklistDetail(tuple(details), formula) if details else None
+            partial_detail = None
+            if details:
+                partial_detail = ChecklistDetail(tuple(details), formula)
             judgment = failed_judgment(calls, explanation=failed[0], detail=partial_detail)
         else:
             judgment = self._judge_decided(
                 criteria, details, sum(call.value is None for call in calls)
             )
         score, values = judgment.score, {detail.name: detail.value for detail in details}
-        raw_component = {} if score is None else {"raw": score}
+        unit = None
+        components = dict[str, float]()
+        if score is not None:
+            unit = clip_score(score)
+            components["raw"] = score
+        components |= {name: value for name, value in values.items() if value is not None}
+        tags: Mapping[str, float] = {}
+        if judgment.detail is not None:
+            tags = judgment.detail.tags
         return replace(
             judgment,
-            unit=None if score is None else clip_score(score),
-            components={
-                **raw_component,
-                **{name: value for name, value in values.items() if value is not None},
-            },
+            unit=unit,
+            components=components,
             confidences=least_agreement(
                 [assessed.agreement for assessed in details if len(assessed.votes) > 1]
             ),
@@ -180,7 +187,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
                 NamedVerdict(criterion.name, criterion.points, values.get(criterion.name))
                 for criterion in criteria
             ),
-            tags={} if judgment.detail is None else judgment.detail.tags,
+            tags=tags,
         )
 
     def _criteria(self, task: JudgeTask) -> Sequence[Criterion]:
@@ -273,7 +280,9 @@ def _middle_vote(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
 def _explain_missing(
     part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]
 ) -> str:
-    names = part[0].name if len(part) == 1 else f"{part[0].name} to {part[-1].name}"
+    names = part[0].name
+    if len(part) > 1:
+        names = f"{names} to {part[-1].name}"
     counts = f"{len(votes)} whole verdicts in {len(calls)} calls"
     errors = join_errors(calls)
     return f"{names}: {counts}: {errors}"

@@ -75,7 +75,10 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
     fields = [name for name in filled if name not in ("type", "detail")]
     if value is None and not fields and part.get("type") == "image":
         return Image("", at=at)
-    return replace(_parse_image(value), detail=detail if isinstance(detail, str) else "", at=at)
+    image = _parse_image(value)
+    if not isinstance(detail, str):
+        detail = ""
+    return replace(image, detail=detail, at=at)
 
 
 def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -90,9 +93,9 @@ def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple
     column = next((columns[name] for name in IMAGES if columns.get(name)), None)
     if column is None:
         return tuple(turns)
-    values = (
-        column if isinstance(column, Sequence) and not isinstance(column, str | bytes) else [column]
-    )
+    values: Sequence[object] = [column]
+    if isinstance(column, Sequence) and not isinstance(column, str | bytes):
+        values = column
     column_images, whole = [read_image({"image": value}) for value in values], list(turns)
     places = sum(not image.url for image in list_images(whole))
     first = next((place for place, turn in enumerate(whole) if turn.role == "user"), None)
@@ -109,13 +112,14 @@ def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple
             "beside them"
         )
     remaining_images = iter(column_images)
-    filled = [
-        [
-            placeholder if placeholder.url else replace(next(remaining_images), at=placeholder.at)
-            for placeholder in turn.images
-        ]
-        for turn in whole
-    ]
+    filled = []
+    for turn in whole:
+        turn_images = []
+        for image in turn.images:
+            if not image.url:
+                image = replace(next(remaining_images), at=image.at)
+            turn_images.append(image)
+        filled.append(turn_images)
     return number_images(
         [replace(turn, images=tuple(images)) for turn, images in zip(whole, filled, strict=True)]
     )
@@ -171,7 +175,9 @@ def _read_file(name: str) -> bytes:
         )
     try:
         path = folder / name.removeprefix("file://")
-        data = path.read_bytes() if path.is_file() and path.stat().st_size <= _LONGEST else b""
+        data = b""
+        if path.is_file() and path.stat().st_size <= _LONGEST:
+            data = path.read_bytes()
     except (OSError, ValueError):
         data = b""
     if not data:
@@ -187,7 +193,9 @@ def decode_image(data: bytes) -> Image:
     Raises:
         UnseenPart: they are none.
     """
-    header = _parse_header(data) if len(data) <= _LONGEST else None
+    header = None
+    if len(data) <= _LONGEST:
+        header = _parse_header(data)
     if header is None:
         raise _unseen_image(
             f"its data is no PNG, JPEG, GIF or WebP of at most {_LONGEST >> 20} MiB"
@@ -208,12 +216,15 @@ def _parse_header(data: bytes) -> tuple[str, int, int] | None:
         return "gif", *struct.unpack("<HH", data[6:10])
     if data.startswith(b"RIFF") and data[8:15] == b"WEBPVP8":
         return "webp", 0, 0
-    position = 2 if data.startswith(b"\xff\xd8\xff") else len(data)
+    position = len(data)
+    if data.startswith(b"\xff\xd8\xff"):
+        position = 2
     while position + 9 < len(data) and data[position] == 0xFF:
         marker = data[position + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             return "jpeg", *struct.unpack(">HH", data[position + 5 : position + 9])[::-1]
-        position += (
-            1 if marker == 0xFF else 2 + int.from_bytes(data[position + 2 : position + 4], "big")
-        )
+        if marker == 0xFF:
+            position += 1
+        else:
+            position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
     return None

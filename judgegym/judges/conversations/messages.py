@@ -101,8 +101,13 @@ def parse_turns(value: object) -> tuple[Turn, ...] | None:
         return None
     turns: list[Turn] = []
     for message in messages:
-        for piece in _split_tool_results(message) if isinstance(message, Mapping) else [message]:
-            turn = _parse_turn(piece) if isinstance(piece, Mapping) else None
+        pieces: Sequence[object] = [message]
+        if isinstance(message, Mapping):
+            pieces = _split_tool_results(message)
+        for piece in pieces:
+            turn = None
+            if isinstance(piece, Mapping):
+                turn = _parse_turn(piece)
             if turn is None:
                 return None
             turns.append(turn)
@@ -122,10 +127,9 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     named_turns: list[Turn] = []
     for turn in turns:
         if turn.calls:
-            waiting = [
-                *(waiting if named_turns and named_turns[-1].role == "assistant" else ()),
-                *turn.calls,
-            ]
+            if not named_turns or named_turns[-1].role != "assistant":
+                waiting = []
+            waiting = [*waiting, *turn.calls]
             names |= {call.id: _heading_name(call.name) for call in turn.calls if call.id}
         elif turn.role == "tool":
             reference = (turn.answers, turn.name)
@@ -157,7 +161,9 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
         text_turn(_normalize_role(who), content.strip())
         for who, content in zip(pieces[::2], pieces[1::2], strict=True)
     ]
-    return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
+    if turns[-1] == text_turn("assistant", ""):
+        turns = turns[:-1]
+    return tuple(turns)
 
 
 def render_conversation(conversation: TextOrMessages) -> str:
@@ -166,11 +172,9 @@ def render_conversation(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return (
-        conversation
-        if isinstance(conversation, str)
-        else render_transcript(completion_turns(conversation))
-    )
+    if isinstance(conversation, str):
+        return conversation
+    return render_transcript(completion_turns(conversation))
 
 
 def render_completion(conversation: TextOrMessages) -> str:
@@ -181,11 +185,9 @@ def render_completion(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return (
-        conversation
-        if isinstance(conversation, str)
-        else completion_text(completion_turns(conversation))
-    )
+    if isinstance(conversation, str):
+        return conversation
+    return completion_text(completion_turns(conversation))
 
 
 def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
@@ -215,10 +217,13 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     """
     messages: list[dict[str, object]] = []
     for item in items:
-        kind, last = item.get("type"), messages[-1] if messages else {}
+        kind = item.get("type")
+        last = messages[-1] if messages else {}
         message: dict[str, object] = {"role": "assistant", "content": ""}
         if kind == "function_call":
-            before = messages.pop() if last.get("role") == "assistant" else message
+            before = message
+            if last.get("role") == "assistant":
+                before = messages.pop()
             calls = cast("Sequence[object]", before.get("tool_calls") or ())
             call = {"name": item.get("name"), "arguments": item.get("arguments")}
             chat_call = {
@@ -235,9 +240,9 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
             message["reasoning"] = _reasoning_text(item) or REASONING
         elif kind in (None, "message") or "role" in item:
             is_begun = last.keys() == {*message, "reasoning"} and last["content"] == ""
-            message |= (messages.pop() if is_begun else {}) | {
-                name: item[name] for name in item if item[name] is not None
-            }
+            if is_begun:
+                message |= messages.pop()
+            message |= {name: item[name] for name in item if item[name] is not None}
         else:
             name = _heading_name(kind)
             message["content"] = f"[{name}]"
@@ -268,12 +273,14 @@ def _split_tool_results(message: Mapping[str, object]) -> list[Mapping[str, obje
             "tool_call_id": answers,
             "content": output if _are_parts(output) else _to_text(output),
         }
-        results.append(
-            {**result, **({"is_error": fields["is_error"]} if "is_error" in fields else {})}
-        )
+        if "is_error" in fields:
+            result["is_error"] = fields["is_error"]
+        results.append(result)
     if not results:
         return [message]
-    return [*results, {**message, "content": remaining}] if remaining else results
+    if remaining:
+        results.append({**message, "content": remaining})
+    return results
 
 
 def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
@@ -282,16 +289,17 @@ def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
     Raises:
         UnseenPart: it holds something else.
     """
-    value = (
-        value.tolist() if hasattr(value, "tolist") else value
-    )  # an array, as a data frame has it
+    if hasattr(value, "tolist"):  # an array, as a data frame has it
+        value = value.tolist()
     if isinstance(value, str):
         try:
             value = wire.loads(value) if value.strip() else None
         except ValueError:
             value = object()
     if not value or isinstance(value, Mapping):
-        return [value] if isinstance(value, Mapping) and value else []
+        if isinstance(value, Mapping) and value:
+            return [value]
+        return []
     if isinstance(value, list | tuple):
         return [*chain.from_iterable(map(_parse_tool_calls, value))]
     raise UnseenPart(
@@ -333,14 +341,18 @@ def _parse_turn(message: Mapping[str, object]) -> Turn | None:
         reason = error.get("message")
         text, shown = (f"{before}\n{reason}".strip() for before in (text, shown))
     written += [_parse_call(call) for call in calls]
-    name = _heading_name(message.get("name")) or (
-        _heading_name(message.get("function")) if role == "tool" else ""
-    )
+    name = _heading_name(message.get("name"))
+    if not name and role == "tool":
+        name = _heading_name(message.get("function"))
     more = {field: cast(JSON, message[field]) for field in _PRESERVED_FIELDS if message.get(field)}
-    answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
+    answers = ""
+    if role == "tool":
+        answers = str(message.get("tool_call_id") or "")
     reasoning = "\n".join(thoughts)
     whole = render_turn(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
-    is_error = _is_error(message) if role == "tool" else None
+    is_error = None
+    if role == "tool":
+        is_error = _is_error(message)
     return Turn(
         role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more
     )
@@ -368,7 +380,9 @@ def _reasoning_text(value: object) -> str:
         return next(filter(None, texts), "")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "\n".join(filter(None, map(_reasoning_text, value)))
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value
 
 
 def _parse_calls_text(text: str) -> list[ToolCall]:
@@ -383,7 +397,9 @@ def _parse_calls_text(text: str) -> list[ToolCall]:
     calls = value if isinstance(value, list) else [value]
     mappings = [call for call in calls if isinstance(call, Mapping)]
     parsed = [_parse_call(call) for call in mappings if isinstance(call.get("name"), str)]
-    return parsed if len(parsed) == len(calls) > 0 else [ToolCall("", text)]
+    if len(parsed) == len(calls) > 0:
+        return parsed
+    return [ToolCall("", text)]
 
 
 def _normalize_role(word: str) -> str:
@@ -394,7 +410,9 @@ def _normalize_role(word: str) -> str:
 
 def _heading_name(value: object) -> str:
     """Return a name that cannot end the heading in which it stands."""
-    return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return _NO_NAME.sub("_", value)[:_LONGEST_NAME]
 
 
 def _parse_call(call: Mapping[str, object]) -> ToolCall:
@@ -443,14 +461,16 @@ def _read_parts(
             calls.append(_parse_call(part))
         elif kind in _RESULTS:
             output = part.get("content", part.get("output"))
-            shown.append(
-                _read_parts(output, images, [])[1] if _are_parts(output) else _to_text(output)
-            )
+            if _are_parts(output):
+                shown.append(_read_parts(output, images, [])[1])
+            else:
+                shown.append(_to_text(output))
         elif kind in pictures.KINDS:
             images.append(pictures.read_image(part, len("".join(texts))))
             shown.append(_PLACEHOLDER)
         elif kind in _SILENT_PARTS:
-            thoughts += [_reasoning_text(part) or REASONING] if kind != "refusal" else []
+            if kind != "refusal":
+                thoughts.append(_reasoning_text(part) or REASONING)
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
                 f"a message has a part of type {kind}, which no judge is shown: what is said of it "

@@ -57,7 +57,9 @@ class Trace:
 def add_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
     """Return the turns of a prompt after a turn with a line for each tool."""
     lines = "\n".join(tool.shown for tool in tools)
-    return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
+    if not tools:
+        return tuple(turns)
+    return (Turn("system", lines, lines, _TOOLS), *turns)
 
 
 def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
@@ -132,20 +134,16 @@ def _parse_column(row: Mapping[str, object], column: str) -> Trace | None:
             (position for position, node in enumerate(branch) if node.get("sampled")), len(branch)
         )
         turns = _parse_turns([node.get("message") for node in branch])
-        prompt, completion, tools = (
-            turns[:first],
-            turns[first:],
-            (branch[0].get(_TOOLS) if branch else None) or tools,
-        )
+        if branch:
+            tools = branch[0].get(_TOOLS) or tools
+        prompt, completion = turns[:first], turns[first:]
     elif not isinstance(value, str) and (trace := split_trace(_parse_turns(value))) is not None:
         prompt, completion = trace.turns[: trace.prompt_length], trace.turns[trace.prompt_length :]
         if isinstance(system, str) and system.strip() and prompt[0].role != "system":
             prompt = (text_turn("system", system), *prompt)
-    return (
-        Trace((*prompt, *completion), read_tools(tools), len(prompt))
-        if prompt and completion
-        else None
-    )
+    if not prompt or not completion:
+        return None
+    return Trace((*prompt, *completion), read_tools(tools), len(prompt))
 
 
 def _parse_turns(value: object, role: str = "user") -> _Turns:
@@ -157,7 +155,9 @@ def _parse_turns(value: object, role: str = "user") -> _Turns:
     is_response = any(
         "type" in item and ("role" not in item or item["type"] == "message") for item in items
     )
-    return messages.parse_items(items) if is_response else messages.parse_turns(value) or ()
+    if is_response:
+        return messages.parse_items(items)
+    return messages.parse_turns(value) or ()
 
 
 def split_trace(turns: Sequence[Turn]) -> Trace | None:
@@ -174,9 +174,10 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
         0,
     )
     uses_tools = any(turn.calls or turn.role == "tool" for turn in turns[prompt_end:])
-    return Trace(
-        tuple(turns), prompt_length=prompt_end if prompt_end and uses_tools else len(turns) - 1
-    )
+    prompt_length = len(turns) - 1
+    if prompt_end and uses_tools:
+        prompt_length = prompt_end
+    return Trace(tuple(turns), prompt_length=prompt_length)
 
 
 def _last_branch(nodes: object) -> list[Mapping[str, object]]:

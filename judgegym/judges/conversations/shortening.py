@@ -80,7 +80,9 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     shown, *texts = (
         "".join(piece.shown for piece in pieces) for pieces in (prompt_pieces, *answers)
     )
-    return (note if parts else "") + shown, tuple(texts), sum(map(sum, counts))
+    if parts:
+        shown = note + shown
+    return shown, tuple(texts), sum(map(sum, counts))
 
 
 def _cut_mark(count: int) -> str:
@@ -106,7 +108,12 @@ def _split_pieces(text: str, *, is_answer: bool) -> list[_Piece]:
     pieces: list[_Piece] = []
     turns = split_turns(text) or [("", text)]
     for number, (heading, body) in enumerate(turns):
-        pieces.append(_Piece(("\n\n" if number else "") + (f"{heading}: " if heading else "")))
+        opening = ""
+        if number:
+            opening = "\n\n"
+        if heading:
+            opening += f"{heading}: "
+        pieces.append(_Piece(opening))
         kind = None
         if not is_answer or number < len(turns) - 1:
             kind = 0 if heading.startswith("tool") else 2

@@ -49,7 +49,9 @@ def parse_tools(value: object) -> tuple[Tool, ...] | None:
     elif definitions:
         tools = [None]
     parsed = tuple(tool for tool in tools if tool is not None)
-    return parsed if len(parsed) == len(tools) else None
+    if len(parsed) < len(tools):
+        return None
+    return parsed
 
 
 def _parse_tool(value: object) -> Tool | None:
@@ -65,4 +67,6 @@ def drop_null(value: JSON) -> JSON:
     """Return a value without the fields that a table or a model filled with null."""
     if isinstance(value, Mapping):
         return {name: drop_null(inner) for name, inner in value.items() if inner is not None}
-    return [drop_null(item) for item in value] if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple):
+        return value
+    return [drop_null(item) for item in value]

@@ -77,7 +77,9 @@ class ToolCall:
         A JSON object of arguments is on one line; other arguments are unchanged.
         """
         arguments = _normalize_arguments(self.arguments)
-        call = f"{self.name}({arguments})" if self.name else arguments
+        call = arguments
+        if self.name:
+            call = f"{self.name}({arguments})"
         shown = break_marks(call)
         return f"[tool call: {shown}]"
 
@@ -115,7 +117,9 @@ class Turn:
     @property
     def heading(self) -> str:
         """Role and name, as they stand before the turn."""
-        return f"{self.role} ({self.name})" if self.name else self.role
+        if self.name:
+            return f"{self.role} ({self.name})"
+        return self.role
 
     @property
     def is_policy_turn(self) -> bool:
@@ -138,7 +142,9 @@ class Turn:
         is_lost = (self.calls and not names & {*CALL_FIELDS}) or (
             self.reasoning and not names & {*REASONING_FIELDS}
         )
-        shown = IMAGE_MARK.sub("", self.shown) if self.images else self.shown
+        shown = self.shown
+        if self.images:
+            shown = IMAGE_MARK.sub("", shown)
         if is_lost or shown not in (self.text, render_turn(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot "
@@ -153,7 +159,9 @@ class Turn:
     def policy_message(self) -> Message:
         """Return the turn as a message to a policy; raises as `message`."""
         message = cast(Message, {**self.message(), "content": self.text})
-        return {**message, "images": self.images} if self.images else message
+        if not self.images:
+            return message
+        return {**message, "images": self.images}
 
 
 def text_turn(role: str, text: str) -> Turn:
@@ -164,12 +172,12 @@ def text_turn(role: str, text: str) -> Turn:
 def number_images(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Number the images through all turns; turns without images are unchanged."""
     numbers = count(1)
-    return tuple(
-        replace(turn, shown=renumber_images(turn.shown, turn.images, numbers))
-        if turn.images
-        else turn
-        for turn in turns
-    )
+    renumbered = []
+    for turn in turns:
+        if turn.images:
+            turn = replace(turn, shown=renumber_images(turn.shown, turn.images, numbers))
+        renumbered.append(turn)
+    return tuple(renumbered)
 
 
 def renumber_images(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
@@ -192,7 +200,9 @@ def completion_text(turns: Sequence[Turn]) -> str:
 
     It is empty if the policy wrote neither a text nor a tool call in them.
     """
-    return render_transcript(turns) if any(turn.is_step for turn in turns) else ""
+    if not any(turn.is_step for turn in turns):
+        return ""
+    return render_transcript(turns)
 
 
 def render_transcript(turns: Sequence[Turn]) -> str:
@@ -206,7 +216,9 @@ def render_transcript(turns: Sequence[Turn]) -> str:
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
-        text = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
+        text = only.shown
+        if only.reasoning:
+            text = text.removeprefix(f"{REASONING}\n")
         if only.role == "user" or (only.role == "assistant" and not _HEADING.match(text)):
             return text
     return "\n\n".join(map(_add_heading, filled))
@@ -227,7 +239,9 @@ def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]
         return completion_text(replacements)
     for turn, replacement in zip(turns, replacements, strict=True):
         text = text.replace(_add_heading(turn), _add_heading(replacement), 1)
-    return text if any(turn.is_step for turn in replacements) else ""
+    if not any(turn.is_step for turn in replacements):
+        return ""
+    return text
 
 
 def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
@@ -279,7 +293,9 @@ def split_turns(text: str) -> list[tuple[str, str]]:
 
 def _add_heading(turn: Turn) -> str:
     """Render a turn under its heading, with lookalikes of headings and marks broken up."""
-    shown = break_marks(turn.shown) if turn.shown == turn.text else turn.shown
+    shown = turn.shown
+    if shown == turn.text:
+        shown = break_marks(shown)
     folded = shown.casefold()
     if any(role in folded for role in _SAID_TO_BE):
         shown = _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", shown)
@@ -323,7 +339,11 @@ def continuation(text: str, beginning: str) -> str:
 
 def render_turn(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
     """Render a turn as a judge sees it: that there is reasoning, the text, and the calls."""
-    pieces = [*([REASONING] if reasoning else []), *([break_marks(text)] if text else [])]
+    pieces = []
+    if reasoning:
+        pieces.append(REASONING)
+    if text:
+        pieces.append(break_marks(text))
     return "\n".join([*pieces, *(call.shown for call in calls)])
 
 

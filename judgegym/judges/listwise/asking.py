@@ -103,7 +103,9 @@ def divide_texts(
     costs = {text: _IDS + estimate_tokens(answer_section(text)) for text in texts}
     if sum(costs.values()) <= room:
         return Chunks((_shuffle(texts, settings.seed, key, 1),))
-    link = _choose_link(costs, room) if anchor is None else anchor
+    link = anchor
+    if link is None:
+        link = _choose_link(costs, room)
     beside = room - costs[link]
     others = {text: cost for text, cost in costs.items() if text != link}
     fitting = {text: cost for text, cost in others.items() if cost <= beside}
@@ -111,7 +113,9 @@ def divide_texts(
         _shuffle([link, *chunk], settings.seed, key, number)
         for number, chunk in enumerate(_pack(fitting, beside), start=1)
     )
-    compared = {link, *fitting} if fitting else set[str]()
+    compared = set[str]()
+    if fitting:
+        compared = {link, *fitting}
     link_name = "another answer" if anchor is None else "the anchor"
     left_out = {
         text: f"too long: this answer has about {cost} tokens, {link_name} {costs[link]}, and what all "
@@ -222,7 +226,8 @@ async def ask_order(
                 before + estimate_tokens(excerpt) + estimate_tokens(request)
                 <= settings.judge_max_input_tokens
             )
-            excerpt = excerpt if fits else _LEFT_OUT
+            if not fits:
+                excerpt = _LEFT_OUT
         return excerpt, request
 
     by_id = dict(zip(ids, shown, strict=True))
@@ -232,9 +237,9 @@ async def ask_order(
     )
     answers = await ask_question(client, settings, question)
     value = answers.last.value
-    scores = (
-        None if value is None else {text: value[answer_id] for answer_id, text in by_id.items()}
-    )
+    scores = None
+    if value is not None:
+        scores = {text: value[answer_id] for answer_id, text in by_id.items()}
     return ScoredOrder(tuple(shown), tuple(ids), scores, answers.calls)
 
 
@@ -288,7 +293,9 @@ def build_judgments(
     """
     usable = [scores for result in results if (scores := result.scores) is not None]
     own_scores = merge_scales(usable, chunks.link)
-    relative = own_scores if task.baseline is None else _compare_with_anchor(task.baseline, usable)
+    relative = own_scores
+    if task.baseline is not None:
+        relative = _compare_with_anchor(task.baseline, usable)
     orders = list(chain.from_iterable(result.orders for result in results))
     names = {}
     for position, text in reversed([*enumerate(task.responses)]):

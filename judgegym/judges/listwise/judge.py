@@ -107,11 +107,13 @@ class ListwiseGroupJudge(GroupJudge):
         # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers
         # take a while.
         has_limit = self.settings.judge_max_input_tokens is not None
-        chunks = await asyncio.to_thread(divided) if has_limit else divided()
-        prefixes = [
-            f"chunk_{number}_" if len(chunks.shown) > 1 else ""
-            for number, _ in enumerate(chunks.shown, 1)
-        ]
+        if has_limit:
+            chunks = await asyncio.to_thread(divided)
+        else:
+            chunks = divided()
+        prefixes = [""] * len(chunks.shown)
+        if len(chunks.shown) > 1:
+            prefixes = [f"chunk_{number}_" for number, _ in enumerate(chunks.shown, 1)]
         results = await gather_results(
             self._judge_chunk(shared, shown, key, prefix)
             for shown, prefix in zip(chunks.shown, prefixes, strict=True)
@@ -138,7 +140,10 @@ class ListwiseGroupJudge(GroupJudge):
 
 def _distinct_texts(task: JudgeTask) -> list[str]:
     """Return the distinct texts of the group, the anchor included, sorted."""
-    return sorted({*task.responses, *(() if task.baseline is None else (task.baseline,))})
+    compared = {*task.responses}
+    if task.baseline is not None:
+        compared.add(task.baseline)
+    return sorted(compared)
 
 
 def _shared_beginning(texts: Sequence[str]) -> str:
@@ -148,12 +153,17 @@ def _shared_beginning(texts: Sequence[str]) -> str:
     turns.
     """
     beginning = shared_turns(texts)
-    return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
+    continuations = {continuation(text, beginning) for text in texts}
+    if len(continuations) < len(texts):
+        return ""
+    return beginning
 
 
 def _cut_beginning(task: JudgeTask, beginning: str) -> JudgeTask:
     """Return the task with each answer cut to the part after the shared turns."""
-    anchor = None if task.baseline is None else continuation(task.baseline, beginning)
+    anchor = None
+    if task.baseline is not None:
+        anchor = continuation(task.baseline, beginning)
     return replace(
         task,
         responses=tuple(continuation(text, beginning) for text in task.responses),

@@ -106,7 +106,9 @@ def listwise_prompt(
         system_prompt: replaces the built-in instructions; what is asked for is said at the end,
             too.
     """
-    system = prompts.load("listwise") if system_prompt is None else system_prompt
+    system = system_prompt
+    if system is None:
+        system = prompts.load("listwise")
     return _TEMPLATE.fill(
         shared, answers, ids=[*answers], wording=_request_words([*answers]), system=system
     )
@@ -177,12 +179,10 @@ def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dic
     for scores in chunks:
         link_score = scores[link]
         # Without a shift the scores stay as they are, to the last bit.
-        shifted.update(
-            {
-                text: score if link_score == level else level + (score - link_score)
-                for text, score in scores.items()
-            }
-        )
+        for text, score in scores.items():
+            shifted[text] = score
+            if link_score != level:
+                shifted[text] = level + (score - link_score)
     shifted[link] = level
     low, high = min(0.0, *shifted.values()), max(1.0, *shifted.values())
     return {text: (score - low) / (high - low) for text, score in shifted.items()}

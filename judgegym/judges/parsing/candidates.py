@@ -126,17 +126,23 @@ _LONGEST_SENTENCE = 200
 def last_candidate(own_text: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     """Return the verdict of a judge's own text: that of the last candidate."""
     unread = max(0, len(own_text) - kind.characters_read)
-    whole = find_whole_object(own_text) if own_text.lstrip().startswith(("{", "`")) else None
+    whole = None
+    if own_text.lstrip().startswith(("{", "`")):
+        whole = find_whole_object(own_text)
     if whole is not None:  # nothing else can be a candidate
         value = _parse_value(kind.decode(own_text[slice(*whole)]), kind)
-        return None if value is None else ParsedVerdict(value, whole)
+        if value is None:
+            return None
+        return ParsedVerdict(value, whole)
     text = own_text[unread:]
     objects, doubtful = find_outermost_objects(text, kind.signs)
     if not kind.has_text_form and not any(
         json_object.fields and kind.name in json_object.fields for json_object in objects
     ):
         return None
-    words = blank_objects(text, [outermost.at for outermost in objects]) if objects else text
+    words = text
+    if objects:
+        words = blank_objects(text, [outermost.at for outermost in objects])
     candidates = _drop_overlaps([*kind.find_in_words(words)])
     if objects or doubtful:
         candidates = [_apply_doubt(candidate, doubtful) for candidate in candidates]
@@ -212,7 +218,9 @@ def _is_quoted(text: str, at: Place) -> bool:
 
 
 def _parse_value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
-    return None if fields is None or fields.get(kind.name) is None else kind.parse_fields(fields)
+    if fields is None or fields.get(kind.name) is None:
+        return None
+    return kind.parse_fields(fields)
 
 
 def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
@@ -230,9 +238,9 @@ def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate
 def _apply_doubt(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:
     """Return a candidate without a value where a malformed object may extend."""
     inside = any(start <= candidate.at[0] < end for start, end in doubtful)
-    return (
-        replace(candidate, value=None, is_exact=False, is_statement=False) if inside else candidate
-    )
+    if not inside:
+        return candidate
+    return replace(candidate, value=None, is_exact=False, is_statement=False)
 
 
 def _object_candidates(
@@ -251,7 +259,9 @@ def _object_candidates(
             ):
                 yield VerdictCandidate(json_object.at, is_object=True)
             continue
-        fields = None if json_object.fields is None else kind.decode(text[start:end])
+        fields = None
+        if json_object.fields is not None:
+            fields = kind.decode(text[start:end])
         ends = end == text_end and (not kind.has_text_form or is_on_its_own_line(text, start))
         while number < len(doubtful) and doubtful[number][0] < start:
             number, furthest = number + 1, max(furthest, doubtful[number][1])
@@ -321,7 +331,9 @@ _UNUSUAL = re.compile(r"[^\n\r\t\x20-\x7e]")
 
 def fold_characters(words: str) -> str:
     """Replace each character by the plain one that it looks like; positions stay."""
-    return words if _UNUSUAL.search(words) is None else words.translate(_FOLDING)
+    if _UNUSUAL.search(words) is None:
+        return words
+    return words.translate(_FOLDING)
 
 
 _DECORATED = r"[\"'*_`)\]\s]{0,6}"

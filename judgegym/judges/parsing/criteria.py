@@ -83,7 +83,9 @@ def criteria_verdicts(
 
     def parse_fields(fields: Mapping[str, JSON]) -> CriteriaVerdicts | None:
         verdicts = _parse_fields(fields, words)
-        return None if isinstance(verdicts, str) else verdicts
+        if isinstance(verdicts, str):
+            return None
+        return verdicts
 
     def find_in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
         return _named_values(tuple(words)).find_with_lists(text, lambda _: None)
@@ -144,9 +146,13 @@ def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Cri
 
 def _parse_verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None:
     written = entry.get("verdict")
-    plain = written.strip().casefold() if isinstance(written, str) else written
+    plain = written
+    if isinstance(plain, str):
+        plain = plain.strip().casefold()
     word = next((word for word in words if word.casefold() == plain), None)
     if word is None and MET in words and (yes := parse_yes_no(written)) is not None:
         word = MET if yes else UNMET
     reason, quote = entry_text(entry, "reason"), entry_text(entry, "quote")
-    return None if word is None else CriterionVerdict(word, words[word], reason, quote)
+    if word is None:
+        return None
+    return CriterionVerdict(word, words[word], reason, quote)

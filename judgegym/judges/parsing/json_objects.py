@@ -69,7 +69,9 @@ class TextObject:
     def text(self, name: str) -> str | None:
         """Return the text of a field, or `None`."""
         value = self.fields.get(name)
-        return scrub(value).strip() or None if isinstance(value, str) else None
+        if not isinstance(value, str):
+            return None
+        return scrub(value).strip() or None
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
@@ -84,7 +86,10 @@ def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ..
     """
     looked_at = text[-read:]
     # A single brace, the usual case, is decoded whether it is closed or not.
-    closed = [looked_at.index("{")] if looked_at.count("{") == 1 else _find_closed_braces(looked_at)
+    if looked_at.count("{") == 1:
+        closed = [looked_at.index("{")]
+    else:
+        closed = _find_closed_braces(looked_at)
     position, decoded, unread = 0, 0, len(text) - len(looked_at)
     objects: list[TextObject] = []
     for start in closed:
@@ -173,12 +178,12 @@ def find_final_object(own_text: str, name: str) -> TextObject | None:
 
     It may stand in a code fence. A name that occurs twice has no value.
     """
-    at = find_object_at_end(own_text) if "}" in own_text else None
-    fields = (
-        None
-        if at is None or not is_on_its_own_line(own_text, at[0])
-        else decode_object(own_text[slice(*at)])
-    )
+    at = None
+    if "}" in own_text:
+        at = find_object_at_end(own_text)
+    fields = None
+    if at is not None and is_on_its_own_line(own_text, at[0]):
+        fields = decode_object(own_text[slice(*at)])
     if at is None or fields is None or name not in fields:
         return None
     return TextObject(fields, at, own_text)
@@ -194,23 +199,29 @@ def find_object_at_end(own_text: str) -> Place | None:
     if whole is not None:
         return whole
     end = find_text_end(own_text)
-    match = (
-        next(iter(find_objects(own_text[:end])), None) if own_text.endswith("}", 0, end) else None
-    )
-    return match.at if match is not None and match.at[1] == end else None
+    match = None
+    if own_text.endswith("}", 0, end):
+        match = next(iter(find_objects(own_text[:end])), None)
+    if match is None or match.at[1] != end:
+        return None
+    return match.at
 
 
 def find_whole_object(own_text: str) -> Place | None:
     """Return the place of an object that is all of a text, perhaps in a code fence."""
     end = find_text_end(own_text)
     head = re.match(r"\s*(?:```\w*\s*)?", own_text)
-    start = 0 if head is None else head.end()
+    start = 0
+    if head is not None:
+        start = head.end()
     is_one = (
         own_text.startswith("{", start)
         and own_text.endswith("}", 0, end)
         and decode_object(own_text[start:end]) is not None
     )
-    return (start, end) if is_one else None
+    if not is_one:
+        return None
+    return start, end
 
 
 def find_text_end(own_text: str) -> int:
@@ -243,11 +254,9 @@ def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
 def extract_critique(own_text: str, name: str) -> str:
     """Return the critique before a verdict with this name: a field, or the text before it."""
     written = find_final_object(own_text, name)
-    return (
-        prose_before(own_text, name)
-        if written is None
-        else written.text(CRITIQUE) or written.before
-    )
+    if written is None:
+        return prose_before(own_text, name)
+    return written.text(CRITIQUE) or written.before
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
@@ -294,7 +303,9 @@ class ObjectSigns(NamedTuple):
 
         `first` is a pattern of further quoted names with which an object may begin.
         """
-        others = "" if first is None else rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
+        others = ""
+        if first is not None:
+            others = rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
         return cls(
             re.compile(
                 rf"\{{\s*(?:{_QUOTE}(?:{names}){_QUOTE}\s*:|[\"'](?:{names})[\"']\s*(?=[=\"'\d-]){others})",

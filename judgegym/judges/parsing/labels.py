@@ -83,7 +83,9 @@ def arena_label(own_text: str) -> ParsedVerdict[ArenaLabel] | None:
 
 def _parse_value(value: JSON) -> ArenaLabel | None:
     alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
-    return None if alone is None else _parse_label(alone[1])
+    if alone is None:
+        return None
+    return _parse_label(alone[1])
 
 
 def _find_in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
@@ -113,12 +115,16 @@ def _find_in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
 
 
 def _parse_tie(value: str) -> ArenaLabel | None:
-    return "A=B" if value.lower() in ("tie", "draw", "equal") else None
+    if value.lower() in ("tie", "draw", "equal"):
+        return "A=B"
+    return None
 
 
 def _parse_label(written: str) -> ArenaLabel | None:
     upper = written.upper()
-    return upper if upper in ARENA_LABELS else _MIRRORED.get(upper)
+    if upper in ARENA_LABELS:
+        return upper
+    return _MIRRORED.get(upper)
 
 
 _KIND = VerdictKind(
@@ -166,7 +172,9 @@ def parse_yes_no(value: JSON) -> bool | None:
     """
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower())
-    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+    if isinstance(value, bool | int | float) and value in (0, 1):
+        return bool(value)
+    return None
 
 
 def yes_no_label(value: JSON) -> str | None:
@@ -183,9 +191,13 @@ def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str 
     `parsed` is that verdict, if it was read already.
     """
     parsed = parsed or binary_verdict.find(text)
-    fields = None if parsed is None or parsed.at is None else decode_object(text[slice(*parsed.at)])
+    fields = None
+    if parsed is not None and parsed.at is not None:
+        fields = decode_object(text[slice(*parsed.at)])
     reason = None if fields is None else fields.get("reason")
-    return scrub(reason) if isinstance(reason, str) else None
+    if not isinstance(reason, str):
+        return None
+    return scrub(reason)
 
 
 _ASPECT_KIND: VerdictKind[bool] = VerdictKind(

@@ -124,7 +124,9 @@ def _find_in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[Ver
     line = None
     if _FEEDBACK_FIRST.match(words) and BLANK not in words and not tagged:
         line = _LAST_LINE.search(words)
-    value = None if line is None else _parse_score(line["rest"], scale)
+    value = None
+    if line is not None:
+        value = _parse_score(line["rest"], scale)
     if (
         line is not None
         and value is not None
@@ -144,7 +146,9 @@ def _find_tagged(
         value = _parse_score(tail, scale)
         is_tag = words[start:end].upper() == tag
         exact = is_tag and value is not None
-        until = end + len(tail.rstrip()) if exact else end
+        until = end
+        if exact:
+            until += len(tail.rstrip())
         stated = value is not None
         if is_tag and value is None:
             value = _parse_score(tail.partition("<")[0], scale)  # a template token follows
@@ -164,7 +168,9 @@ def _parse_score(tail: str, scale: tuple[int, int]) -> int | None:
     if number is None:
         return None
     value = int(next(group for group in number.groups() if group is not None))
-    return value if low <= value <= high else None
+    if not low <= value <= high:
+        return None
+    return value
 
 
 @lru_cache
@@ -195,7 +201,9 @@ def feedback_text(text: str) -> str | None:
     if written is not None:
         return written.text("feedback")
     span = _feedback_span(cut_thinking(text))
-    return None if span is None else span[1].strip(" \t\r\n") or None
+    if span is None:
+        return None
+    return span[1].strip(" \t\r\n") or None
 
 
 def cut_feedback(text: str) -> str:
@@ -204,7 +212,9 @@ def cut_feedback(text: str) -> str:
     if written is not None:
         return written.text(CRITIQUE) or written.before
     span = _feedback_span(cut_thinking(text))
-    return "" if span is None else span[0].strip(" \t\r\n")
+    if span is None:
+        return ""
+    return span[0].strip(" \t\r\n")
 
 
 def _find_score_object(text: str) -> TextObject | None:
@@ -215,17 +225,21 @@ def _find_score_object(text: str) -> TextObject | None:
 def _feedback_span(own_text: str) -> tuple[str, str] | None:
     """Return the text before the feedback's tag, and the text from there to the score's tag."""
     score = _LAST_SCORE.match(own_text)
-    until = own_text if score is None else own_text[: score.start(1)].removesuffix(_BOLD)
+    until = own_text
+    if score is not None:
+        until = own_text[: score.start(1)].removesuffix(_BOLD)
     tag, line = _LAST_FEEDBACK.match(until), _LAST_FEEDBACK_LINE.match(until)
     if tag is not None and (line is None or tag.start(1) > line.start(1)):
         before, words = until[: tag.start(1)], until[tag.end() :]
         # The asterisks of a tag in bold belong to the tag.
-        return (
-            (before[:-2], words.removeprefix(_BOLD)) if before.endswith(_BOLD) else (before, words)
-        )
+        if not before.endswith(_BOLD):
+            return before, words
+        return before[:-2], words.removeprefix(_BOLD)
     if line is not None:
         return until[: line.start(1)], until[line.end() :]
-    return None if score is None else ("", until)
+    if score is None:
+        return None
+    return "", until
 
 
 def is_strict_feedback(

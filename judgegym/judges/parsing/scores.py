@@ -61,7 +61,9 @@ def parse_whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
         value = int(match[1])
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
-    return int(value) if low <= value <= high else None
+    if not low <= value <= high:
+        return None
+    return int(value)
 
 
 def parse_stated_score(written: str, scale: tuple[int, int]) -> int | None:
@@ -204,7 +206,9 @@ def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) 
     are_others = 0 < len(lines) <= _LONGEST_TAIL and all(
         match is not None and _OTHER_NAME.search(match["name"]) for match in matches
     )
-    return line_end if are_others else len(words)
+    if are_others:
+        return line_end
+    return len(words)
 
 
 def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
@@ -306,7 +310,9 @@ def _find_in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
     plain = fold_characters(words)
     for match in _BRACKETED.finditer(plain):
         exact = _RATED.fullmatch(words, *match.span())
-        value = None if exact is None else float(exact[1])
+        value = None
+        if exact is not None:
+            value = float(exact[1])
         yield VerdictCandidate(
             match.span(), value, is_exact=value is not None, is_statement=value is not None
         )
@@ -323,7 +329,9 @@ def rating_official(text: str) -> int | None:
     """
     ending = text.rstrip()
     match = _OFFICIAL_RATING.search(ending, max(0, len(ending) - 2))
-    return int(match.group(1)) if match else None
+    if not match:
+        return None
+    return int(match.group(1))
 
 
 class ScoreObject(NamedTuple):
@@ -433,13 +441,17 @@ def listwise_fault(text: str, ids: Sequence[str]) -> str:
         return f"a JSON object has the field {error} twice"
     if isinstance(scores, str):
         return scores
-    return _NOT_THE_LAST if part.mentioned is None else _AMBIGUOUS
+    if part.mentioned is None:
+        return _NOT_THE_LAST
+    return _AMBIGUOUS
 
 
 def _listwise_kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
     def parse_fields(fields: Mapping[str, JSON]) -> ListwiseScores | None:
         scores = _parse_fields(fields, ids)
-        return None if isinstance(scores, str) else scores
+        if isinstance(scores, str):
+            return None
+        return scores
 
     def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
         return _named_values(tuple(ids)).find_with_lists(words, lambda _: None)
@@ -507,11 +519,15 @@ def _is_score(value: JSON) -> bool:
 def entry_text(entry: Mapping[str, JSON], name: str) -> str:
     """Return the text of an entry's field; empty if there is none."""
     value = entry.get(name)
-    return scrub(value).strip() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return scrub(value).strip()
 
 
 def _quote(unknown: str) -> str:
-    short = unknown if len(unknown) <= _LONGEST_NAMED else f"{unknown[:_LONGEST_NAMED]}…"
+    short = unknown
+    if len(unknown) > _LONGEST_NAMED:
+        short = f"{unknown[:_LONGEST_NAMED]}…"
     return json.dumps(scrub(short), ensure_ascii=False)
 
 

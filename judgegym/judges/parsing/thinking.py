@@ -117,7 +117,9 @@ def _find_fault(
         return "no_open_tag"
     if closes == 0:
         return "no_close_tag"
-    return "close_before_open" if opens and text.index(CLOSE) < text.index(OPEN) else None
+    if opens and text.index(CLOSE) < text.index(OPEN):
+        return "close_before_open"
+    return None
 
 
 class ThinkingParts(NamedTuple):
@@ -207,12 +209,17 @@ class ThinkingMarkers:
             quoting = _find_quoting_object(text, ends)
         if quoting is not None:
             marks = [mark for mark in marks if mark.until <= quoting]
-            begun = begun if quoting else None
+            if not quoting:
+                begun = None
         if not is_judges:
             return self._split_completion(text, marks, begun)
         parts = _judge_part(text, marks)
-        around = self._before_answer.match(text, parts.start, parts.end) if parts.start else None
-        start = parts.start if around is None else around.end()
+        around = None
+        if parts.start:
+            around = self._before_answer.match(text, parts.start, parts.end)
+        start = parts.start
+        if around is not None:
+            start = around.end()
         begins = (mark.at for mark in marks if mark.begins)
         mentioned = next((at for at in begins if start <= at < parts.end), None)
         return parts._replace(start=start, mentioned=mentioned)
@@ -226,13 +233,16 @@ class ThinkingMarkers:
         for sign, tags in self._tags.items():
             if sign in text:
                 matches += tags.finditer(text)
-        started = [*matches[::-1], begun] if begun is not None else matches[::-1]
+        started = matches[::-1]
+        if begun is not None:
+            started.append(begun)
         since = {
             self._families.get((_marker_key(match.group(match.lastindex or 0)), True)): match.end()
             for match in started
         }
         for family, ends in self._later.items():
-            matches += ends.finditer(text, since[family]) if family in since else ()
+            if family in since:
+                matches += ends.finditer(text, since[family])
         if begun is not None and _is_word_marker(begun[1]):
             yield _Mark(
                 begun.start(1),
@@ -273,7 +283,8 @@ class ThinkingMarkers:
             start, number = marks[last].until, last + 1
             begun = self._next_start.match(text, start)
         around, end = self._before_answer.match(text, start), len(text)
-        start = start if around is None else around.end()
+        if around is not None:
+            start = around.end()
         while (closed := self._after_answer.search(text, max(start, end - _NEAR), end)) is not None:
             end = closed.start()
         thinking = "\n\n".join(filter(None, map(str.strip, thoughts)))
@@ -307,15 +318,19 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
     foreign_end: int | None = None
     for number, mark in enumerate(marks[first:], first):
         if mark.family == family:
-            depth += 1 if mark.begins else -1
-            last = last if mark.begins else number
+            if mark.begins:
+                depth += 1
+            else:
+                depth, last = depth - 1, number
             if depth <= 0:
                 return number
         elif mark.begins:
             begun.add(mark.family)
         elif mark.family not in begun and foreign_end is None:
             foreign_end = number
-    return foreign_end if last is None else last
+    if last is None:
+        return foreign_end
+    return last
 
 
 def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
@@ -389,7 +404,9 @@ def _find_quoting_object(text: str, ends: Sequence[int]) -> int | None:
 
 
 def _marker_key(marker: str) -> str:
-    return marker if _is_word_marker(marker) else marker.lower()
+    if _is_word_marker(marker):
+        return marker
+    return marker.lower()
 
 
 def _is_word_marker(marker: str) -> bool:
@@ -437,7 +454,9 @@ def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
     if not patterns:
         return ""
     any_pattern = "|".join(patterns)
-    return f"(?:{any_pattern})" + ("?" if "" in rests else "")
+    if "" in rests:
+        return f"(?:{any_pattern})?"
+    return f"(?:{any_pattern})"
 
 
 @lru_cache(maxsize=16)
@@ -479,7 +498,9 @@ class OwnPart(NamedTuple):
     @property
     def mentioned(self) -> int | None:
         """Position of the first tag that begins thinking; `None` without one."""
-        return None if self.parts.mentioned is None else self.parts.mentioned - self.parts.start
+        if self.parts.mentioned is None:
+            return None
+        return self.parts.mentioned - self.parts.start
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
@@ -487,11 +508,10 @@ def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
     """Return the part of a judge's text that may hold a verdict: what follows its thinking."""
     parts = split_thinking(text, added, is_judges=True)
     own_text = strip_trailing_tokens(text[parts.start : parts.end])
-    return OwnPart(
-        own_text,
-        own_text if parts.end == len(text) else strip_trailing_tokens(text[parts.start :]),
-        parts,
-    )
+    stripped = own_text
+    if parts.end != len(text):
+        stripped = strip_trailing_tokens(text[parts.start :])
+    return OwnPart(own_text, stripped, parts)
 
 
 def cut_thinking(text: str) -> str:

@@ -336,9 +336,9 @@ def _split_line(words: str, mention: Mention) -> tuple[str, str]:
     start, end = mention.at
     line_start = max(words.rfind("\n", 0, start) + 1, start - _LONGEST_GAP)
     line_end = words.find("\n", end)
-    return words[line_start:start], words[
-        end : min(len(words) if line_end < 0 else line_end, end + _LONGEST_GAP)
-    ]
+    if line_end < 0:
+        line_end = len(words)
+    return words[line_start:start], words[end : min(line_end, end + _LONGEST_GAP)]
 
 
 def _line_shape(words: str, mention: Mention) -> tuple[str, ...]:

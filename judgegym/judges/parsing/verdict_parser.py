@@ -79,7 +79,9 @@ class VerdictParser(Generic[P, T]):
     def __call__(self, text: str, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Return the verdict of a text; `None` if there is none."""
         parsed = self.find(text, *args, **kwargs)
-        return None if parsed is None else parsed.value
+        if parsed is None:
+            return None
+        return parsed.value
 
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
         """Return the verdict of a text with its place; `None` if there is none.
@@ -101,7 +103,9 @@ class VerdictParser(Generic[P, T]):
             before = self._read(strip_trailing_tokens(part.text[: part.mentioned]), *args, **kwargs)
             if before is not None and before.value != parsed.value:
                 return None
-        return parsed.shifted(part.parts.start) if part.parts.start else parsed
+        if not part.parts.start:
+            return parsed
+        return parsed.shifted(part.parts.start)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
         """Bind these arguments; the new parser takes the text alone."""
@@ -124,9 +128,9 @@ def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
     >>> compile_last("[0-9]").match("1 or 2")[1]
     '2'
     """
-    return re.compile(
-        f"(?s:.*){pattern}" if re.compile(pattern).groups else f"(?s:.*)({pattern})", flags
-    )
+    if not re.compile(pattern).groups:
+        pattern = f"({pattern})"
+    return re.compile(f"(?s:.*){pattern}", flags)
 
 
 CRITIQUE = "critique"

@@ -217,11 +217,9 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         self, reward_input: RewardInput, *, keep: Callable[[Choice], bool], name: str, **_: object
     ) -> ChatResponse:
         """Send a call; votes and seeds are those of models that sample."""
-        read = (
-            [Message(role="user", content=reward_input.text)]
-            if reward_input.text
-            else reward_input.messages
-        )
+        read: Sequence[Message] = reward_input.messages
+        if reward_input.text:
+            read = [Message(role="user", content=reward_input.text)]
         send = partial(self._batches.send, reward_input)
         return await self.client.call_other_api(send, read, self._parameters, keep=keep, name=name)
 
@@ -256,7 +254,9 @@ def _make_text_builder(
             f"reward_tokenizer: {name!r} has no chat template; expected one that has, or "
             f"{PLAIN_TEXT}"
         )
-    begin = (tokenizer.bos_token or "") if adds_bos else ""
+    begin = ""
+    if adds_bos:
+        begin = tokenizer.bos_token or ""
     return lambda messages: str(
         tokenizer.apply_chat_template([*messages], tokenize=False)
     ).removeprefix(begin)

@@ -124,9 +124,9 @@ def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
 def _vllm(path: str, name: str) -> Protocol:
     def body(inputs: Sequence[RewardInput]) -> Mapping[str, JSON]:
         texts = [reward_input.text for reward_input in inputs]
-        return (
-            {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
-        )
+        if texts[0]:
+            return {"input": texts}
+        return {"messages": wire.messages_json(inputs[0].messages)}
 
     return Protocol(
         path, body, lambda answer: _vllm_items(answer, name), "messages", has_activation=True

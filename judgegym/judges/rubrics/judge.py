@@ -54,7 +54,9 @@ class RubricVerdict(NamedTuple):
 
         It is rounded, because probabilities always differ in the last digits.
         """
-        return self.score if self.expected is None else round(self.expected, 1)
+        if self.expected is None:
+            return self.score
+        return round(self.expected, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ class RubricScore:
     @property
     def value(self) -> float | None:
         """The score that counts: the expected one, or else the one in the text."""
-        return self.score if self.expected is None else self.expected
+        if self.expected is None:
+            return self.score
+        return self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,10 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             self._score_call(replies.latest_revision(call.name, call)) for call in replies.calls
         )
         values = [score.value for score in scores if score.value is not None]
-        detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
+        deviation = None
+        if len(values) > 1:
+            deviation = statistics.stdev(values)
+        detail = RubricDetail(scores, deviation)
         confidences = self._confidences(scores, replies)
         if len(values) < settings.samples_per_item:
             errors = join_errors(replies.calls)
@@ -230,13 +237,17 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         `probability` needs `weighting=logprobs` and is the least of all calls.
         """
         levels = [score.score for score in scores if score.score is not None]
-        confidences = {"votes": agreement(levels)} if len(levels) > 1 else {}
+        confidences = dict[str, float]()
+        if len(levels) > 1:
+            confidences["votes"] = agreement(levels)
         calls = chain(replies.calls, *replies.revisions.values())
         verdicts = [call.value for call in calls if call.value is not None]
         probabilities = [
             verdict.probability for verdict in verdicts if verdict.probability is not None
         ]
-        return {**confidences, "probability": min(probabilities)} if probabilities else confidences
+        if probabilities:
+            confidences["probability"] = min(probabilities)
+        return confidences
 
 
 def pool(values: Sequence[float], pooling: Pooling) -> float:
@@ -245,7 +256,9 @@ def pool(values: Sequence[float], pooling: Pooling) -> float:
     >>> pool([2, 5, 5], "mean"), pool([2, 5, 5], "median")
     (4.0, 5.0)
     """
-    return float(statistics.fmean(values) if pooling == "mean" else statistics.median(values))
+    if pooling == "mean":
+        return float(statistics.fmean(values))
+    return float(statistics.median(values))
 
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"

@@ -122,7 +122,9 @@ def _find_score_token(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> 
     end, start = tags[-1].end(), 0
     for token in tokens:
         if start + len(token.text) > end and any(character.isdigit() for character in token.text):
-            return token if start >= end else None
+            if start < end:
+                return None
+            return token
         start += len(token.text)
     return None
 
@@ -327,7 +329,9 @@ _SCORE = re.compile(r"-?[0-9]+\Z")
 
 def _draft_reply(shown: StandInPrompt) -> str:
     match = _SCALE.search(shown.instructions)
-    low, high = (int(match[1]), int(match[2])) if match else _USUAL_SCALE
+    low, high = _USUAL_SCALE
+    if match:
+        low, high = int(match[1]), int(match[2])
     if low >= high:
         low, high = _USUAL_SCALE
     score = low + int((high - low + 1) * shown.merit)

@@ -53,7 +53,9 @@ def expression() -> Comparison:
         )  # they log texts, and that the worker has the time limit
 
     def compare(text: str, expected: str) -> RuleFinding:
-        gold = [] if _IN_MATHS.search(expected) else parse(f"${expected}$", parsing_timeout=None)
+        gold = []
+        if not _IN_MATHS.search(expected):
+            gold = parse(f"${expected}$", parsing_timeout=None)
         gold = gold or parse(expected.rpartition("####")[2], parsing_timeout=None)
         if not gold:
             return cannot_say(
@@ -126,7 +128,9 @@ def json_schema() -> Comparison:
             except (ValueError, RecursionError):
                 continue
             wrong = best_match(checks.iter_errors(value))
-            why = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
+            why = ""
+            if wrong is not None:
+                why = f"{wrong.json_path}: {wrong.message}"
             return RuleFinding.from_outcome(
                 holds=wrong is None, actual=source.strip(), expected="JSON of the schema", why=why
             )

@@ -180,7 +180,9 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
         if self._match is not None:
             return self._match(answer, expected)
         finding = await apply_in_worker(self._make_job(answer, expected), limit_s)
-        return cannot_say(finding) if isinstance(finding, JobFailure) else finding
+        if isinstance(finding, JobFailure):
+            return cannot_say(finding)
+        return finding
 
     def _make_job(self, answer: str | tuple[ToolCall, ...], expected: str) -> Job:
         return Job(_IN_WORKERS[self.rule], (), (answer, expected))

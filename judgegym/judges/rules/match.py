@@ -70,10 +70,14 @@ def find_last_number(text: str) -> tuple[Decimal, str] | None:
     value = _parse_decimal(last[0])
     if len(matches) > 1 and plain[before.end() : last.start()] == "/":
         quotient = _CONTEXT.divide(_parse_decimal(before[0]), value)
-        return (quotient, plain[before.start() : last.end()]) if quotient.is_finite() else None
+        if not quotient.is_finite():
+            return None
+        return quotient, plain[before.start() : last.end()]
     # A sign right behind a word or a number is a dash or a subtraction.
     is_dash = last[0][0] in "-−" and plain[last.start() - 1 : last.start()].isalnum()
-    return (value.copy_negate(), last[0][1:]) if is_dash else (value, last[0])
+    if is_dash:
+        return value.copy_negate(), last[0][1:]
+    return value, last[0]
 
 
 def _flatten_fraction(fraction: re.Match[str]) -> str:
@@ -202,7 +206,9 @@ def find_choice(text: str) -> str | None:
     alone = _ALONE.fullmatch(lines[-1]) if lines else None
     if letters and (alone is None or alone["bare"] is None):
         return letters[-1]
-    return None if alone is None else alone[1]
+    if alone is None:
+        return None
+    return alone[1]
 
 
 def multiple_choice(text: str, expected: str) -> RuleFinding:

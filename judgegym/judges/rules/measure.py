@@ -34,7 +34,8 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
     >>> [length("a " * count, "words", 2, 4).score for count in (2, 3, 4, 5)]
     [1.0, 0.5, 0.0, 0.0]
     """
-    soft = hard if soft is None else soft
+    if soft is None:
+        soft = hard
     if unit == "tokens":
         counted = count_tokens(text)
     else:
@@ -44,7 +45,9 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
         score = 1.0
     elif hard > soft:
         score = max(0.0, (hard - counted) / (hard - soft))
-    limits = f"at most {soft}" if hard == soft else f"at most {soft}, and never {hard}"
+    limits = f"at most {soft}"
+    if hard != soft:
+        limits += f", and never {hard}"
     return RuleFinding(score, f"{counted} {unit}", limits)
 
 
@@ -88,7 +91,9 @@ def language() -> Comparison:
         code, probability = identifier.classify(
             text[:_CHARACTERS_READ].encode("utf-8", "replace").decode()
         )
-        return str(code) if probability >= _LEAST_PROBABILITY else None
+        if probability < _LEAST_PROBABILITY:
+            return None
+        return str(code)
 
     def compare(text: str, expected: str) -> RuleFinding:
         wanted = detect(expected[1:]) if expected.startswith("=") else expected.strip().lower()

@@ -74,7 +74,9 @@ def load_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFind
 
     def apply(task: RuleTask) -> RuleFinding:
         value: Any = function(task.response, task) if takes_task else function(task.response)
-        return _to_finding(asyncio.run(value) if inspect.iscoroutine(value) else value)
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+        return _to_finding(value)
 
     return apply
 
@@ -85,7 +87,8 @@ def _to_finding(value: Any) -> RuleFinding:
     Raises:
         ValueError: it is none that it may return.
     """
-    value = value.item() if hasattr(value, "item") else value  # numpy's and torch's numbers
+    if hasattr(value, "item"):  # numpy's and torch's numbers
+        value = value.item()
     if value is None:
         return cannot_say("the function returned None")
     if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:

@@ -107,7 +107,9 @@ class RuleSettings(JudgeSettings):
     @classmethod
     def _as_json(cls, value: object) -> object:
         """Return tools or a schema as JSON text, where YAML gives lists and objects."""
-        return json.dumps(value) if isinstance(value, list | dict) else value
+        if isinstance(value, list | dict):
+            return json.dumps(value)
+        return value
 
     @field_validator("rule")
     @classmethod

@@ -41,7 +41,9 @@ class _Tool(NamedTuple):
     @property
     def patterns(self) -> Sequence[JSON]:
         """The arguments as regular expressions."""
-        return [self.arguments] if isinstance(self.arguments, str) else [*self.arguments.values()]
+        if isinstance(self.arguments, str):
+            return [self.arguments]
+        return [*self.arguments.values()]
 
 
 def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
@@ -88,7 +90,9 @@ def _parse_object(text: str) -> Mapping[str, JSON] | None:
         value = wire.loads(text)
     except ValueError:
         return None
-    return cast("Mapping[str, JSON]", value) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    return cast("Mapping[str, JSON]", value)
 
 
 def _equals_as_json(first: object, second: object) -> bool:
@@ -196,7 +200,9 @@ def tool_not_called() -> ToolComparison:
             if fnmatchcase(call.name, tool.name)
         )
         forbidden = next((call for call, tool in of_tools if matches(tool, call)), None)
-        why = "" if forbidden is None else f"called {forbidden.name}({forbidden.arguments})"
+        why = ""
+        if forbidden is not None:
+            why = f"called {forbidden.name}({forbidden.arguments})"
         return _make_finding(
             holds=forbidden is None, calls=calls, expected=f"no call of {expected}", why=why
         )

@@ -191,9 +191,9 @@ class TournamentInProgress:
             first_player, second_player = self._by_place[first], self._by_place[second]
             again = self._times[first, second]
             self._times[first, second] += 1
-            name = f"game_{first_player.number}_{second_player.number}" + (
-                f"_again_{again}" if again else ""
-            )
+            name = f"game_{first_player.number}_{second_player.number}"
+            if again:
+                name += f"_again_{again}"
             self._games.append(asyncio.create_task(self._play(first_player, second_player, name)))
 
     async def _play(self, first: _Player, second: _Player, name: str) -> PlayedGame:
@@ -220,7 +220,9 @@ class TournamentInProgress:
             player.place: f"answer {player.number}" if player.number else "the anchor"
             for player in players
         }
-        anchor = None if self._task.baseline is None else players[0].place
+        anchor = None
+        if self._task.baseline is not None:
+            anchor = players[0].place
         return Players(names, anchor, tuple(self._answers))
 
     def _count_suspects(self, place: int) -> int:
@@ -318,9 +320,9 @@ class ArenaOrTournament(ArenaTaskJudge):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Score against the baseline, or against each other."""
-        return await (
-            self._games().score(_arena_task(task)) if self.compares(task) else super().score(task)
-        )
+        if self.compares(task):
+            return await self._games().score(_arena_task(task))
+        return await super().score(task)
 
     def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
         """Begin a tournament; games are played as responses arrive."""

@@ -154,17 +154,17 @@ def _member_judgment(
             suspects=suspects,
         )
     strength = strengths[player]
-    against = 0.0 if field.anchor is None else strengths[field.anchor]
+    against = 0.0
+    if field.anchor is not None:
+        against = strengths[field.anchor]
+    summary = "Equal to all others: no game."
+    if games:
+        summary = f"{record}; strength {strength:+.2f}"
     return Judgment(
         1.0 / (1.0 + math.exp(against - strength)),
         Status.OK,
         record,
-        "\n".join(
-            [
-                f"{record}; strength {strength:+.2f}" if games else "Equal to all others: no game.",
-                *lines,
-            ]
-        ),
+        "\n".join([summary, *lines]),
         detail=MemberDetail(looks, strength),
         suspects=suspects,
     )
@@ -189,7 +189,9 @@ def _describe_game(field: Players, player: int, game: PlayedGame) -> str:
     outcome = "tied with"
     if points != 0.5:
         outcome = "won against" if points > 0.5 else "lost to"
-    strong = f" (counts {game.result.weight:g} times)" if game.result.weight != 1.0 else ""
+    strong = ""
+    if game.result.weight != 1.0:
+        strong = f" (counts {game.result.weight:g} times)"
     return f"{game.name}, shown {shown}: {outcome} {field.names[opponent]}{strong}"
 
 

@@ -67,9 +67,15 @@ class TournamentSettings(ArenaJudgeSettings):
         They give as many games in either of `game_orders`, and no game twice.
         """
         once = self.game_orders == "balanced"
-        rounds = self.schedule_rounds or math.ceil(math.log2(max(players, 2))) * (2 if once else 1)
+        rounds = self.schedule_rounds
+        if not rounds:
+            rounds = math.ceil(math.log2(max(players, 2)))
+            if once:
+                rounds *= 2
         different = players - 1 + players % 2  # with an odd number, one has a bye in each
-        return min(rounds, different * (2 if once and self.schedule == "swiss" else 1))
+        if once and self.schedule == "swiss":
+            different *= 2
+        return min(rounds, different)
 
     def built_in_prompt(self) -> str:
         """Return the system prompt of the judge of games."""
@@ -123,8 +129,13 @@ class PairJudge:
             self.client, self._settings, self._make_question(task, first, second, name)
         )
         call = answers.last
-        points, is_strong = (None, False) if call.value is None else _VALUES[call.value]
-        weight = float(STRONG_WEIGHT[self._settings.judge_protocol]) if is_strong else 1.0
+        points: float | None = None
+        is_strong = False
+        if call.value is not None:
+            points, is_strong = _VALUES[call.value]
+        weight = 1.0
+        if is_strong:
+            weight = float(STRONG_WEIGHT[self._settings.judge_protocol])
         return GameResult(points, weight, call.error, answers.calls)
 
     def count_suspects(self, task: JudgeTask, answer: str) -> int:
@@ -174,7 +185,9 @@ def count_games(settings: TournamentSettings, players: int) -> int:
     pairs = len(plan_pairs(settings.schedule, players, rounds))
     if settings.schedule == "swiss" and players > 2:
         pairs = rounds * (players // 2)
-    return pairs * (2 if settings.game_orders == "both" else 1)
+    if settings.game_orders == "both":
+        return 2 * pairs
+    return pairs
 
 
 def missing_pairs(
@@ -195,7 +208,9 @@ def missing_pairs(
     elif schedule == "circular":
         wanted = circle(present)
     else:
-        opponents = 1 if schedule == "swiss" else min(rounds, len(present) - 1)
+        opponents = 1
+        if schedule != "swiss":
+            opponents = min(rounds, len(present) - 1)
         return _fill_up(present, met, opponents)
     return [pair for pair in wanted if pair not in met]
 
