@@ -382,9 +382,10 @@ def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
 
     All are, where it is the original from which the others are made.
     """
-    held = (name for name in group if row.values.get(name) not in (None, ""))
-    usable = (name for name in held if name != TURNS or isinstance(row.values[name], list))
-    read = next(usable, None)
+    held = [name for name in group if row.values.get(name) not in (None, "")]
+    if TURNS in held and not isinstance(row.values[TURNS], list):
+        held.remove(TURNS)
+    read = next(iter(held), None)
     if read is None:
         return ()
     if read.startswith("orig_"):

@@ -158,7 +158,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """Return the bytes of all objects, one after the other."""
         return (self.text(index) for index in range(len(self)))
 
-    def with_edit(self, edit: Callable[[bytes], bytes]) -> JsonFile:
+    def edit_rows(self, edit: Callable[[bytes], bytes]) -> JsonFile:
         """Return the same objects with edited texts, such as without some of their keys.
 
         Args:
@@ -181,8 +181,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         if len(text) != self._lengths[index] or crc32(text) != self._checksums[index]:
             raise DataError(
                 f"{self._name}: the file has changed since it was opened, and a row of it is no "
-                "longer there; "
-                "run again with a file that nobody writes to"
+                "longer there; run again with a file that nobody writes to"
             )
         if self._edit is None:
             return text

@@ -50,10 +50,8 @@ _Values: TypeAlias = Mapping[str, JSON]
 _Turns: TypeAlias = tuple[Turn, ...]
 _EXPECTED = (
     "a preference: chosen and rejected (texts, lists of texts or messages) with a prompt, alone or "
-    "at the beginning of "
-    "both; or context, response1, response2 and overall_preference from -3 to 3; or prompt and "
-    "answers with answer and "
-    "rank; or question, response_A, response_B and label"
+    "at the beginning of both; or context, response1, response2 and overall_preference from -3 to "
+    "3; or prompt and answers with answer and rank; or question, response_A, response_B and label"
 )
 
 

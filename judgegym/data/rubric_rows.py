@@ -174,7 +174,8 @@ class AspectTask:
         uid: the row's id, or `row-<number>`; with `role=judge`, followed by `:<aspect>`.
         question: the text that identifies the row in reports: its question, or the answer if it has
             none.
-        asked_question: the question that the answer answers; `None` for an answer without a question.
+        asked_question: the question that the answer answers; `None` for an answer without a
+            question.
         answer: the row's own answer, if it has one.
         context: the context that the answer should use, its parts joined with newlines.
         reference: the text that the answer is compared with.

@@ -112,7 +112,8 @@ def fit_resampled(
     """
     if not rows:
         raise ValueError("a resample needs at least one row")
-    import numpy as np  # late, with sklearn below: a second, which the importers of the judges need not wait for
+    # Imported late, as sklearn is below: that takes a second, which importers of judges are spared.
+    import numpy as np
 
     kinds, generator = _Kinds.from_rows(players, rows), np.random.default_rng(seed)
     return _fit_distinct(kinds, (kinds.draw(generator) for _ in range(rounds)))

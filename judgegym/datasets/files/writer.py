@@ -349,5 +349,5 @@ def drop_judge_columns(rows: DataSet) -> DataSet:
         return DataSet(rows.source, rows.values.drop_columns(names))
     assert isinstance(rows.values, JsonFile)  # `load_rows` stores rows in one of these two ways
     return DataSet(
-        rows.source, rows.values.with_edit(partial(remove_keys, is_left_out=_is_judge_column))
+        rows.source, rows.values.edit_rows(partial(remove_keys, is_left_out=_is_judge_column))
     )

@@ -108,7 +108,7 @@ def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
     yes = binary_verdict.find(text)
     if yes is None:
         return None
-    return yes.with_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
+    return yes.replace_value(AspectVerdict(yes.value, verdict_reason(text, yes)))
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:

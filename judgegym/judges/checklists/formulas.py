@@ -71,9 +71,8 @@ def unmet_requirements(
         for criterion, value in values
         if value is not None
     ]
-    return tuple(
-        criterion.name for criterion, good in oriented if good < 0.5 and criterion.required
-    )
+    unmet = [criterion for criterion, good in oriented if good < 0.5]
+    return tuple(criterion.name for criterion in unmet if criterion.required)
 
 
 def tag_scores(

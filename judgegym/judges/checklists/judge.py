@@ -283,9 +283,8 @@ def _explain_missing(
     names = part[0].name
     if len(part) > 1:
         names = f"{names} to {part[-1].name}"
-    counts = f"{len(votes)} whole verdicts in {len(calls)} calls"
-    errors = join_errors(calls)
-    return f"{names}: {counts}: {errors}"
+    verdict_count, call_count, errors = len(votes), len(calls), join_errors(calls)
+    return f"{names}: {verdict_count} whole verdicts in {call_count} calls: {errors}"
 
 
 JUDGE = JudgeDefinition(

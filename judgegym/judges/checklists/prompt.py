@@ -108,7 +108,7 @@ class ChecklistPrompt:
         verdicts = criteria_verdicts.find(text, self.words)
         if verdicts is None:
             return None
-        return verdicts.with_value(
+        return verdicts.replace_value(
             tuple(verdicts.value[criterion_id] for criterion_id in self.words)
         )
 

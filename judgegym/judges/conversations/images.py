@@ -70,7 +70,8 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
     """
     if not _SHOWN.get():
         raise _unseen_image("images are not shown here, so it would judge blind")
-    value, detail = _image_value(part), wire.lookup(part, "image_url.detail") or part.get("detail")  # type: ignore[arg-type]
+    value = _image_value(part)
+    detail = wire.lookup(part, "image_url.detail") or part.get("detail")  # type: ignore[arg-type]
     filled = [name for name, field_value in part.items() if field_value is not None]
     fields = [name for name in filled if name not in ("type", "detail")]
     if value is None and not fields and part.get("type") == "image":

@@ -474,8 +474,7 @@ def _read_parts(
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
                 f"a message has a part of type {kind}, which no judge is shown: what is said of it "
-                "would be judged "
-                "blind; leave the row out, or put a text in place of the part"
+                "would be judged blind; leave the row out, or put a text in place of the part"
             )
     return "".join(texts), "".join(shown), calls
 

@@ -45,8 +45,8 @@ class Trace:
     Attributes:
         turns: all of its turns.
         tools: the tools that the policy was offered.
-        prompt_length: so many turns, the first ones, are what the policy was asked; the others are its
-            completion.
+        prompt_length: so many turns, the first ones, are what the policy was asked; the others are
+            its completion.
     """
 
     turns: tuple[Turn, ...]

@@ -118,9 +118,8 @@ def divide_texts(
         compared = {link, *fitting}
     link_name = "another answer" if anchor is None else "the anchor"
     left_out = {
-        text: f"too long: this answer has about {cost} tokens, {link_name} {costs[link]}, and what all "
-        "prompts share "
-        f"{limit - room}; judge_max_input_tokens is {limit}"
+        text: f"too long: this answer has about {cost} tokens, {link_name} {costs[link]}, and what "
+        f"all prompts share {limit - room}; judge_max_input_tokens is {limit}"
         for text, cost in costs.items()
         if text not in compared
     }

@@ -197,8 +197,8 @@ def _draft_reply(shown: StandInPrompt) -> str:
         }
         for title, merit in shown.merits.items()
     ]
-    dumped = json.dumps({"scores": scores})
-    return f"I compared the {len(scores)} answers by their words.\n\n{dumped}"
+    count, dumped = len(scores), json.dumps({"scores": scores})
+    return f"I compared the {count} answers by their words.\n\n{dumped}"
 
 
 LISTWISE_PROMPT = PromptFormat(

@@ -79,11 +79,12 @@ class VerdictKind(Generic[T]):
 
     Attributes:
         name: the field that an object has the verdict in.
-        parse_fields: the verdict of an object's fields, whose names are in lower case; a name that is
-            there twice has no value.
-        find_in_words: finds the candidates in words, in order; objects in them are replaced by `BLANK`.
-        has_text_form: an object is the other way to write the verdict: it counts only on lines of its
-            own at the end.
+        parse_fields: the verdict of an object's fields, whose names are in lower case; a name that
+            is there twice has no value.
+        find_in_words: finds the candidates in words, in order; objects in them are replaced by
+            `BLANK`.
+        has_text_form: an object is the other way to write the verdict: it counts only on lines of
+            its own at the end.
         characters_read: how many characters at a text's end are read.
         decode: gives the fields of an object as it is written, `None` if they are no verdict.
         options: the verdicts in the order in which a prompt lists them; without it, lists of
@@ -112,8 +113,10 @@ _FENCE = re.compile(r"```\w*\s*\Z")
 # What announces a quotation: it names what is judged and what that says, and nothing of the judge's
 # own follows.
 _ANNOUNCED = re.compile(
-    r"(?:\b(?:submission|response|answer|output|input|text|completion|candidate|assistant|student|user|model|author|"
-    r"it|which|that|who)\b[^.!?]{0,80}\b(?:says?|said|ends?|ended|claims?|contains?|includes?|reads?|quotes?|states?|"
+    r"(?:\b(?:submission|response|answer|output|input|text|completion|candidate|assistant|student"
+    r"|user|model|author|"
+    r"it|which|that|who)\b[^.!?]{0,80}\b(?:says?|said|ends?|ended|claims?|contains?|includes?"
+    r"|reads?|quotes?|states?|"
     r"writes?|wrote)\b(?:(?!\b(?:so|therefore|hence|thus|my|i|verdict)\b)[^.!?]){0,60}|"
     r"\b(?:submission|candidate|assistant|student|user|input|text|quot\w+)\W{0,9})\Z",
     re.IGNORECASE,
@@ -341,7 +344,10 @@ _LINK = (
     rf"{_DECORATED}(?::|=>?|-+>|\s[->]\s|\b(?:is|was|are|(?:should|would|must)\sbe)\b)"
     r"[\"'*_`(\[\s:]{0,6}(?:(?:a|an|now|still|therefore)\s)?[*_`(\[]{0,4}"
 )
-_OWN = r"(?:(?:so|therefore|hence|thus|in|summary|conclusion|and|my|the|this|final|overall|own|revised|total|is)[\W_]+)"
+_OWN = (
+    r"(?:(?:so|therefore|hence|thus|in|summary|conclusion|and|my|the|this|final|overall|own|revised"
+    r"|total|is)[\W_]+)"
+)
 _LINE = r"(?m:^)[*_#>|<`\- \t]{0,8}"
 _FIRST_PERSON = (
     r"\bI(?:['’]d|\swould|\swill)?(?:\s(?:therefore|thus|also|still))?"
@@ -383,7 +389,8 @@ class NamedValues:
         """
         forms = [
             rf"\b(?P<named>{names})\b{_LINK}(?P<value>{values})",
-            rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b(?:\s?\([^()\n]{{0,20}}\))?[\W_]{{1,12}}?(?P<titled>{values})",
+            rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b(?:\s?\([^()\n]{{0,20}}\))?"
+            rf"[\W_]{{1,12}}?(?P<titled>{values})",
             rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b[*_`\t ]{{0,4}}:[*_`\t ]{{0,4}}(?P<any>[^\s*_`]+)",
             rf"{_LINE}final\b[*_`\t ]{{0,4}}[:=][*_`\t ]{{0,4}}(?P<final>{values})(?!\s?[<>=&])",
             rf"{_FIRST_PERSON}(?P<given>{values})(?=[^\w\n]*(?:[.!?,;\n]|\Z))",

@@ -281,8 +281,8 @@ def _drop_repeated_names(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 _QUOTE = "\\\\?[\"'\u2018\u2019\u201c\u201d]?"
 NAMES_OF_FIELDS = (
-    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
-    "decision"
+    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|"
+    "choice|result|judge?ment|decision"
 )
 
 
@@ -308,7 +308,8 @@ class ObjectSigns(NamedTuple):
             others = rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
         return cls(
             re.compile(
-                rf"\{{\s*(?:{_QUOTE}(?:{names}){_QUOTE}\s*:|[\"'](?:{names})[\"']\s*(?=[=\"'\d-]){others})",
+                rf"\{{\s*(?:{_QUOTE}(?:{names}){_QUOTE}\s*:"
+                rf"|[\"'](?:{names})[\"']\s*(?=[=\"'\d-]){others})",
                 re.IGNORECASE,
             ),
             re.compile(rf"[\"'](?:{names})\\?[\"']\s*:", re.IGNORECASE),

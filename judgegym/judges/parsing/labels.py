@@ -44,7 +44,8 @@ _SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
 _LABEL = r"[AB]\s{0,2}(?:\\?[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
 _TIE = BETWEEN.join("tie")
 _LABELS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:(?:[AB<>=\s\\*_`]|&[lg]t;){{1,20}}|{_TIE}|draw){BETWEEN}\]|"
+    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:(?:[AB<>=\s\\*_`]|&[lg]t;){{1,20}}|{_TIE}"
+    rf"|draw){BETWEEN}\]|"
     rf"(?<![\w<>=&;]){_LABEL}(?![\w<>=&])|(?<![\w<>=&;])<{{1,2}}\s?{_LABEL}\s?>{{1,2}}(?![\w<>=&])",
     re.IGNORECASE,
 )
@@ -209,14 +210,18 @@ _ASPECT_KIND: VerdictKind[bool] = VerdictKind(
 
 _OFFICIAL_LETTERS = "ABCD"
 _LETTERS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:[A-Z]|{_TIE}|none|both){BETWEEN}\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])"
-    # Brackets that nothing closes; and the name of an answer as the last line, since elsewhere it may be a heading.
+    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:[A-Z]|{_TIE}|none|both){BETWEEN}\]"
+    r"|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])"
+    # Brackets that nothing closes; and the name of an answer as the last line, since elsewhere it
+    # may be a heading.
     r"|\\?\[\s?(?:\\?\[\s?)?[A-Z][^\w\n]{0,6}(?m:$)"
-    r"|(?m:^)[^\w\n]{0,6}(?:answer|response|assistant|option)\s[^\w\n]{0,4}(?-i:(?P<last>[A-Z]))[^\w]{0,6}\Z",
+    r"|(?m:^)[^\w\n]{0,6}(?:answer|response|assistant"
+    r"|option)\s[^\w\n]{0,4}(?-i:(?P<last>[A-Z]))[^\w]{0,6}\Z",
     re.IGNORECASE,
 )
 _CHOICE_NAMED = NamedValues(
-    r"verdict|choice|decision|judge?ment|winner|(?:final|best)\s(?:answer|response|one)|best|answer(?=\W*:)",
+    r"verdict|choice|decision|judge?ment|winner|(?:final|best)\s(?:answer|response|one)|best"
+    r"|answer(?=\W*:)",
     r"(?:(?-i:[A-HJ-Z])|tie|none|both)\b(?!\s\w)",
 )
 

@@ -114,7 +114,8 @@ def rating(own_text: str) -> ParsedVerdict[int] | None:
 _RATING_NAME = r"(?:rating|score|grade|verdict|judge?ment|overall|total|result|mark)"
 _RATED_IN_WORDS = NamedValues(rf"(?:(?:final|overall)\s)?{_RATING_NAME}", NUMBERS)
 _NAMES_A_RATING = re.compile(
-    rf"{_RATING_NAME}|final|assessment|evaluation|quality|revised|corrected|adjusted|points|\b(?:rate|give|deserve|award|"
+    rf"{_RATING_NAME}|final|assessment|evaluation|quality|revised|corrected|adjusted|points"
+    r"|\b(?:rate|give|deserve|award|"
     r"assign)|bewertung|note\b|nota\b|puntu|valoraci|calificaci|评分|分数|得分|总分|評価|点数|점수|평점|оценк|балл",
     re.IGNORECASE,
 )
@@ -130,26 +131,36 @@ _NAMED_LINE = re.compile(
 )
 """A line that names a number: `**Confidence (of 10):** 9`."""
 _OTHER_NAME = re.compile(
-    r"\b(?:confiden\w+|certain\w+|uncertain\w+|errors?|mistakes?|issues?|problems?|bugs?|faults?|flaws?|typos?|"
-    r"strengths?|weakness\w*|pros|cons|tokens?|words?|length|lines?|sentences?|paragraphs?|characters?|pages?|count|number|"
-    r"amount|previous|prior|earlier|initial|old|first|former|original|baseline|reference|minimum|maximum|min|max|lowest|"
-    r"highest|average|mean|median|difficulty|time|minutes?|seconds?|hours?|years?|version|steps?|points?|questions?|"
-    r"items?|sections?|parts?|examples?|options?|criteri\w+|claims?|facts?|citations?|sources?|references|attempts?|turns?|"
-    r"deductions?|penalt\w+|bonus|violations?|hallucinations?|omissions?|konfidenz|fehler|erreurs?|confiance|confianza|"
+    r"\b(?:confiden\w+|certain\w+|uncertain\w+|errors?|mistakes?|issues?|problems?|bugs?|faults?"
+    r"|flaws?|typos?|"
+    r"strengths?|weakness\w*|pros|cons|tokens?|words?|length|lines?|sentences?|paragraphs?"
+    r"|characters?|pages?|count|number|"
+    r"amount|previous|prior|earlier|initial|old|first|former|original|baseline|reference|minimum"
+    r"|maximum|min|max|lowest|"
+    r"highest|average|mean|median|difficulty|time|minutes?|seconds?|hours?|years?|version|steps?"
+    r"|points?|questions?|"
+    r"items?|sections?|parts?|examples?|options?|criteri\w+|claims?|facts?|citations?|sources?"
+    r"|references|attempts?|turns?|"
+    r"deductions?|penalt\w+|bonus|violations?|hallucinations?|omissions?|konfidenz|fehler|erreurs?"
+    r"|confiance|confianza|"
     r"errores)\b|置信度|错误|信頼度|誤り",
     re.IGNORECASE,
 )
 """What has a number and is no rating."""
 _COUNTED = re.compile(
-    r"\b(?:points?|steps?|items?|questions?|sections?|parts?|paragraphs?|lines?|sentences?|examples?|options?|claims?|"
-    r"criteri(?:on|a)|figures?|tables?|chapters?|pages?|versions?|equations?|bullets?|numbers?|rules?|tasks?|turns?|"
-    r"requirements?|instructions?|footnotes?|notes?|citations?|appendix|no\.|nr\.|#|punkt|schritt|frage|étape|"
+    r"\b(?:points?|steps?|items?|questions?|sections?|parts?|paragraphs?|lines?|sentences?"
+    r"|examples?|options?|claims?|"
+    r"criteri(?:on|a)|figures?|tables?|chapters?|pages?|versions?|equations?|bullets?|numbers?"
+    r"|rules?|tasks?|turns?|"
+    r"requirements?|instructions?|footnotes?|notes?|citations?|appendix|no\.|nr\.|#|punkt|schritt"
+    r"|frage|étape|"
     r"confidence(?:\s(?:is|of|at|level))*|certainty(?:\s(?:is|of|at))*)[ (#*_`]{1,4}\Z",
     re.IGNORECASE,
 )
 """Before a number: it counts or numbers something else."""
 _AGAIN = re.compile(
-    r"\b(?:wait|actually|reflection|reconsider\w*|revis\w+|second\sthoughts?|correct\w*|instead|rather|however|but|"
+    r"\b(?:wait|actually|reflection|reconsider\w*|revis\w+|second\sthoughts?|correct\w*|instead"
+    r"|rather|however|but|"
     r"chang\w+|therefore|so|final\w*|overall|conclu\w+|on\sbalance|all\sin\sall|sum)\b",
     re.IGNORECASE,
 )
@@ -376,7 +387,7 @@ def score_object(
     if parsed is None or parsed.at is None:
         return None
     reasoning = (decode_object(own_text[slice(*parsed.at)]) or {}).get("reasoning")
-    return parsed.with_value(
+    return parsed.replace_value(
         ScoreObject(parsed.value, scrub(reasoning) if isinstance(reasoning, str) else None)
     )
 

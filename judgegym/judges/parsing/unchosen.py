@@ -53,7 +53,8 @@ _OR_IN_WORDS = (
     r"或者|或|还是|または|もしくは|또는|혹은)"
 )
 _OR = (
-    r"(?:(?<!\w)(?:or|nor|oder|noch|bzw\.|ou|ni|o|u|né|of|eller|albo|lub|czy|или|либо|veya|ya\sda|atau|hoặc|vs\.?|versus|"
+    r"(?:(?<!\w)(?:or|nor|oder|noch|bzw\.|ou|ni|o|u|né|of|eller|albo|lub|czy|или|либо|veya|ya\sda"
+    r"|atau|hoặc|vs\.?|versus|"
     r"and\s?/\s?or)(?!\w)|或者|或|还是|または|もしくは|か|또는|혹은|/|\|)"
 )
 _AND = (
@@ -61,7 +62,8 @@ _AND = (
     r"和|与|及|と|や|와|과|그리고|및|&|\+)"
 )
 _HEDGE = (
-    r"even|also|else|maybe|perhaps|possibly|arguably|probably|just|at\s(?:most|least|best|worst)|both|equally|either|"
+    r"even|also|else|maybe|perhaps|possibly|arguably|probably|just|at\s(?:most|least|best|worst)"
+    r"|both|equally|either|"
     r"neither|too|as\swell|a|an|the|vielleicht|auch|peut-être|aussi|quizás|también|forse|anche"
 )
 _LOOSELY = (
@@ -80,55 +82,72 @@ _LISTED = re.compile(
 """Between two labels: nothing but a comma or a dash."""
 
 _DECIDED = re.compile(
-    r"\b(?:so|therefore|thus|hence|but|however|yet|rather|instead|conclu\w+|choose|chose|pick|settle\w*|decid\w+|select|"
-    r"prefer\w*|actually|correction|corrected|revis\w+|reconsider\w*|chang\w+|now|then|ultimately|finally|wait|after\w*|"
-    r"upon|I|reflection|daher|deshalb|aber|insgesamt|donc|mais|finalement|entonces|pero|finalmente|поэтому|но)\b|"
+    r"\b(?:so|therefore|thus|hence|but|however|yet|rather|instead|conclu\w+|choose|chose|pick"
+    r"|settle\w*|decid\w+|select|"
+    r"prefer\w*|actually|correction|corrected|revis\w+|reconsider\w*|chang\w+|now|then|ultimately"
+    r"|finally|wait|after\w*|"
+    r"upon|I|reflection|daher|deshalb|aber|insgesamt|donc|mais|finalement|entonces|pero|finalmente"
+    r"|поэтому|но)\b|"
     r"因此|所以|但|最后|したがって|しかし|따라서",
     re.IGNORECASE,
 )
 """Words that announce a choice."""
 _SUMMED_UP = re.compile(
-    rf"{_DECIDED.pattern}|\b(?:final|overall|verdict|summary|total|result|judge?ment|decision|choice|feedback|altogether|winner|"
+    rf"{_DECIDED.pattern}|\b(?:final|overall|verdict|summary|total|result|judge?ment|decision"
+    r"|choice|feedback|altogether|winner|"
     r"endgültig\w*|urteil|fazit|gesamt\w*|bilan|итог\w*|вердикт)\b|最终|结论|結果|最後|結論|最終|결론|최종",
     re.IGNORECASE,
 )
 """The same, or the name of a verdict on the whole."""
 _REMARK = re.compile(
-    rf"{_PAD}(?:if|when|where|for|in\scase|because|since|on|in\sterms\sof|means|meaning|indicates|denotes|=|:|-|–|wenn|"
+    rf"{_PAD}(?:if|when|where|for|in\scase|because|since|on|in\sterms\sof|means|meaning|indicates"
+    r"|denotes|=|:|-|–|wenn|"
     rf"für|si|pour|para|因|如果|表示)(?![a-z])[^.!?\n]{{0,100}}?"
-    rf"(?:[,;，；]|(?<!\w)(?:otherwise|else|sonst|sinon)(?!\w)|{_OR}|{_AND})(?:[\s,]|otherwise|else|{_OR}|{_AND}){{0,6}}{_PAD}",
+    rf"(?:[,;，；]|(?<!\w)(?:otherwise|else|sonst|sinon)(?!\w)|{_OR}|{_AND})(?:[\s,]|otherwise|else"
+    rf"|{_OR}|{_AND}){{0,6}}{_PAD}",
     re.IGNORECASE,
 )
 """Between two options: a meaning of the first one, and a comma, "and" or "or"."""
 _ALTERNATIVE = re.compile(
-    rf"{_PAD},?\s?(?:{_OR_IN_WORDS}(?!\s?,?\s?(?:better|more)\b)|(?:{_AND}\s|otherwise,?\s)?(?:if|when|for|in\sterms\sof|wenn|für|si|pour|para)\b)"
+    rf"{_PAD},?\s?(?:{_OR_IN_WORDS}(?!\s?,?\s?(?:better|more)\b)|(?:{_AND}\s|otherwise,?\s)?(?:if"
+    r"|when|for|in\sterms\sof|wenn|für|si|pour|para)\b)"
     r"[^.!?]{0,80}",
     re.IGNORECASE,
 )
 """Between two labels: "or" and more words, or the case in which the second one would be chosen."""
 _ASIDE = re.compile(r"\s*\([^()\n]{1,80}\)")
 _CONDITION = re.compile(
-    rf"{_PAD}(?:if|when|wenn|si)\s(?:the\s)?(?:(?:assistant|answer|response|model|option|submission|it|both|neither)\b|"
-    rf"[A-Z]\s(?:is|was|wins|ist|est|es)\b)[^.\n]{{0,40}}\b(?:better|best|worse|equal\w*|tied?|correct|met|meets|wins)\b"
+    rf"{_PAD}(?:if|when|wenn|si)\s(?:the\s)?(?:(?:assistant|answer|response|model|option|submission"
+    r"|it|both|neither)\b|"
+    rf"[A-Z]\s(?:is|was|wins|ist|est|es)\b)[^.\n]{{0,40}}\b(?:better|best|worse|equal\w*|tied?"
+    r"|correct|met|meets|wins)\b"
 )
 """Behind an option of the prompt: when it would be chosen."""
 _NEGATED = re.compile(
-    r"(?:\b(?:not|never|neither|nor|cannot|hardly|without|rather\sthan|instead\sof|no\slonger|other\sthan|anything\sbut|"
-    r"nicht|kein\w*|weder|noch|statt|pas|plutôt\sque|no\ses|ni|non\sè|né|não\sé|nem|niet|geen|inte|varken|nie|"
+    r"(?:\b(?:not|never|neither|nor|cannot|hardly|without|rather\sthan|instead\sof|no\slonger"
+    r"|other\sthan|anything\sbut|"
+    r"nicht|kein\w*|weder|noch|statt|pas|plutôt\sque|no\ses|ni|non\sè|né|não\sé|nem|niet|geen|inte"
+    r"|varken|nie|"
     r"ani|не|ни|bukan|không\sphải)|n['’]t)"
     r"(?:(?:[ \"'“”‘’*_`(]+(?:an?|the|my|our|this|that|it|be|been|is|was|are|as|at|all|to|of|"
-    r"for|with|say|saying|think|thinking|believe|call|give|giving|award|assign|choose|choosing|pick|picking|select|go|"
-    r"final|overall|verdict|labels?|choice|decision|option|clear|clearly|case|clear-cut|necessarily|really|quite|simply|"
-    r"exactly|sure|certain|convinced|whether|if|should|would|will|could|can|must|even|either|justify|support|read|"
+    r"for|with|say|saying|think|thinking|believe|call|give|giving|award|assign|choose|choosing|pick"
+    r"|picking|select|go|"
+    r"final|overall|verdict|labels?|choice|decision|option|clear|clearly|case|clear-cut|necessarily"
+    r"|really|quite|simply|"
+    r"exactly|sure|certain|convinced|whether|if|should|would|will|could|can|must|even|either"
+    r"|justify|support|read|"
     r"das|die|der|ein|eine|es|ist|urteil|pas|es|el|la|è|é|это|вердикт))*|:)[ \"'“”‘’*_`(\[]{0,6}\Z"
     r"|(?:不是|并非|不选|不能选|而不是|既不是|也不是)[ \"'“”*_`(]{0,4}\Z",
     re.IGNORECASE,
 )
 """Before a label: a negation, with nothing between them that says something of its own."""
 _DENIED = re.compile(
-    rf"{_PAD}(?:(?:is|was|would\sbe|are|seems)\s(?:simply\s|just\s|clearly\s)?(?:wrong|incorrect|unjustified|untenable)\b"
-    r"|(?:(?:is|was|would\sbe)\s(?:simply\s|just\s|clearly\s)?not|(?:is|was|would)n['’]t|(?:cannot|can['’]t)\s(?:be|stand))"
-    r"(?:(?:\s\w+){0,3}?\s(?:verdict|right|correct|justified|fair|warranted|supported|it|what|answer|choice|best)\b"
+    rf"{_PAD}(?:(?:is|was|would\sbe|are|seems)\s(?:simply\s|just\s|clearly\s)?(?:wrong|incorrect"
+    r"|unjustified|untenable)\b"
+    r"|(?:(?:is|was|would\sbe)\s(?:simply\s|just\s|clearly\s)?not|(?:is|was|would)n['’]t|(?:cannot"
+    r"|can['’]t)\s(?:be|stand))"
+    r"(?:(?:\s\w+){0,3}?\s(?:verdict|right|correct|justified|fair|warranted|supported|it|what"
+    r"|answer|choice|best)\b"
     r"|\s*(?:[.,;!\n]|\Z)))"
     r"|[ \"'”*_`]*(?:ではない|ではありません|じゃない|でもない|이\s?아니|가\s?아니|도\s?아니|değil|nicht\b|"
     r"est\sfaux|es\sfalso)",
@@ -136,19 +155,23 @@ _DENIED = re.compile(
 )
 """Behind a label: it is denied."""
 _COMPARED = re.compile(
-    r"\b(?:than|over|beats|outperforms|against|versus|vs\.?|compared\s(?:to|with)|from|unlike|als|que|di|чем)"
+    r"\b(?:than|over|beats|outperforms|against|versus|vs\.?|compared\s(?:to|with)|from|unlike|als"
+    r"|que|di|чем)"
     r"[ \"'“”*_`(]{1,6}\Z",
     re.IGNORECASE,
 )
 """Before a label: the other one is preferred to it."""
 _HEDGED = re.compile(
-    rf"(?:{_OR_IN_WORDS}|(?<!\w)(?:(?:could|might|may|can)(?:\s(?:also|well|just\sas\swell|equally))*\sbe|perhaps|maybe|possibly|"
-    rf"otherwise|else|as\swell\sas))(?:\s(?:it|this|that|is|could|might|may|be|a|an|even|also))*,?{_PAD}\Z",
+    rf"(?:{_OR_IN_WORDS}|(?<!\w)(?:(?:could|might|may|can)(?:\s(?:also|well|just\sas\swell"
+    r"|equally))*\sbe|perhaps|maybe|possibly|"
+    r"otherwise|else|as\swell\sas))(?:\s(?:it|this|that|is|could|might|may|be|a|an|even"
+    rf"|also))*,?{_PAD}\Z",
     re.IGNORECASE,
 )
 """Before a label: it is another possibility."""
 _BOTH = re.compile(
-    r"\b(?:between|both|either|zwischen|sowohl|entre|tra|fra|tussen|mellan|między|между|antara|giữa)\b",
+    r"\b(?:between|both|either|zwischen|sowohl|entre|tra|fra|tussen|mellan|między|между|antara"
+    r"|giữa)\b",
     re.IGNORECASE,
 )
 _AND_BEFORE = re.compile(
@@ -156,7 +179,8 @@ _AND_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
-    r"(?:(?m:^)[\W_]*(?:(?:an?|the|for)\s)?examples?(?:\s(?:output|answer|verdict|format|of\s[^:\n]{1,30}))?\W{0,4}:"
+    r"(?:(?m:^)[\W_]*(?:(?:an?|the|for)\s)?examples?(?:\s(?:output|answer|verdict|format"
+    r"|of\s[^:\n]{1,30}))?\W{0,4}:"
     r"|\b(?:for\sexample|for\sinstance|e\.g\.|such\sas)[,:]?)(?P<rest>[^.!?\n]{0,80})\Z",
     re.IGNORECASE,
 )
@@ -169,17 +193,22 @@ _LONGEST_GAP = 200
 _FEWEST_OPTIONS = 3
 
 _TITLE = (
-    r"(?:user|human|assistant|system|developer|(?:the\s)?(?:start|beginning|end)\sof\s[^\[\]|:#\n]{1,60}|"
-    r"(?:(?:the|a|next|new|another|your|given|user|score|task|candidate|previous)\s)*(?:task|instructions?|"
-    r"question|query|prompt|input|submission|response|answer|output|problem|example|rubrics?|criteria|criterion|context|reference(?:\s(?:answer|response))?|"
-    r"description|evaluation|judge?ment)(?:\sto\sevaluate|\sfor\sall\sanswers|:\s\w+\s\w+)?(?:\s\([^()\n]{1,40}\))?)"
+    r"(?:user|human|assistant|system|developer|(?:the\s)?(?:start|beginning"
+    r"|end)\sof\s[^\[\]|:#\n]{1,60}|"
+    r"(?:(?:the|a|next|new|another|your|given|user|score|task|candidate|previous)\s)*(?:task"
+    r"|instructions?|"
+    r"question|query|prompt|input|submission|response|answer|output|problem|example|rubrics?"
+    r"|criteria|criterion|context|reference(?:\s(?:answer|response))?|"
+    r"description|evaluation|judge?ment)(?:\sto\sevaluate|\sfor\sall\sanswers"
+    r"|:\s\w+\s\w+)?(?:\s\([^()\n]{1,40}\))?)"
     r"(?:\s\d{1,3})?(?:\s[a-z]{5})?(?:\s[0-9a-f]{12})?"
 )
 """Role or title of a section, perhaps with a number, an answer's id and a delimiter's tag."""
 _BOUNDARY = re.compile(
     rf"(?m:^)[\s>*_]{{0,6}}{_TITLE}[*_]{{0,3}}\s?:"
     rf"|(?m:^)[\s>*_]{{0,6}}\#{{1,6}}\s?[*_]{{0,3}}{_TITLE}[*_]{{0,3}}:?[*_]{{0,3}}[ \t]*(?m:$)"
-    rf"|\[{_TITLE}\]|<[|｜][^|｜<>\n]{{1,80}}[|｜]>|<(?:start|end)_of_turn>|<turn\||<\|turn>|</?s>|<eos>|<bos>|"
+    rf"|\[{_TITLE}\]|<[|｜][^|｜<>\n]{{1,80}}[|｜]>|<(?:start|end)_of_turn>|<turn\||<\|turn>|</?s>"
+    r"|<eos>|<bos>|"
     r"\[/?INST\]|<</?SYS>>|(?<=[\s.\])}*])(?-i:User|Human|Assistant|USER|ASSISTANT)\s?:\s",
     re.IGNORECASE,
 )

@@ -48,7 +48,7 @@ class ParsedVerdict(Generic[T]):
     value: T
     at: Place | None = None
 
-    def with_value(self, value: OtherT) -> ParsedVerdict[OtherT]:
+    def replace_value(self, value: OtherT) -> ParsedVerdict[OtherT]:
         """Return another value that was read in the same place."""
         return ParsedVerdict(value, self.at)
 
@@ -140,8 +140,7 @@ MOST_LISTED = 101
 
 BEGINNING = (
     "Answer with one JSON object and nothing else, in place of any other format that was named, "
-    "with its fields in "
-    "this order:\n"
+    "with its fields in this order:\n"
 )
 """How the description of a form in a prompt begins."""
 

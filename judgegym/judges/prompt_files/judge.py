@@ -227,7 +227,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         if label is None:
             return None
         if self.settings.weighting != "logprobs" or scale is None:
-            return label.with_value(PromptVerdict(label.value))
+            return label.replace_value(PromptVerdict(label.value))
         rule = self.file.verdict
         is_object = label.at is not None and choice.text.startswith("{", label.at[0])
         tag = rule.after if rule.after is not None else "[["

@@ -91,9 +91,8 @@ class RewardModelSettings(JudgeSettings):
             if protocol.takes == "text":
                 inputs = "texts"
             raise ValueError(
-                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {inputs}; expected "
-                "the tokenizer whose "
-                f"chat template makes them, or {PLAIN_TEXT}"
+                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {inputs}; "
+                f"expected the tokenizer whose chat template makes them, or {PLAIN_TEXT}"
             )
         if protocol.takes == "pair" and self.reward_tokenizer is not None:
             raise ValueError(
@@ -174,7 +173,8 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         if self._text is not None:
             try:
                 reward_input = replace(reward_input, text=self._text(reward_input.messages))
-            except Exception as error:  # noqa: BLE001  # a chat template refuses what it does not know, such as a system message
+            # A chat template refuses what it does not know, such as a system message.
+            except Exception as error:  # noqa: BLE001
                 why = (
                     f"the chat template of {self.settings.reward_tokenizer} refuses the "
                     f"conversation: {error}"

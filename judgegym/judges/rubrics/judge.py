@@ -206,7 +206,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         if score is None:
             return None
         if self.settings.weighting != "logprobs":
-            return score.with_value(RubricVerdict(score.value))
+            return score.replace_value(RubricVerdict(score.value))
         # An object begins with a brace, and a tag with a bracket.
         is_object = score.at is not None and choice.text.startswith("{", score.at[0])
         tag = SCORE_FIELD if is_object else TAGS[output_format][1]

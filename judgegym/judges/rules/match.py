@@ -19,7 +19,8 @@ from decimal import Context, Decimal
 from judgegym.judges.rules.finding import RuleFinding, cannot_say
 
 _NUMBER = re.compile(
-    r"[-+−]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
+    r"[-+−]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
+    r"|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
 )
 _FRACTION = re.compile(
     r"((?<![\w)}])[-+−]\s{0,4})?"
@@ -93,10 +94,10 @@ def _parse_decimal(written: str) -> Decimal:
 
 
 def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
-    r"""Compare the last number, that of the last `\boxed{…}` first, with the reference's, within `rule_tolerance`.
+    r"""Compare the last number with the reference's, within `rule_tolerance`.
 
-    It reads `1,250`, `.5`, `6e23`, `3/4`, `\frac{3}{4}` and `-$5`, but no units and no per cent.
-    Cannot say: one of them has no number.
+    A number in the last `\boxed{…}` counts first. It reads `1,250`, `.5`, `6e23`, `3/4`,
+    `\frac{3}{4}` and `-$5`, but no units and no per cent. Cannot say: one of them has no number.
 
     Args:
         text: the answer.
@@ -136,9 +137,10 @@ def normalise_text(text: str) -> str:
 
 
 def normalised(text: str, expected: str) -> RuleFinding:
-    """Check that the answer is the reference, without case, punctuation, English articles and repeated white space.
+    """Check that the normalised answer is the normalised reference.
 
-    This is the normalisation of SQuAD. Cannot say: nothing is left of the reference.
+    Case, punctuation, English articles and repeated white space do not count, as in SQuAD. Cannot
+    say: nothing is left of the reference.
     """
     wanted, answer = normalise_text(expected), normalise_text(text)
     if not wanted:
@@ -149,9 +151,9 @@ def normalised(text: str, expected: str) -> RuleFinding:
 
 
 def contains(text: str, expected: str) -> RuleFinding:
-    """Check that the normalised reference occurs in the normalised answer, not within a word of Latin letters.
+    """Check that the normalised reference occurs in the normalised answer.
 
-    Cannot say: nothing is left of the reference.
+    It does not count within a word of Latin letters. Cannot say: nothing is left of the reference.
     """
     wanted, answer = normalise_text(expected), normalise_text(text)
     if not wanted:
@@ -169,14 +171,18 @@ def contains(text: str, expected: str) -> RuleFinding:
 
 
 _SAID = re.compile(
-    r"""(?:answer|(?P<named>choice|option))\b[^\w(]{0,5}(?:(?:is|:)[^\w(]{0,6})?[(\[{]?(?P<letter>[A-Z])(?![\w'’])
+    r"""(?:answer|(?P<named>choice|option))\b[^\w(]{0,5}(?:(?:is|:)[^\w(]{0,6})?
+    [(\[{]?(?P<letter>[A-Z])(?![\w'’])
     # "A good question" and "I think" begin with a word, "A because …" with a letter.
     (?!(?<=[AI])\s+(?!(?:because|since|as|is|and|or|but|due|which|while|given|based|not|so)\b)[a-z])
     # "B or C" chooses none.
-    (?![)\]}*]*\s*(?:,|/|&|\band\b|\bor\b)\s*[(\[{*]*(?-i:[A-H])(?![\w'’])(?!\s+(?:is|are|was|does|would)\b))
+    (?![)\]}*]*\s*(?:,|/|&|\band\b|\bor\b)\s*[(\[{*]*(?-i:[A-H])(?![\w'’])
+        (?!\s+(?:is|are|was|does|would)\b))
     # "Option C is wrong" speaks of an option.
-    (?!(?(named)[)\]}*]*\s+(?:is|are|was|does|would|can|cannot|has|refers|describes|states|suggests)\b
-        (?!\s+(?:the\s+|most\s+|likely\s+){0,3}(?:correct|right|best|true|answer|accurate|appropriate)\b)|(?!)))""",
+    (?!(?(named)[)\]}*]*\s+
+        (?:is|are|was|does|would|can|cannot|has|refers|describes|states|suggests)\b
+        (?!\s+(?:the\s+|most\s+|likely\s+){0,3}
+            (?:correct|right|best|true|answer|accurate|appropriate)\b)|(?!)))""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].*)", re.DOTALL)
@@ -190,12 +196,9 @@ def find_choice(text: str) -> str | None:
     What is said of an option is no choice of it, and a bare letter on the last line comes after all
     that was said.
 
-    >>> (
-    ...     find_choice("So the answer is (B). Option C is wrong."),
-    ...     find_choice("C) 42"),
-    ...     find_choice("A good question."),
-    ... )
-    ('B', 'C', None)
+    >>> find_choice("So the answer is (B). Option C is wrong."), find_choice("C) 42")
+    ('B', 'C')
+    >>> find_choice("A good question.")
     """
     inside, letters = find_boxed(text), list[str]()
     if inside is not None:
@@ -212,9 +215,10 @@ def find_choice(text: str) -> str | None:
 
 
 def multiple_choice(text: str, expected: str) -> RuleFinding:
-    r"""Check the chosen letter: in `\boxed{B}`, behind "answer", "choice" or "option", or alone on the last line.
+    r"""Check the chosen letter.
 
-    A line such as `B) Paris` chooses B. Cannot say: there is no letter, or several.
+    It is in `\boxed{B}`, behind "answer", "choice" or "option", or alone on the last line. A line
+    such as `B) Paris` chooses B. Cannot say: there is no letter, or several.
     """
     wanted, answer = find_choice(expected), find_choice(text)
     if wanted is None:

@@ -65,9 +65,10 @@ def repetition(text: str) -> RuleFinding:
 
 
 def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
-    """Check for one `<think>…</think>`, or with `rule_opened_by_template` one `</think>`, and an answer behind it.
+    """Check for an answer after one `<think>…</think>` (`rule_opened_by_template`: `</think>`).
 
-    `judgegym.judges.parsing.thinking` has the format.
+    `judgegym.judges.parsing.thinking` has
+    the format.
     """
     thinking = split(text, opened_by_template=opened_by_template)
     return RuleFinding.from_outcome(

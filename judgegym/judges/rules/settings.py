@@ -155,7 +155,8 @@ class RuleSettings(JudgeSettings):
         try:
             digest = prompt_digest(Path(file).expanduser().read_text("utf-8"))
         except (OSError, UnicodeDecodeError):
-            return  # said where the function is loaded; settings of an earlier run may be read without the file
+            # Loading the function says so; an earlier run's settings may be read without the file.
+            return
         if self.rule_digest not in (None, digest):
             raise ValueError(
                 f"rule_digest: {file} has another digest now, {digest}: it has changed"

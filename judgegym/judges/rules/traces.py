@@ -146,9 +146,9 @@ def _make_finding(
 
 @_never_raise
 def tool_called(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
-    """Check that each expected tool was called, with the expected arguments among those of one call.
+    """Check that each expected tool was called with the expected arguments.
 
-    Cannot say: a call has no name.
+    They must be among those of one call. Cannot say: a call has no name.
     """
     holds = all(any(_matches_call(tool, call) for call in calls) for tool in _parse_tools(expected))
     return _make_finding(holds=holds, calls=calls, expected=expected)
@@ -218,10 +218,10 @@ def _argument_text(value: JSON) -> str:
 
 
 def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
-    """Check that the last turn is the assistant's, with a text behind its thinking, and that no call is open.
+    """Check that the last turn is the assistant's, with an answer, and that no call is open.
 
-    A call of an earlier turn is open if no result answers its id; where results have no ids this is
-    not checked.
+    An answer is a text behind the thinking. A call of an earlier turn
+    is open if no result answers its id; where results have no ids this is not checked.
     """
     last, answered = trace[-1], {turn.answers for turn in trace}
     has_ids = all(turn.answers for turn in trace if not turn.is_policy_turn)
@@ -245,7 +245,10 @@ def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
 
 
 def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
-    """Compute 1 − the share of tool results that are errors. Cannot say: there is no result, or one is unclear."""
+    """Compute 1 − the share of tool results that are errors.
+
+    Cannot say: there is no result, or one is unclear.
+    """
     results = [_is_error(turn) for turn in trace if turn.role == "tool"]
     unknown = results.count(None)
     if not results:

@@ -229,7 +229,8 @@ def _apply_job(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailu
         else:
             finding = apply(*job.arguments).shortened()
         _leave_fork(process, 0)
-    except BaseException as error:  # noqa: BLE001  # whatever a library or a user's function raises, sys.exit() too
+    # A library or a user's function may raise anything, or call sys.exit().
+    except BaseException as error:  # noqa: BLE001
         _leave_fork(process, 1)
         kind = type(error).__name__
         return JobFailure(shorten(f"{kind}: {error}"))
