@@ -26,7 +26,7 @@ class Counting:
         self.now -= 1
         return GameResult(float(first < second))
 
-    def suspects(self, task: JudgeTask, answer: str) -> int:
+    def count_suspects(self, task: JudgeTask, answer: str) -> int:
         return 0
 
 
