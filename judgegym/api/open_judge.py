@@ -189,7 +189,9 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
 
         Rows that were not judged count as failed.
         """
-        return None if self._last is None else self._table(*self._last)
+        if self._last is None:
+            return None
+        return self._table(*self._last)
 
     def _table(
         self,

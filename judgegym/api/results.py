@@ -70,7 +70,9 @@ class TextTable:
 
 
 def _cut(cell: str) -> str:
-    return cell if len(cell) <= _LONGEST_CELL else cell[: _LONGEST_CELL - 1] + "…"
+    if len(cell) <= _LONGEST_CELL:
+        return cell
+    return cell[: _LONGEST_CELL - 1] + "…"
 
 
 _MOST_ROWS = 40

@@ -151,7 +151,9 @@ class RL4FEvaluator:
 
         def cell(judge: str, candidate: str) -> str:
             entry = scores.get((judge, candidate))
-            return "–" if entry is None or entry["score"] is None else str(entry["score"])
+            if entry is None or entry["score"] is None:
+                return "–"
+            return str(entry["score"])
 
         rows = [
             (judge, *(cell(judge, candidate) for candidate in self._models))
@@ -229,9 +231,9 @@ class RL4FEvaluator:
 
 
 def _model_name(model: str | Mapping[str, object]) -> str:
-    return (
-        model if isinstance(model, str) else str(model.get("name") or model.get("model_name") or "")
-    )
+    if isinstance(model, str):
+        return model
+    return str(model.get("name") or model.get("model_name") or "")
 
 
 def _make_settings(

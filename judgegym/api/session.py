@@ -77,7 +77,9 @@ def check_optional_text(value: object, name: str) -> str | None:
     Raises:
         DataError: it is something else; the message names the argument.
     """
-    return None if value is None else check_text(value, name)
+    if value is None:
+        return None
+    return check_text(value, name)
 
 
 def read_list(value: object, name: str, read: Callable[[object, str], ResultT]) -> list[ResultT]:
@@ -97,13 +99,11 @@ def read_list(value: object, name: str, read: Callable[[object, str], ResultT]) 
 def describe_kind(value: object) -> str:
     """Describe an argument's type or value, for messages."""
     kind = type(value).__name__
-    return (
-        f"{value!r} ({kind})"
-        if isinstance(value, int | float)
-        else "None"
-        if value is None
-        else f"a {kind}"
-    )
+    if isinstance(value, int | float):
+        return f"{value!r} ({kind})"
+    if value is None:
+        return "None"
+    return f"a {kind}"
 
 
 async def stand_in_settings(

@@ -142,7 +142,9 @@ def find_command(name: str) -> Command | None:
     if name in COMMANDS:
         return COMMANDS[name]
     point = index_by_name(read_entry_points(entry_points.COMMANDS, COMMANDS)).get(name)
-    return None if point is None else _load_command(point)
+    if point is None:
+        return None
+    return _load_command(point)
 
 
 def _load_command(point: EntryPoint) -> Command:
@@ -200,7 +202,9 @@ path/to/file.py, path/to/file.py:Class or package.module:Class.
 def _shorten(text: str, width: int) -> str:
     """Return the text in one line of at most `width` characters."""
     line = text.rstrip().replace("\n", " ")
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    if len(line) <= width:
+        return line
+    return f"{line[: width - 1]}…"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

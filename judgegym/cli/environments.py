@@ -62,7 +62,9 @@ def find_distribution(word: str) -> str:
     """
     name = word.replace("-", "_")
     point = None if name in built_in_modules() else read_installed_environments().get(name)
-    return "" if point is None else point.distribution
+    if point is None:
+        return ""
+    return point.distribution
 
 
 def environment_names() -> list[str]:
@@ -145,11 +147,9 @@ def _load_user_module(word: str, location: Path | str) -> ModuleType:
     if isinstance(location, Path) and location.suffix != ".py":
         raise SettingsError(f"{word}: not a Python file; expected {ENVIRONMENT_FORMS}")
     with explain_import_errors(word):
-        return (
-            _load_module(location)
-            if isinstance(location, Path)
-            else importlib.import_module(location)
-        )
+        if isinstance(location, Path):
+            return _load_module(location)
+        return importlib.import_module(location)
 
 
 def _select_environment(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:

@@ -62,14 +62,18 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
 
     def max_rows_in_progress(self, live: int) -> int:
         """Return how many rows may be in progress; `live` if requests are sent live."""
-        return live if self.judge_batch is None else self.judge_batch_rows
+        if self.judge_batch is None:
+            return live
+        return self.judge_batch_rows
 
     @property
     def batch_share(self) -> float:
         """The price of a judge's request in a batch, as a share of its live price."""
         if self.judge_batch_price is not None:
             return self.judge_batch_price
-        return 1.0 if self.judge_batch == "folder" else BATCH_PRICE_SHARE
+        if self.judge_batch == "folder":
+            return 1.0
+        return BATCH_PRICE_SHARE
 
     def apply_batches(self, chat: ChatSettings) -> ChatSettings:
         """Return the client settings with batches, if the user has chosen them.

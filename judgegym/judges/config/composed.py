@@ -144,11 +144,9 @@ class ComposedSettings(BaseModel):
         if not isinstance(values, Mapping):
             return handler(values)
         spelled_out = cls.expand_short_forms(values)
-        return (
-            handler(spelled_out)
-            if cls.composed is not None
-            else cls.select_class(values).model_validate(spelled_out)
-        )
+        if cls.composed is not None:
+            return handler(spelled_out)
+        return cls.select_class(values).model_validate(spelled_out)
 
 
 def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSettings:
@@ -245,7 +243,9 @@ def _change_sections(
         sections[name] = change(
             model, section_values if isinstance(section_values, Mapping) else {}
         )
-    return _replace_sections(settings_type, tuple(sections.items())) if sections else settings_type
+    if sections:
+        return _replace_sections(settings_type, tuple(sections.items()))
+    return settings_type
 
 
 @cache

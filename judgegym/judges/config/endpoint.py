@@ -212,7 +212,9 @@ class EndpointSettings(Settings):
             "extra_body",
         } & self.model_fields_set
         is_default = self.key_host == ANTHROPIC and not is_chosen and (self.temperature or 0) <= 1
-        return "anthropic" if is_default and os.environ.get(self.api_key_env) else self.api
+        if is_default and os.environ.get(self.api_key_env):
+            return "anthropic"
+        return self.api
 
     @property
     def prices(self) -> Prices:

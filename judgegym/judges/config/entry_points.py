@@ -175,8 +175,6 @@ def _describe_error(error: BaseException) -> str:
     outside = [
         frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, importers))
     ]
-    return (
-        f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {description}"
-        if outside
-        else description
-    )
+    if outside:
+        return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {description}"
+    return description

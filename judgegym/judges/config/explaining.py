@@ -140,7 +140,9 @@ def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
         if section is None:
             classes = [] if field is None else find_classes(field.annotation)
             models = [member for member in classes if issubclass(member, BaseModel)]
-            return list(models[0].model_fields) if len(models) == 1 else []
+            if len(models) == 1:
+                return list(models[0].model_fields)
+            return []
         model = section
     return []
 

@@ -40,7 +40,9 @@ def build_requirement(extra: str) -> str:
     vcs = origin.get("vcs_info", {})
     if vcs:
         return f"{name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('requested_revision') or vcs.get('commit_id', '')}"
-    return f"{name} @ {url}" if url else f"{name}=={installed.version}"
+    if url:
+        return f"{name} @ {url}"
+    return f"{name}=={installed.version}"
 
 
 def install_command(extra: str) -> str:
@@ -149,7 +151,9 @@ def find_missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
     """
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
-    return None if extra is None else MissingExtraError(extra, module)
+    if extra is None:
+        return None
+    return MissingExtraError(extra, module)
 
 
 def package_version() -> str:

@@ -149,11 +149,9 @@ class DeclaredSetting:
         `serve` reads both data settings: it trains on one and evaluates on the other.
         """
         fallback_name = None if verb == "serve" and self.group == "data" else self._fact("fallback")
-        return (
-            None
-            if fallback_name is None
-            else f"{self.name.removesuffix(self.field)}{fallback_name}"
-        )
+        if fallback_name is None:
+            return None
+        return f"{self.name.removesuffix(self.field)}{fallback_name}"
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -186,7 +184,9 @@ class DeclaredSetting:
 
     def _fact(self, name: str) -> object:
         extra = self.info.json_schema_extra
-        return extra.get(name) if isinstance(extra, dict) else None
+        if isinstance(extra, dict):
+            return extra.get(name)
+        return None
 
 
 def alternatives(annotation: Any) -> list[Any]:
@@ -229,9 +229,9 @@ def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """Return the model of a section; `None` if the name is not a section's."""
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None
-    return (
-        annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-    )
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return None
 
 
 def format_default(default: object) -> str:

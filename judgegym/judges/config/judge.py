@@ -194,7 +194,9 @@ class JudgeSettings(
 
     def form(self, form: VerdictForm | None) -> VerdictForm | None:
         """Return the form, if verdicts are requested as JSON objects."""
-        return None if self.judge_output == "text" else form
+        if self.judge_output == "text":
+            return None
+        return form
 
     @property
     def asks_endpoint(self) -> bool:
@@ -221,9 +223,9 @@ class JudgeSettings(
 
     def instructions(self) -> str:
         """Return the prompt in use: `judge_system_prompt`, or the built-in one."""
-        return (
-            self.built_in_prompt() if self.judge_system_prompt is None else self.judge_system_prompt
-        )
+        if self.judge_system_prompt is None:
+            return self.built_in_prompt()
+        return self.judge_system_prompt
 
     def prompt_digests(self) -> dict[str, str]:
         """Return digests of the prompts in use, by the setting that replaces them."""

@@ -105,13 +105,11 @@ def suggest_flags(name: str, known_names: Iterable[str]) -> str:
     *others, last = [f"--{candidate}" for candidate in find_meant_settings(name, known_names)] or [
         ""
     ]
-    return (
-        f", did you mean {', '.join(others)} or {last}?"
-        if others
-        else f", did you mean {last}?"
-        if last
-        else ""
-    )
+    if others:
+        return f", did you mean {', '.join(others)} or {last}?"
+    if last:
+        return f", did you mean {last}?"
+    return ""
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -275,7 +275,9 @@ def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
     first, _, remainder = path.partition(".")
     section = find_section(model, first)
     if remainder:
-        return None if section is None else find_removed_at(section, remainder)
+        if section is None:
+            return None
+        return find_removed_at(section, remainder)
     return find_removed_setting(model, first)
 
 

@@ -115,7 +115,9 @@ def _find_item_class(model: type[BaseModel], name: object) -> type[BaseModel] | 
     models = [model for model in classes if issubclass(model, BaseModel)]
     if len(models) == 1:
         return models[0]
-    return BaseModel if name in _HOLD_JUDGES else None
+    if name in _HOLD_JUDGES:
+        return BaseModel
+    return None
 
 
 def _take_nested(
@@ -215,15 +217,15 @@ def _take_flag_value(setting: RemovedSetting, following: list[str]) -> str:
     is_given = bool(following) and not following[-1].startswith("--")
     if isinstance(setting.constant, bool):
         is_given = is_given and following[-1].lower() in _SWITCHES
-    return following.pop() if is_given else "true"
+    if is_given:
+        return following.pop()
+    return "true"
 
 
 def _find_removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSetting | None:
-    return (
-        find_removed_setting(model, name)
-        if isinstance(model, str)
-        else find_removed_at(model, name)
-    )
+    if isinstance(model, str):
+        return find_removed_setting(model, name)
+    return find_removed_at(model, name)
 
 
 def take_removed_variables(

@@ -63,7 +63,9 @@ MASK = "**********"
 
 
 def _parse_show_config(value: object) -> object:
-    return {True: "all", False: None}[value] if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return {True: "all", False: None}[value]
+    return value
 
 
 ShowConfig = Annotated[Literal["all", "changed"] | None, BeforeValidator(_parse_show_config)]
@@ -173,11 +175,9 @@ class LoadedSettings(Generic[SettingsT]):
         """Return a setting's default, which its section may declare."""
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
-        return (
-            attrgetter(name)(declared)
-            if name and isinstance(declared, BaseModel)
-            else setting.default
-        )
+        if name and isinstance(declared, BaseModel):
+            return attrgetter(name)(declared)
+        return setting.default
 
 
 def _mask_value(value: object) -> str:

@@ -185,7 +185,9 @@ def _read(
         else choice
     )
     parsed = read.find(answer_part.text) if isinstance(read, VerdictParser) else read(answer_part)
-    return parsed.shifted(start) if start and isinstance(parsed, ParsedVerdict) else parsed
+    if start and isinstance(parsed, ParsedVerdict):
+        return parsed.shifted(start)
+    return parsed
 
 
 async def ask_again(

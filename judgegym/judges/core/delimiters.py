@@ -74,11 +74,9 @@ class _Folding(dict[int, "str | None"]):
     def _fold(character: str) -> str:
         if character in _ALIKE:
             return _ALIKE[character]
-        return (
-            character
-            if character.isalnum() or character in _SIGNS or character == _EMPHASIS
-            else ""
-        )
+        if character.isalnum() or character in _SIGNS or character == _EMPHASIS:
+            return character
+        return ""
 
 
 _FOLDING = _Folding()
@@ -189,7 +187,9 @@ class Delimiters:
     @property
     def suffix(self) -> str:
         """The end of each marker's title: a space and the tag, or nothing."""
-        return f" {self.tag}" if self.tag else ""
+        if self.tag:
+            return f" {self.tag}"
+        return ""
 
     @property
     def notice(self) -> str:
@@ -330,4 +330,6 @@ def describe_sections(texts: Mapping[str, str | None]) -> dict[str, str]:
     """Return the paragraph `meanings`, which explains the sections; empty without sections."""
     sentences = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
     meanings = [sentences[title] for name, title in TITLES.items() if texts.get(name) is not None]
-    return {"meanings": " ".join(meanings)} if meanings else {}
+    if meanings:
+        return {"meanings": " ".join(meanings)}
+    return {}

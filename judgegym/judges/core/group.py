@@ -197,7 +197,9 @@ class GroupJudge(ABC):
 
     def min_responses(self, task: JudgeTask) -> int:
         """Return two, the baseline included."""
-        return 2 if task.baseline is None else 1
+        if task.baseline is None:
+            return 2
+        return 1
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Score all responses of a request."""
@@ -312,4 +314,6 @@ def describe_orders(orders: OrderAgreement) -> str:
     >>> orders_in_words(OrderAgreement(agreed=26, pairs=28))
     'the orders agree on 26 of 28 pairs'
     """
-    return f"the orders agree on {orders.agreed} of {orders.pairs} pairs" if orders.pairs else ""
+    if orders.pairs:
+        return f"the orders agree on {orders.agreed} of {orders.pairs} pairs"
+    return ""

@@ -139,7 +139,9 @@ class NamedVerdict:
     @property
     def good(self) -> float | None:
         """The value as a number from 0 (bad) to 1 (good)."""
-        return self.value if self.value is None or self.points >= 0 else 1.0 - self.value
+        if self.value is None or self.points >= 0:
+            return self.value
+        return 1.0 - self.value
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -192,7 +194,9 @@ class Judgment(Generic[DetailT_co]):
     @property
     def unit_score(self) -> float | None:
         """The score as a number from 0 to 1; `None` without a score."""
-        return self.score if self.unit is None else self.unit
+        if self.unit is None:
+            return self.score
+        return self.unit
 
     def scale_score(self, factor: float) -> Judgment[DetailT_co]:
         """Return the judgment with its score times `factor`.
@@ -202,11 +206,9 @@ class Judgment(Generic[DetailT_co]):
 
         One without a score stays as it is.
         """
-        return (
-            self
-            if self.unit_score is None
-            else replace(self, score=self.unit_score * factor, unit=None)
-        )
+        if self.unit_score is None:
+            return self
+        return replace(self, score=self.unit_score * factor, unit=None)
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`; all callers rely on it.

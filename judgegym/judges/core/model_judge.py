@@ -125,7 +125,9 @@ class Answers(Generic[ValueT]):
 
     def latest_revision(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
         """Return the last revision of a component, or `call` without one."""
-        return self.revisions[component][-1] if component in self.revisions else call
+        if component in self.revisions:
+            return self.revisions[component][-1]
+        return call
 
     def add_revision(self, component: str, call: JudgeCall[ValueT]) -> Answers[ValueT]:
         """Return the answers with one more revision."""
@@ -295,9 +297,11 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
 
 def _show_verdict(verdict: object) -> ShownVerdict:
     """Return a verdict as critique history and labels show it."""
-    return (
-        ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)
-    )
+    if isinstance(verdict, bool):
+        if verdict:
+            return "yes"
+        return "no"
+    return cast(ShownVerdict, verdict)
 
 
 def agreement(values: Sequence[Any]) -> float:
@@ -314,4 +318,6 @@ def least_agreement(shares: Sequence[float]) -> dict[str, float]:
         shares: for each verdict of several votes, the share of votes with it; empty if there are
             none.
     """
-    return {"votes": max(0.0, 2.0 * min(shares) - 1.0)} if shares else {}
+    if shares:
+        return {"votes": max(0.0, 2.0 * min(shares) - 1.0)}
+    return {}

@@ -63,7 +63,9 @@ def suggest_similar(word: str, choices: Iterable[str]) -> str:
     """
     by_plain = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), list(by_plain), n=1, cutoff=0.6)
-    return f", did you mean {by_plain[close[0]]}?" if close else ""
+    if close:
+        return f", did you mean {by_plain[close[0]]}?"
+    return ""
 
 
 def refuse_unknown(names: Iterable[object], known_names: Collection[str], *, prefix: str) -> None:
@@ -106,4 +108,6 @@ class MetricNames:
     def __call__(self, name: str) -> str:
         """Return a name as part of a metric's name."""
         short = self._parts.get(name) or slug(name)
-        return append_digest(name) if len(self._by_slug.get(short, ())) > 1 else short
+        if len(self._by_slug.get(short, ())) > 1:
+            return append_digest(name)
+        return short

@@ -31,17 +31,17 @@ PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
 def object_fields(reply: str) -> Mapping[str, JSON] | None:
     """Return the fields of the last JSON object of a reply."""
     last = next(iter(find_objects(reply)), None)
-    return None if last is None else last.fields
+    if last is None:
+        return None
+    return last.fields
 
 
 def bracketed_fields(reply: str) -> Mapping[str, JSON] | None:
     """Return the fields of a reply that ends with its verdict in double brackets."""
     explanation, _, verdict = reply.rpartition("[[")
-    return (
-        {"explanation": explanation.strip(), "verdict": verdict.strip().removesuffix("]]")}
-        if explanation
-        else None
-    )
+    if explanation:
+        return {"explanation": explanation.strip(), "verdict": verdict.strip().removesuffix("]]")}
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,9 @@ def _split_title_and_tag(
     if _is_title(text, titles, with_id):
         return text, ""
     title, _, tag = text.rpartition(" ")
-    return (title, tag) if _is_title(title, titles, with_id) and _TAG.fullmatch(tag) else ("", "")
+    if _is_title(title, titles, with_id) and _TAG.fullmatch(tag):
+        return (title, tag)
+    return ("", "")
 
 
 def _is_title(text: str, titles: Collection[str], with_id: Collection[str]) -> bool:

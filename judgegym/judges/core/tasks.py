@@ -110,7 +110,9 @@ class JudgeTask:
     @property
     def trace(self) -> tuple[Turn, ...]:
         """The turns of the only response; empty if it came as a text."""
-        return self.traces[0] if self.traces else ()
+        if self.traces:
+            return self.traces[0]
+        return ()
 
     @property
     def firsts(self) -> list[int]:
@@ -149,7 +151,9 @@ class JudgeTask:
             renumber_images(text, images, numbers) for text, images in self._texts
         )
         has_images = any(images for _, images in self._texts)
-        return replace(self, prompt=prompt, responses=tuple(responses)) if has_images else self
+        if has_images:
+            return replace(self, prompt=prompt, responses=tuple(responses))
+        return self
 
     def select_responses(
         self, numbers: Sequence[int], places: tuple[int, ...] | None = None
@@ -253,7 +257,9 @@ class ResponseJudgment:
     @property
     def raw(self) -> float | None:
         """The score in the judge's own unit, else from 0 to 1; `None` without a score."""
-        return None if self.score is None else self.components.get("raw", self.score)
+        if self.score is None:
+            return None
+        return self.components.get("raw", self.score)
 
     @property
     def is_invalid(self) -> bool:
@@ -354,7 +360,9 @@ class TaskError(ValueError):
 def explain_single_response(task: JudgeTask, how_to_gather: str) -> str:
     """Return the end of a message about a single response: how several can be gathered."""
     is_alone = len(task.responses) == 1 and task.places is None
-    return f"; {how_to_gather}" if is_alone and how_to_gather else ""
+    if is_alone and how_to_gather:
+        return f"; {how_to_gather}"
+    return ""
 
 
 class TaskJudge(Protocol):
@@ -506,7 +514,9 @@ def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
     """Return the result of a task's only response if no judge is needed."""
     if task.fault is not None:
         return make_failure(task.fault)
-    return _empty_result(task, 0) if is_blank(task.response) else None
+    if is_blank(task.response):
+        return _empty_result(task, 0)
+    return None
 
 
 def _empty_result(task: JudgeTask, number: int) -> ResponseJudgment:

@@ -106,7 +106,9 @@ def cheap_judge_decides(settings: CascadeSettings, confidence: float, number: fl
         round(confidence, CONFIDENCE_DIGITS),
         round(settings.cascade_threshold, CONFIDENCE_DIGITS),
     )
-    return number < settings.cascade_share if confidence == threshold else confidence > threshold
+    if confidence == threshold:
+        return number < settings.cascade_share
+    return confidence > threshold
 
 
 def row_number(seed: int, task: JudgeTask, purpose: str) -> float:
@@ -129,7 +131,9 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     def role(self, part: Part[PartOptions]) -> str:
         """Return `cheap` or `strong`."""
-        return "cheap" if part is self.cheap else "strong"
+        if part is self.cheap:
+            return "cheap"
+        return "strong"
 
     def compares(self, task: JudgeTask) -> bool:
         """Return whether there are several responses: they need the same judge."""

@@ -98,7 +98,11 @@ class TermOptions(PartOptions):
     @property
     def role(self) -> PartRole:
         """Its role: term, gate or penalty."""
-        return "penalty" if self.penalty is not None else "term" if self.gate is None else "gate"
+        if self.penalty is not None:
+            return "penalty"
+        if self.gate is None:
+            return "term"
+        return "gate"
 
 
 def parse_parts(value: object) -> object:

@@ -99,7 +99,9 @@ def parse_members(value: object) -> object:
 
 def name_judge(judge: object) -> object:
     """Return a part's default name: its kind, or a prompt file's name without the ending."""
-    return Path(str(judge)).stem if is_prompt_file(judge) else judge
+    if is_prompt_file(judge):
+        return Path(str(judge)).stem
+    return judge
 
 
 def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:

@@ -50,7 +50,9 @@ def _parse_judge(value: object) -> object:
     value = read_text(value)
     judge = value[0] if isinstance(value, list) and len(value) == 1 else value
     judge = {"judge_model_name": judge} if isinstance(judge, str) else judge
-    return judge if isinstance(judge, Mapping) and set(judge) == {STEP} else {STEP: judge}
+    if isinstance(judge, Mapping) and set(judge) == {STEP}:
+        return judge
+    return {STEP: judge}
 
 
 class StepsSettings(JudgeSettings):

@@ -109,11 +109,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     async def judge(self, task: JudgeTask) -> Judgment[PromptDetail]:
         """Judge a task; an unchecked one that lacks a field of the prompt has no score."""
         problem = self._find_missing_field(task)
-        return (
-            await super().judge(task)
-            if problem is None
-            else Judgment(None, Status.JUDGE_FAILED, explanation=problem)
-        )
+        if problem is None:
+            return await super().judge(task)
+        return Judgment(None, Status.JUDGE_FAILED, explanation=problem)
 
     def _find_missing_field(self, task: JudgeTask) -> str | None:
         """Return an error if the task lacks a field that the prompt shows; else `None`."""
@@ -255,7 +253,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         """
         if self._labels.scale is None:
             return verdict.label
-        return int(verdict.label) if verdict.expected is None else round(verdict.expected, 1)
+        if verdict.expected is None:
+            return int(verdict.label)
+        return round(verdict.expected, 1)
 
     def _reasons(self, text: str) -> str:
         """Return the reasons of a verdict: the explanation of an object, or the whole text."""
@@ -279,7 +279,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         probabilities = [
             verdict.probability for verdict in verdicts if verdict.probability is not None
         ]
-        return {**confidences, "probability": min(probabilities)} if probabilities else confidences
+        if probabilities:
+            return {**confidences, "probability": min(probabilities)}
+        return confidences
 
 
 JUDGE = JudgeDefinition(

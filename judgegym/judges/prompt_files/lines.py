@@ -56,7 +56,9 @@ class TemplateLine:
     def placeholder(self) -> str | None:
         """The placeholder, if it stands alone in the line."""
         match = _ALONE.fullmatch(self.text)
-        return None if match is None else match[1]
+        if match is None:
+            return None
+        return match[1]
 
     @property
     def marker(self) -> tuple[MarkerStyle, str] | None:
@@ -84,7 +86,9 @@ def unescape(text: str) -> str:
 def find_placeholder(text: str) -> str | None:
     """Return the first placeholder in a text, as it is written."""
     match = _PLACEHOLDER.search(text) or _MISWRITTEN.search(_ESCAPED.sub("", text))
-    return None if match is None else match[0]
+    if match is None:
+        return None
+    return match[0]
 
 
 def separate_labels(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:

@@ -88,4 +88,6 @@ class PromptJudgeSettings(JudgeSettings):
     def built_in_prompt(self) -> str:
         """Return the prompt file's system message and prompt."""
         file = self.judge_prompt
-        return "" if file is None else "\n\n".join(filter(None, (file.system, file.prompt)))
+        if file is None:
+            return ""
+        return "\n\n".join(filter(None, (file.system, file.prompt)))

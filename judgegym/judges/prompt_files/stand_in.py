@@ -58,4 +58,6 @@ def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
 
 def _titles(section: TemplateSection) -> list[str]:
     """Return the titles of the markers that a section always has."""
-    return [section.title, section.ending] if section.has_ending else [section.title]
+    if section.has_ending:
+        return [section.title, section.ending]
+    return [section.title]

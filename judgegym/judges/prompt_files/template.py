@@ -137,11 +137,9 @@ class PromptTemplate:
 
     def _format_section(self, section: TemplateSection, *, has_ending: bool) -> str:
         text = f"{self.style.format(section.title + '{tag}')}{section.gap}{{{section.name}}}"
-        return (
-            f"{text}{section.end_gap}{self.style.format(section.ending + '{tag}')}"
-            if has_ending
-            else text
-        )
+        if has_ending:
+            return f"{text}{section.end_gap}{self.style.format(section.ending + '{tag}')}"
+        return text
 
 
 def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> PromptTemplate:
@@ -202,7 +200,9 @@ def _find_marker_above(lines: Sequence[TemplateLine], position: int) -> int | No
         above -= 1
     marker = lines[above].marker if above >= 0 else None
     is_near = above == position - 1 or (marker is not None and marker[0] != "{}:")
-    return above if marker is not None and is_near else None
+    if marker is not None and is_near:
+        return above
+    return None
 
 
 def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | None:
@@ -222,7 +222,9 @@ def _find_section_end(lines: Sequence[TemplateLine], position: int) -> int | Non
         below += 1
     marker = None if placeholder == position else lines[position].marker
     title = f"{lines[placeholder].placeholder}" if marker is None else marker[1]
-    return below + 1 if below < len(lines) and _is_end(lines, below, title) else placeholder + 1
+    if below < len(lines) and _is_end(lines, below, title):
+        return below + 1
+    return placeholder + 1
 
 
 def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:

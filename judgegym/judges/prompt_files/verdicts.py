@@ -97,18 +97,18 @@ class VerdictRule(BaseModel):
     def closing(self) -> str:
         """The closing of an opening word: `</score>`, or a bracket."""
         word = (self.after or "").strip() or " "
-        return (
-            f"</{word[1:]}"
-            if re.fullmatch(r"<[\w-]+>", word)
-            else {"{": "}", "[": "]", "(": ")"}.get(word[-1], "")
-        )
+        if re.fullmatch(r"<[\w-]+>", word):
+            return f"</{word[1:]}"
+        return {"{": "}", "[": "]", "(": ")"}.get(word[-1], "")
 
     def format_verdict(self, label: str, *, is_number: bool) -> str:
         """Format a verdict as the rule asks for it."""
         if self.within is not None:
             return f"[[{label}]]"
         if self.after is not None:
-            return f"{self.after}{label}{self.closing}" if self.closing else f"{self.after} {label}"
+            if self.closing:
+                return f"{self.after}{label}{self.closing}"
+            return f"{self.after} {label}"
         return wire.dumps({str(self.field): int(label) if is_number else label}).decode()
 
 
@@ -133,17 +133,23 @@ class VerdictLabels(BaseModel):
     @property
     def form(self) -> VerdictField:
         """The field of an object that holds a label."""
-        return choice_field([*self.scores]) if self.scale is None else integer(*self.scale)
+        if self.scale is None:
+            return choice_field([*self.scores])
+        return integer(*self.scale)
 
     def from_value(self, value: JSON) -> str | None:
         """Parse the label of a JSON value."""
         if self.scale is not None:
             level = parse_whole_score(value, self.scale)
-            return None if level is None else str(level)
+            if level is None:
+                return None
+            return str(level)
         if self.is_yes_no and not isinstance(value, str):
             return yes_no_label(value)
         is_word = isinstance(value, str | int | float) and not isinstance(value, bool)
-        return self.labels_by_name.get(str(value).strip().casefold()) if is_word else None
+        if is_word:
+            return self.labels_by_name.get(str(value).strip().casefold())
+        return None
 
     def from_words(self, words: str) -> str | None:
         """Parse the label of words, with decoration or a full stop around it."""
@@ -153,7 +159,9 @@ class VerdictLabels(BaseModel):
             level = parse_stated_score(
                 number.removeprefix("+") if self.scale.low < 0 else number, self.scale
             )
-            return None if level is None else str(level)
+            if level is None:
+                return None
+            return str(level)
         return self.labels_by_name.get(bare.casefold()) or self.labels_by_name.get(
             bare.strip("()[] ").casefold()
         )
@@ -303,7 +311,9 @@ def _find_behind(
 def _split_at_closing(closing: str, text: str) -> tuple[str, str]:
     """Split a text at its closing; return the part before, and the closing as written."""
     match = re.search(re.escape(closing), text, re.IGNORECASE)
-    return (text, "") if match is None else (text[: match.start()], match[0])
+    if match is None:
+        return (text, "")
+    return (text[: match.start()], match[0])
 
 
 def _normalize(word: str) -> str:

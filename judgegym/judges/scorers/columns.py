@@ -77,7 +77,9 @@ def read_column(values: Mapping[str, object], column: str) -> object:
     if column in values or not inner:
         return values.get(column)
     container = values.get(name)
-    return container.get(inner) if isinstance(container, Mapping) else None
+    if isinstance(container, Mapping):
+        return container.get(inner)
+    return None
 
 
 def _is_criteria_list(value: object) -> bool:

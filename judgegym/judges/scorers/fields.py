@@ -118,18 +118,18 @@ def parse_criteria(value: object) -> tuple[Criterion, ...] | None:
         ValueError: they cannot be parsed.
     """
     try:
-        return None if value is None else read_criteria(value)
+        if value is None:
+            return None
+        return read_criteria(value)
     except ValueError as error:
         raise ValueError(f"criteria: {error}") from error
 
 
 def _drop_null(entry: object) -> object:
     """Drop the null fields of an aspect from a table, where all objects have the same fields."""
-    return (
-        {name: value for name, value in entry.items() if value is not None}
-        if isinstance(entry, Mapping)
-        else entry
-    )
+    if isinstance(entry, Mapping):
+        return {name: value for name, value in entry.items() if value is not None}
+    return entry
 
 
 def _check_text(name: str, value: object) -> str | None:

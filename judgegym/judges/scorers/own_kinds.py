@@ -95,7 +95,9 @@ def is_python_name(kind: str) -> bool:
 def resolve_name(kind: str) -> str:
     """Return the name of a judge as a process in another directory can read it."""
     match = _PYTHON_NAME.fullmatch(kind)
-    return kind if match is None else f"{_resolve_path(match[1])}:{match[2]}"
+    if match is None:
+        return kind
+    return f"{_resolve_path(match[1])}:{match[2]}"
 
 
 def _resolve_path(file: str) -> Path:

@@ -83,7 +83,9 @@ def built_in_kind(settings: type[JudgeSettings]) -> str:
 
 def kind_name(value: object) -> object:
     """Resolve an alias to the name of a kind."""
-    return _ALIASES.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _ALIASES.get(value, value)
+    return value
 
 
 def find_definition(kind: str) -> JudgeDefinition:
@@ -117,11 +119,9 @@ def all_kinds() -> Mapping[str, JudgeDefinition]:
 
 def _suggest_kind(kind: str) -> str:
     close = difflib.get_close_matches(kind, JUDGES, n=1)
-    return (
-        f", did you mean {close[0]}?"
-        if close
-        else f"; expected one of {', '.join(JUDGES)}, FILE.yaml or FILE.py:NAME"
-    )
+    if close:
+        return f", did you mean {close[0]}?"
+    return f"; expected one of {', '.join(JUDGES)}, FILE.yaml or FILE.py:NAME"
 
 
 def check_is_single(kind: object, location: str, *, baselines: bool = False) -> None:
@@ -150,7 +150,9 @@ def check_is_single(kind: object, location: str, *, baselines: bool = False) -> 
 
 
 def _is_single(judge: JudgeDefinition, baselines: bool) -> bool:
-    return not judge.needs_group if baselines else judge.most_together is None
+    if baselines:
+        return not judge.needs_group
+    return judge.most_together is None
 
 
 def reads_setting(kind: str, name: str) -> bool:
@@ -173,7 +175,9 @@ def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
     if kind == PROMPT_KIND and isinstance(settings, PromptJudgeSettings):
         return settings.prompt_file.labels.scale
     is_rubric = find_definition(kind).settings is RubricJudgeSettings
-    return settings.scale if is_rubric and isinstance(settings, RubricJudgeSettings) else None
+    if is_rubric and isinstance(settings, RubricJudgeSettings):
+        return settings.scale
+    return None
 
 
 def describe_scale(kind: str, scale: Scale) -> str:

@@ -50,7 +50,9 @@ def _find_parts(section: Mapping[str, Any]) -> PartsDefinition | None:
     """
     kind = kind_name(section.get("kind", section.get("judge")))
     if kind is not None:
-        return find_definition(str(kind)).parts if is_kind(kind) else None
+        if is_kind(kind):
+            return find_definition(str(kind)).parts
+        return None
     candidates = (
         judge.parts
         for judge in JUDGES.values()

@@ -152,7 +152,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             )
         if is_prompt_file(kind):
             return {**values, "judge": PROMPT_KIND, "judge_prompt": kind}
-        return {**values, "judge": kind} if "judge" in values else dict(values)
+        if "judge" in values:
+            return {**values, "judge": kind}
+        return dict(values)
 
     @model_validator(mode="before")
     @classmethod
@@ -161,7 +163,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         if not isinstance(values, Mapping) or "judge" in values:
             return values
         usual = cls.model_fields["judge"].default
-        return values if (kind := _kind(values, usual)) == usual else {**values, "judge": kind}
+        if (kind := _kind(values, usual)) == usual:
+            return values
+        return {**values, "judge": kind}
 
     @classmethod
     def describe_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
@@ -211,11 +215,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     def match_settings(self, settings: type[KindT]) -> KindT | None:
         """Return these settings if they are of this kind; else `None`."""
-        return (
-            self
-            if issubclass(self.definition.settings, settings) and isinstance(self, settings)
-            else None
-        )
+        if issubclass(self.definition.settings, settings) and isinstance(self, settings):
+            return self
+        return None
 
     @property
     def asks_endpoint(self) -> bool:
@@ -249,11 +251,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         Empty for other judges, and for steps, whose parts differ by row.
         """
         parts = self.definition.parts
-        return (
-            []
-            if parts is None or self.match_settings(StepsSettings)
-            else list(getattr(self, parts.setting))
-        )
+        if parts is None or self.match_settings(StepsSettings):
+            return []
+        return list(getattr(self, parts.setting))
 
     @property
     def is_jury(self) -> bool:
@@ -269,9 +269,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             )
         prompt = self.match_settings(PromptJudgeSettings)
         shown = self.definition.fields
-        return (
-            shown if prompt is None or prompt.judge_prompt is None else shown & prompt.shown_names
-        )
+        if prompt is None or prompt.judge_prompt is None:
+            return shown
+        return shown & prompt.shown_names
 
     def judge_name(self) -> str:
         """Return who judges.
@@ -295,11 +295,9 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def default_layout(self) -> PromptLayout:
         """Return the layout of the prompt if none is chosen."""
         settings: Any = self.definition.settings
-        return (
-            settings.default_layout(self)
-            if self.match_settings(PromptLayoutSettings)
-            else "published"
-        )
+        if self.match_settings(PromptLayoutSettings):
+            return settings.default_layout(self)
+        return "published"
 
     def built_in_prompt(self) -> str:
         """Return the built-in prompt; for a composed judge those of all parts."""
@@ -451,7 +449,9 @@ def _kind(values: Mapping[str, Any], default: str | None) -> Any:
         and judge.parts.default_kind is not None
         and values.get(judge.parts.setting)
     ]
-    return kinds[0] if len(kinds) == 1 else default
+    if len(kinds) == 1:
+        return kinds[0]
+    return default
 
 
 def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
@@ -460,7 +460,9 @@ def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
         kind = _kind(AnyJudgeSettings.expand_short_forms(values), DEFAULT_KIND)
     except ValueError:
         return None  # said where the settings are validated
-    return find_definition(kind) if is_kind(kind) else None
+    if is_kind(kind):
+        return find_definition(kind)
+    return None
 
 
 def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:

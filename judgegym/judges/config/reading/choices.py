@@ -144,11 +144,9 @@ def _describe_readers(
         for reader_choice in choices
         if DeclaredSetting(reader_choice, model, reader_choice.partition("=")[0]).is_used_by(verb)
     ]
-    return (
-        f" without {' or '.join(f'--{prefix}{choice}' for choice in verb_choices)}"
-        if verb_choices
-        else ""
-    )
+    if verb_choices:
+        return f" without {' or '.join(f'--{prefix}{choice}' for choice in verb_choices)}"
+    return ""
 
 
 def find_ignored_flags(

@@ -56,7 +56,9 @@ def parse_help_detail(argv: Iterable[str]) -> HelpDetail | None:
     words = set(argv)
     if words & {"--help_all", "--help-all"}:
         return "all"
-    return "common" if words & {"--help", "-h"} else None
+    if words & {"--help", "-h"}:
+        return "common"
+    return None
 
 
 def render_help(
@@ -191,7 +193,9 @@ def sort_by_use(
 
 def _is_most_used(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
     """Return whether `--help` lists a setting."""
-    return setting.name in most_used if most_used else setting.is_common
+    if most_used:
+        return setting.name in most_used
+    return setting.is_common
 
 
 def make_flags_parser(
@@ -226,7 +230,9 @@ def _list_choices(annotation: Any) -> Sequence[str]:
     """List the values of a type that has few of them; none of any other."""
     if annotation is bool:
         return ("true", "false")
-    return [*map(str, get_args(annotation))] if get_origin(annotation) is Literal else ()
+    if get_origin(annotation) is Literal:
+        return [*map(str, get_args(annotation))]
+    return ()
 
 
 def _complete_words_or_files(words: Sequence[str], prefix: str, **_: object) -> Sequence[str]:
