@@ -132,28 +132,24 @@ class OpenGroupJudge(JudgeSession[GroupJudge]):
             DataError: an answer or the question is neither a text nor a list of messages.
         """
         conversations = read_list(answers, "answers", validate_conversation)
-        prompt, baseline_text = (
-            validate_conversation(question, "the question"),
-            check_optional_text(baseline, "baseline"),
-        )
+        prompt = validate_conversation(question, "the question")
+        baseline_text = check_optional_text(baseline, "baseline")
         try:
-            responses, traces = (
-                tuple(map(render_completion, conversations)),
-                tuple(map(completion_turns, conversations)),
-            )
+            responses = tuple(map(render_completion, conversations))
+            traces = tuple(map(completion_turns, conversations))
             task = remove_task_thinking(
                 JudgeTask(render_conversation(prompt), responses, traces=traces), self.settings
             )
         except UnseenPart as error:
             raise DataError(str(error)) from None
+        if baseline_text is not None and not baseline_text.strip():
+            baseline_text = None  # any answer is better than a blank
         group_task = replace(
             task,
             rubric=self.criteria,
             reference=check_optional_text(reference, "reference"),
             context=check_optional_text(context, "context"),
-            baseline=baseline_text
-            if baseline_text and baseline_text.strip()
-            else None,  # any answer is better than a blank
+            baseline=baseline_text,
         )
         return await BACKGROUND.join(self._judge_task(group_task))
 

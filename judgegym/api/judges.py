@@ -120,10 +120,8 @@ class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=
     def _task(
         self, question: str, answer: str, context: str | None = None, reference: str | None = None
     ) -> JudgeTask:
-        context_text, reference_text = (
-            check_optional_text(context, "context"),
-            check_optional_text(reference, "reference"),
-        )
+        context_text = check_optional_text(context, "context")
+        reference_text = check_optional_text(reference, "reference")
         return JudgeTask(question, (answer,), reference_text, context=context_text)
 
 
@@ -160,9 +158,10 @@ class ChecklistJudge(
     def _task(
         self, question: str, answer: str, criteria: object = None, reference: str | None = None
     ) -> JudgeTask:
-        default_criteria = (
-            self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
-        )
+        if isinstance(self.settings, ChecklistJudgeSettings):
+            default_criteria = self.settings.criteria
+        else:
+            default_criteria = ()
         try:
             task_criteria = read_criteria(default_criteria if criteria is None else criteria)
         except ValueError as error:
@@ -237,9 +236,10 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
                 "scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'"
             )
         else:
-            default_verdict = (
-                {"within": "brackets"} if isinstance(scale, str | Mapping) else {"after": "Score:"}
-            )
+            if isinstance(scale, str | Mapping):
+                default_verdict = {"within": "brackets"}
+            else:
+                default_verdict = {"after": "Score:"}
             judge_prompt = {
                 "prompt": prompt,
                 **prompt_settings,

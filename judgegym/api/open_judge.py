@@ -33,6 +33,11 @@ Answers: TypeAlias = str | Sequence[str | Messages]
 DetailT = TypeVar("DetailT")
 
 
+def _is_table_column(name: str) -> bool:
+    """Return whether a table uses this column's name itself."""
+    return name in TABLE_COLUMNS or name.startswith(("aspect/", "criterion/"))
+
+
 def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
     """Return an answer as a text, and its turns if it came as messages.
 
@@ -85,7 +90,9 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             for name, parameter in self._parameters.items()
             if name not in self._hidden_fields
         }
-        answers, tasks, columns = list[str](), list[JudgeTask](), list[Mapping[str, object]]()
+        answers = list[str]()
+        tasks = list[JudgeTask]()
+        columns = list[Mapping[str, object]]()
         unused: dict[str, None] = {}
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping):
@@ -98,11 +105,7 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
                 for name in extra_names
                 if get_close_matches(name, parameters, n=1, cutoff=_TYPO_SIMILARITY)
             ]
-            reserved = [
-                name
-                for name in extra_names
-                if name in TABLE_COLUMNS or name.startswith(("aspect/", "criterion/"))
-            ]
+            reserved = [name for name in extra_names if _is_table_column(name)]
             required = (
                 name for name, argument in parameters.items() if argument.default is argument.empty
             )
@@ -121,10 +124,8 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             columns.append({str(name): value for name, value in row.items() if name != "answer"})
             try:
                 arguments = {str(name): value for name, value in row.items() if name in parameters}
-                question, answer = (
-                    check_text(arguments.pop("question"), "question"),
-                    _answer(arguments.pop("answer"), "answer"),
-                )
+                question = check_text(arguments.pop("question"), "question")
+                answer = _answer(arguments.pop("answer"), "answer")
                 answers.append(answer[0])
                 tasks.append(self._make_task(question, answer, arguments))
             except DataError as error:
@@ -143,15 +144,11 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
     async def _judge_answers(
         self, question: str, answers: Answers, **context: object
     ) -> JudgmentTable[DetailT]:
-        parsed_answers, question_text = (
-            read_list(answers, "answers", _answer),
-            check_text(question, "question"),
-        )
+        parsed_answers = read_list(answers, "answers", _answer)
+        question_text = check_text(question, "question")
         tasks = [self._make_task(question_text, answer, context) for answer in parsed_answers]
-        hidden_name = next(
-            (name for name in context if name in self._hidden_fields and context[name] is not None),
-            None,
-        )
+        given_names = [name for name, value in context.items() if value is not None]
+        hidden_name = next((name for name in given_names if name in self._hidden_fields), None)
         if hidden_name is not None:
             shown_names = (name for name in self._parameters if name not in self._hidden_fields)
             raise DataError(
@@ -248,11 +245,10 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             await gather_results(map(judge_row, range(len(answers))))
         except RunStop as stop:
             table = stop.table = self._table(answers, judgments, columns)
-            cache_hint = (
-                ""
-                if self.settings.judge_cache
-                else "; with judge_cache=FILE they would not be paid for again"
-            )
+            if self.settings.judge_cache:
+                cache_hint = ""
+            else:
+                cache_hint = "; with judge_cache=FILE they would not be paid for again"
             retry_hint = "its failures are the places of the rows to judge again"
             stop.args = (
                 f"{self._name_arguments(str(stop))}\n{table.judged_words}: `table` of this error "

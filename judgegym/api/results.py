@@ -10,6 +10,7 @@ import importlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Never
@@ -141,9 +142,9 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     @property
     def cost(self) -> float | None:
         """US dollars for all judge calls; `None` if the price is unknown."""
-        return sum(
-            (call.run.usage for judgment in self.judgments for call in judgment.calls), Usage()
-        ).cost
+        calls = chain.from_iterable(judgment.calls for judgment in self.judgments)
+        usage = sum((call.run.usage for call in calls), Usage())
+        return usage.cost
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each answer: its other columns, the judgment, and the cost.
@@ -186,9 +187,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         except ImportError:
             raise SettingsError("to_pandas needs pandas: pip install pandas") from None
         records = self.records()
-        names = dict.fromkeys(name for record in records for name in record) or dict.fromkeys(
-            TABLE_COLUMNS
-        )
+        names = dict.fromkeys(chain.from_iterable(records)) or dict.fromkeys(TABLE_COLUMNS)
         frame = pandas.DataFrame(records, columns=list(names))
         return frame.astype({"score": "float64"})
 
@@ -235,7 +234,8 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         whole = self.table()
         if len(self) <= _MOST_ROWS:
             return whole
-        gap, half = ("…",) + ("",) * (len(whole.header) - 1), _MOST_ROWS // 2
+        gap = ("…",) + ("",) * (len(whole.header) - 1)
+        half = _MOST_ROWS // 2
         rows = [*whole.rows[:half], gap, *whole.rows[-half:]]
         status_counts = Counter(judgment.status.value for judgment in self.judgments)
         counts = ", ".join(f"{count:,} {status}" for status, count in status_counts.items())

@@ -184,11 +184,10 @@ class RL4FEvaluator:
                 _ask_model(name, client, user_query, self._models[name])
                 for name, client in clients.items()
             )
-            pairs = [
-                (judge, answer)
-                for judge, answer in product(clients, answers)
-                if answer["error"] is None and (self._include_self or judge != answer["model"])
-            ]
+            usable_answers = [answer for answer in answers if answer["error"] is None]
+            pairs = list(product(clients, usable_answers))
+            if not self._include_self:
+                pairs = [(judge, answer) for judge, answer in pairs if judge != answer["model"]]
             update = {"judge_critique_rounds": iterations - 1}
             judgments = await gather_results(
                 PeerTaskJudge(self._models[judge].model_copy(update=update), clients[judge]).judge(

@@ -100,9 +100,10 @@ async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
                 is_gone = (
                     error.status == HTTPStatus.NOT_FOUND
                 )  # a folder's that was cancelled; a run sends it again
-                failure = (
-                    "; it is gone: --resume sends its requests again" if is_gone else f"; {error}"
-                )
+                if is_gone:
+                    failure = "; it is gone: --resume sends its requests again"
+                else:
+                    failure = f"; {error}"
                 failures += not is_gone
             except SettingsError as error:
                 failure, failures = f"; {error}", failures + 1
@@ -139,10 +140,8 @@ async def _query_batch(
                 f"it cannot be cancelled: {variable} is not set; name another with --api_key_env"
             )
         return
-    url, secret = (
-        "http://127.0.0.1:9/v1" if is_folder else batch.endpoint,
-        SecretStr(key) if key else None,
-    )
+    url = "http://127.0.0.1:9/v1" if is_folder else batch.endpoint
+    secret = SecretStr(key) if key else None
     endpoint = Endpoint(url, batch.model, secret, api="anthropic" if is_anthropic else "openai")
     async with ChatClient(ChatSettings((endpoint,), max_retries=3, away_deadline_s=10.0)) as client:
         api = open_batches(BatchOptions(batch.kind, Path(batch.endpoint)), client)

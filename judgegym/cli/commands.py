@@ -31,13 +31,11 @@ from judgegym.judges.config.extras import install_command
 from judgegym.judges.core.naming import suggest_similar
 from judgegym.llm.errors import SettingsError, UserError
 
-_ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = (
-    "environments",
-    "data sets",
-    "finished runs",
-    "servers",
-    "shell",
-)
+_ENVIRONMENTS = "environments"
+_DATA = "data sets"
+_RUNS = "finished runs"
+_SERVERS = "servers"
+_SHELL = "shell"
 _HEADINGS = (_ENVIRONMENTS, _DATA, "judges on trial", _RUNS, _SERVERS, _SHELL)
 """The headings in the overview's order; other headings follow."""
 _VERB = "judgegym.environments.command_line.main"

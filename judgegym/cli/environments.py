@@ -160,27 +160,24 @@ def _select_environment(module: ModuleType, word: str, name: str) -> type[Judged
     """
     from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
 
-    classes: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
-        key: value
-        for key, value in vars(module).items()
-        if is_class(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
-    }
+    classes: dict[str, type[JudgedEnv[Any, Any, Any]]] = {}
+    for key, value in vars(module).items():
+        if is_class(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value):
+            classes[key] = value
     if name:
         if name not in classes:
-            available = (
-                f"environments in it: {', '.join(classes)}" if classes else "it has no environment"
-            )
+            if classes:
+                available = f"environments in it: {', '.join(classes)}"
+            else:
+                available = "it has no environment"
             raise SettingsError(
                 f"{word}: no environment {name}{suggest_similar(name, classes)}; {available}"
             )
         return classes[name]
     defined_names = [key for key, value in classes.items() if value.__module__ == module.__name__]
     if not defined_names:
-        defined_classes = [
-            value
-            for value in vars(module).values()
-            if is_class(value) and value.__module__ == module.__name__
-        ]
+        module_classes = filter(is_class, vars(module).values())
+        defined_classes = [value for value in module_classes if value.__module__ == module.__name__]
         descriptions = [
             _describe_missing_methods(value)
             for value in defined_classes
@@ -202,9 +199,9 @@ def _describe_missing_methods(abstract: type[Any]) -> str:
     """Describe the methods that a class lacks, and its methods that may be misspelt."""
     public_names = [name for name in vars(abstract) if not name.startswith("_")]
     missing = sorted(getattr(abstract, "__abstractmethods__", ()))
-    similar = [
-        name for method in missing for name in difflib.get_close_matches(method, public_names, n=1)
-    ]
+    similar: list[str] = []
+    for method in missing:
+        similar += difflib.get_close_matches(method, public_names, n=1)
     similar_hint = f" (it has {' and '.join(similar)})" if similar else ""
     return (
         f"{abstract.__name__} is no environment yet: it lacks the method "

@@ -49,12 +49,10 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
             spent: what the whole run has spent.
             section: the prefix of the settings on the command line.
         """
-        calls, usd, remaining, iterator = (
-            self.budget_calls,
-            self.budget_usd,
-            list[str](),
-            iter(words),
-        )
+        calls = self.budget_calls
+        usd = self.budget_usd
+        remaining = list[str]()
+        iterator = iter(words)
         flags = tuple(f"--{section}{name}" for name in BUDGETS)
         for word in iterator:
             name, has_value, _ = word.partition("=")

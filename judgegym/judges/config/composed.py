@@ -8,7 +8,7 @@ this to sources of settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -156,17 +156,15 @@ def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSet
     return settings_type.__new__(settings_type)
 
 
+def _has_subclass(candidate: type[BaseModel], classes: Iterable[type[BaseModel]]) -> bool:
+    """Return whether one of the classes is a subclass of another one."""
+    return any(issubclass(cls, candidate) for cls in classes if cls is not candidate)
+
+
 @cache
 def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[ComposedSettings]:
     added = [settings for name, settings in base.choices().items() if name in names]
-    bases = [
-        candidate
-        for candidate in dict.fromkeys(added)
-        if not any(
-            candidate is not settings_type and issubclass(settings_type, candidate)
-            for settings_type in added
-        )
-    ]
+    bases = [candidate for candidate in dict.fromkeys(added) if not _has_subclass(candidate, added)]
     others = [candidate for candidate in bases if not issubclass(base, candidate)]
     namespace = {
         "__module__": base.__module__,

@@ -257,10 +257,8 @@ class EndpointSettings(Settings):
         Raises:
             SettingsError: see `servers`.
         """
-        prefix, limit = (
-            names.prefix,
-            self.deadline if "deadline" in self.model_fields_set else math.inf,
-        )
+        prefix = names.prefix
+        limit = self.deadline if "deadline" in self.model_fields_set else math.inf
         start = self.start_deadline
         if (
             "start_deadline" not in self.model_fields_set
@@ -272,10 +270,12 @@ class EndpointSettings(Settings):
             flag = prefix.removeprefix(f"--{names.section}")
             logger.info("%s is asked in Anthropic's own form (%sapi=anthropic)", self.model, flag)
         finish_setting = names.finish_reasons or f"{prefix.removeprefix('--')}finish_reasons"
+        if unasked is None:
+            endpoints = self.servers(prefix, api)
+        else:
+            endpoints = (Endpoint(NO_ENDPOINT, unasked),)
         return ChatSettings(
-            endpoints=self.servers(prefix, api)
-            if unasked is None
-            else (Endpoint(NO_ENDPOINT, unasked),),
+            endpoints=endpoints,
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             extra_body=self.extra_body,
@@ -320,23 +320,16 @@ class EndpointSettings(Settings):
         api, urls = api or self.effective_api, self.base_url
         if api == "litellm":  # which finds the provider by the model's name, with keys of its own
             require("litellm")
-            urls = (
-                urls
-                if "base_url" in self.model_fields_set
-                else f"litellm://{self.model.partition('/')[0]}"
-            )
+            if "base_url" not in self.model_fields_set:
+                urls = f"litellm://{self.model.partition('/')[0]}"
         replicas = self.replicas or [ReplicaSettings.model_construct(base_url=urls)]
-        servers = [
-            self._make_server(replica, url, api, prefix)
-            for replica in replicas
-            for url in split_urls(replica.base_url)
-        ]
-        keyless = [
-            server.base_url
-            for server in servers
-            if server.api_key is None and not _has_key(server.headers)
-        ]
-        public = [url for url in keyless if is_public(url)]
+        servers: list[Endpoint] = []
+        for replica in replicas:
+            for url in split_urls(replica.base_url):
+                servers.append(self._make_server(replica, url, api, prefix))
+        keyless = [server for server in servers if server.api_key is None]
+        keyless = [server for server in keyless if not _has_key(server.headers)]
+        public = [server.base_url for server in keyless if is_public(server.base_url)]
         if public and api != "litellm" and ASKS_ENDPOINTS.get():
             raise SettingsError(
                 f"{prefix}api_key_env: {self._describe_missing_key(public)} if it takes none, set "
@@ -346,10 +339,8 @@ class EndpointSettings(Settings):
 
     def _describe_missing_key(self, urls: list[str]) -> str:
         """Describe the missing key of public hosts."""
-        variable, hosts = (
-            self.api_key_env,
-            ", ".join(sorted({urlsplit(url).hostname or "" for url in urls})),
-        )
+        variable = self.api_key_env
+        hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in urls}))
         if all(map(self._has_variable, urls)):
             state = "is empty" if variable in os.environ else "is not set"
             return f"{hosts} needs an API key, and the environment variable {variable} {state};"
@@ -369,17 +360,13 @@ class EndpointSettings(Settings):
         headers: Mapping[str, SecretStr] = {**self.extra_headers, **replica.extra_headers}
         server = Endpoint(url, replica.model_name or self.model, None, headers, api)
         secret = replica.api_key or self.api_key
-        name, description, key = (
-            f"{prefix}api_key",
-            "the key",
-            strip_quotes(secret.get_secret_value()) if secret is not None else "",
-        )
+        name = f"{prefix}api_key"
+        description = "the key"
+        key = strip_quotes(secret.get_secret_value()) if secret is not None else ""
         if not key and self._has_variable(url) and not _has_key(headers):
             key = strip_quotes(os.environ.get(self.api_key_env, ""))
-            name, description = (
-                f"{prefix}api_key_env",
-                f"the key in the environment variable {self.api_key_env}",
-            )
+            name = f"{prefix}api_key_env"
+            description = f"the key in the environment variable {self.api_key_env}"
         if not key:
             return server
         if "@" in urlsplit(url).netloc:

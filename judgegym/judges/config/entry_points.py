@@ -94,9 +94,9 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
                 )
                 owners.setdefault(_normalize(entry.name), {})[project] = point
     taken = set(map(_normalize, built_in))
-    points = [
-        point for name in sorted(owners) for point in _resolve_owner(owners[name], name in taken)
-    ]
+    points: list[EntryPoint] = []
+    for name in sorted(owners):
+        points += _resolve_owner(owners[name], name in taken)
     return [*sorted(points, key=lambda point: bool(point.refusal)), *unreadable]
 
 
@@ -121,7 +121,8 @@ def _resolve_owner(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Itera
     plugins = [point for project, point in owners.items() if project != CORE_DISTRIBUTION]
     if not plugins:
         return
-    name, brought_by = plugins[0].name, " and ".join(point.distribution for point in plugins)
+    name = plugins[0].name
+    brought_by = " and ".join(point.distribution for point in plugins)
     refusal = ""
     if _NAME.fullmatch(name) is None:
         refusal = f"{brought_by} brings this name; expected letters, digits, - and _"

@@ -52,7 +52,8 @@ def exit_code(command: Callable[[], int]) -> int:
     try:
         return run_and_flush(command)
     except UserError as error:
-        message, code = str(error), getattr(error, "exit_code", BAD_INPUT)
+        message = str(error)
+        code = getattr(error, "exit_code", BAD_INPUT)
     except ModuleNotFoundError as error:
         missing = find_missing_extra(error)
         if missing is None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, TypeGuard
 
@@ -42,9 +42,8 @@ def explain_flag(
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
         name = unreadable.group(1)
-        pairs = pairwise(
-            part for word in argv for part in word.split("=", 1)
-        )  # --name=value, or --name value
+        words = chain.from_iterable(word.split("=", 1) for word in argv)
+        pairs = pairwise(words)  # --name=value, or --name value
         flag_values = [value for flag, value in pairs if flag == f"--{name}"]
         is_shown = flag_values and _is_safe_to_show(settings_type, name.split("."))
         received = f", got {flag_values[-1][:_MAX_VALUE_LENGTH]!r}" if is_shown else ""
@@ -56,9 +55,10 @@ def explain_flag(
     if not flag.startswith("-"):
         return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
     is_known = remainder and name in _list_names(settings_type, verb)
-    dash_hint = (
-        " (a flag of this name exists: does its value begin with a dash?)" if is_known else ""
-    )
+    if is_known:
+        dash_hint = " (a flag of this name exists: does its value begin with a dash?)"
+    else:
+        dash_hint = ""
     return (
         f"command line: unknown flag --{name}{dash_hint}{suggest_settings(settings_type, name, verb)}; "
         "--help_all lists all"
@@ -90,7 +90,8 @@ def _explain(
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_rephrase(error['msg'])}"
-    section, error_text = find_section(settings_type, name), _rephrase(error["msg"])
+    section = find_section(settings_type, name)
+    error_text = _rephrase(error["msg"])
     if section is not None and _begins_with_setting(
         section, error_text
     ):  # of several settings of a section
@@ -107,11 +108,10 @@ def _explain(
             return f"{shown_name}{origin}: unknown setting{hint}"
         return f"{shown_name}{origin}: unknown setting{suggest_settings(settings_type, name)}"
     if isinstance(error.get("ctx", {}).get("error"), json.JSONDecodeError):
-        received = (
-            f", got {_describe_received(error['input'])}"
-            if _is_safe_to_show(settings_type, parts)
-            else ""
-        )
+        if _is_safe_to_show(settings_type, parts):
+            received = f", got {_describe_received(error['input'])}"
+        else:
+            received = ""
         return f"--{name}{origin}: expected JSON{received}"
     first, *alternatives = dict.fromkeys(_rephrase(wrong["msg"]) for wrong in errors)
     message = ", or ".join(
@@ -136,7 +136,8 @@ def _list_siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
     None for a setting outside a list, or in a list of several kinds.
     """
     for part in parts:
-        section, field = find_section(model, part), model.model_fields.get(part)
+        section = find_section(model, part)
+        field = model.model_fields.get(part)
         if section is None:
             classes = [] if field is None else find_classes(field.annotation)
             models = [member for member in classes if issubclass(member, BaseModel)]

@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -191,16 +192,13 @@ class DeclaredSetting:
 
 def alternatives(annotation: Any) -> list[Any]:
     """Return the types that a value may have, without `None` and without annotations."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
     if origin is Annotated:
         return alternatives(arguments[0])
     if origin in (Union, types.UnionType):
-        return [
-            alternative
-            for argument in arguments
-            for alternative in alternatives(argument)
-            if alternative is not types.NoneType
-        ]
+        value_types = chain.from_iterable(map(alternatives, arguments))
+        return [value_type for value_type in value_types if value_type is not types.NoneType]
     return [annotation]
 
 

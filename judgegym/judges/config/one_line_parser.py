@@ -7,7 +7,8 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 from judgegym.judges.config.exit_code import BAD_INPUT
@@ -19,60 +20,59 @@ _CONCURRENCY_SETTINGS = (
 _ROW_COUNT_SETTINGS = "limit total_steps top samples max_pairs"
 _COMPLETION_COUNT_SETTINGS = "responses_per_prompt group_size samples_per_item strictness top"
 
-SETTINGS_BY_FOREIGN_NAME: Mapping[str, Sequence[str]] = {
-    name: settings.split()
-    for names, settings in {
-        "model model_name model_id": "model_name judge_model_name",
-        "policy": "model_name base_url",
-        "judge": "judge judge_model_name judge_base_url",
-        "judge_model judge_name grader": "judge_model_name",
-        "judge_url judge_api_base": "judge_base_url",
-        "judge_key": "judge_api_key_env",
-        "base_url api_base url endpoint": "base_url judge_base_url",
-        "api_key key token": "api_key_env judge_api_key_env tokens",
-        "temperature temp": "eval_temperature rollout_temperature judge_temperature",
-        "top_p top_k": "extra_body judge_extra_body",
-        "max_tokens max_new_tokens max_completion_tokens max_gen_toks max_length": (
-            "eval_max_tokens train_max_tokens max_token_length judge_max_tokens"
-        ),
-        "seed random_seed": "seed",
-        "dataset dataset_name data data_path input input_file task tasks": (
-            "data eval_prompt_dataset eval_baseline_dataset eval_dataset dataset "
-            "train_prompt_dataset train_baseline_dataset train_dataset"
-        ),
-        "split": "eval_split train_split split",
-        "out output output_dir output_path output_file log_dir save_dir": (
-            "out data_dir_to_save_evals data_path_to_save_groups output html"
-        ),
-        "concurrency max_concurrency max_connections num_concurrent parallel threads workers "
-        "num_workers": _CONCURRENCY_SETTINGS,
-        "batch_size": f"group_size {_CONCURRENCY_SETTINGS}",
-        "n": f"{_COMPLETION_COUNT_SETTINGS} {_ROW_COUNT_SETTINGS}",
-        "num_samples": f"{_ROW_COUNT_SETTINGS} {_COMPLETION_COUNT_SETTINGS}",
-        "num_examples num_rows max_samples max_examples": _ROW_COUNT_SETTINGS,
-        "steps num_steps": "total_steps limit",
-        "num_generations num_rollouts rollouts": _COMPLETION_COUNT_SETTINGS,
-        "votes": "strictness samples_per_item listwise_orders",
-        "system_prompt": "custom_system_prompt judge_system_prompt",
-        "prompt": "judge_system_prompt custom_system_prompt",
-        "thinking": "thinking_mode",
-        "reasoning": "thinking_mode reasoning_effort",
-        "timeout": "timeout judge_timeout deadline",
-        "retries": "max_retries judge_max_retries",
-        "cache": "judge_cache",
-        "rpm": "requests_per_minute judge_requests_per_minute",
-        "tpm": "tokens_per_minute judge_tokens_per_minute",
-        "tokenizer": "tokenizer_name",
-        "wandb": "use_wandb",
-        "debug": "full_debug",
-        "verbose": "full_debug all_metrics",
-        "dry_run": "plan show_config",
-        "budget": "budget_usd budget_calls",
-        "max_cost": "budget_usd",
-    }.items()
-    for name in names.split()
+_SETTINGS_BY_FOREIGN_NAMES = {
+    "model model_name model_id": "model_name judge_model_name",
+    "policy": "model_name base_url",
+    "judge": "judge judge_model_name judge_base_url",
+    "judge_model judge_name grader": "judge_model_name",
+    "judge_url judge_api_base": "judge_base_url",
+    "judge_key": "judge_api_key_env",
+    "base_url api_base url endpoint": "base_url judge_base_url",
+    "api_key key token": "api_key_env judge_api_key_env tokens",
+    "temperature temp": "eval_temperature rollout_temperature judge_temperature",
+    "top_p top_k": "extra_body judge_extra_body",
+    "max_tokens max_new_tokens max_completion_tokens max_gen_toks max_length": (
+        "eval_max_tokens train_max_tokens max_token_length judge_max_tokens"
+    ),
+    "seed random_seed": "seed",
+    "dataset dataset_name data data_path input input_file task tasks": (
+        "data eval_prompt_dataset eval_baseline_dataset eval_dataset dataset "
+        "train_prompt_dataset train_baseline_dataset train_dataset"
+    ),
+    "split": "eval_split train_split split",
+    "out output output_dir output_path output_file log_dir save_dir": (
+        "out data_dir_to_save_evals data_path_to_save_groups output html"
+    ),
+    "concurrency max_concurrency max_connections num_concurrent parallel threads workers "
+    "num_workers": _CONCURRENCY_SETTINGS,
+    "batch_size": f"group_size {_CONCURRENCY_SETTINGS}",
+    "n": f"{_COMPLETION_COUNT_SETTINGS} {_ROW_COUNT_SETTINGS}",
+    "num_samples": f"{_ROW_COUNT_SETTINGS} {_COMPLETION_COUNT_SETTINGS}",
+    "num_examples num_rows max_samples max_examples": _ROW_COUNT_SETTINGS,
+    "steps num_steps": "total_steps limit",
+    "num_generations num_rollouts rollouts": _COMPLETION_COUNT_SETTINGS,
+    "votes": "strictness samples_per_item listwise_orders",
+    "system_prompt": "custom_system_prompt judge_system_prompt",
+    "prompt": "judge_system_prompt custom_system_prompt",
+    "thinking": "thinking_mode",
+    "reasoning": "thinking_mode reasoning_effort",
+    "timeout": "timeout judge_timeout deadline",
+    "retries": "max_retries judge_max_retries",
+    "cache": "judge_cache",
+    "rpm": "requests_per_minute judge_requests_per_minute",
+    "tpm": "tokens_per_minute judge_tokens_per_minute",
+    "tokenizer": "tokenizer_name",
+    "wandb": "use_wandb",
+    "debug": "full_debug",
+    "verbose": "full_debug all_metrics",
+    "dry_run": "plan show_config",
+    "budget": "budget_usd budget_calls",
+    "max_cost": "budget_usd",
 }
+SETTINGS_BY_FOREIGN_NAME: dict[str, Sequence[str]] = {}
 """Settings, without their section, by their names in other tools; the most likely ones first."""
+for _names, _settings in _SETTINGS_BY_FOREIGN_NAMES.items():
+    SETTINGS_BY_FOREIGN_NAME.update(dict.fromkeys(_names.split(), _settings.split()))
 _MAX_SUGGESTIONS = 4
 
 
@@ -85,16 +85,14 @@ def find_meant_settings(name: str, known_names: Iterable[str]) -> list[str]:
     """
     names = list(known_names)
     last = name.rpartition(".")[2].lower().replace("-", "_")
-    elsewhere, same = SETTINGS_BY_FOREIGN_NAME.get(last, ()), (last,)
+    elsewhere = SETTINGS_BY_FOREIGN_NAME.get(last, ())
+    same = (last,)
     for wanted in (
         (same, elsewhere) if "." in name else (elsewhere, same)
     ):  # a section that this command has not
-        matches = [
-            candidate
-            for field in dict.fromkeys(wanted)
-            for candidate in names
-            if candidate.rpartition(".")[2] == field
-        ]
+        matches: list[str] = []
+        for field in dict.fromkeys(wanted):
+            matches += [name for name in names if name.rpartition(".")[2] == field]
         if matches:
             return matches[:_MAX_SUGGESTIONS]
     return difflib.get_close_matches(name, names, n=1, cutoff=0.75)
@@ -133,12 +131,8 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error with suggestions, and exit."""
         unknown = re.match(r"unrecognized arguments: --([^ =]+)", message)
-        flags = [
-            option[2:]
-            for action in self._actions
-            for option in action.option_strings
-            if option[:2] == "--"
-        ]
+        options = chain.from_iterable(action.option_strings for action in self._actions)
+        flags = [option[2:] for option in options if option[:2] == "--"]
         hint = suggest_flags(unknown[1], flags) if unknown is not None else ""
         self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}{hint}\n")
 

@@ -265,9 +265,10 @@ def find_removed_setting(model: type[BaseModel] | str, name: object) -> RemovedS
     else:
         classes = {base.__name__ for base in model.__mro__}
     removed = (*REMOVED, *REMOVED_FROM_JUDGES)
-    return next(
-        (setting for setting in removed if setting.name == name and setting.where in classes), None
-    )
+    for setting in removed:
+        if setting.name == name and setting.where in classes:
+            return setting
+    return None
 
 
 def find_removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:

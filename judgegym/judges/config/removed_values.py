@@ -55,11 +55,10 @@ class RemovedValue:
         if section is not None and self._is_in_force(section, settings):
             return None
         constant = "unset" if setting.constant is None else wire.dumps(setting.constant).decode()
-        state = (
-            f"was removed, and is always {constant}"
-            if setting.is_in_force is None
-            else "is part of another one now"
-        )
+        if setting.is_in_force is None:
+            state = f"was removed, and is always {constant}"
+        else:
+            state = "is part of another one now"
         origin = f" ({self.origin})" if self.origin else ""
         return f"{prefix}{self.path}{origin}: this setting {state}; {setting.advice}"
 
@@ -135,11 +134,10 @@ def _take_nested(
     )
     remaining_items = []
     for name, item in items:
-        setting = (
-            find_removed_from_judges(name)
-            if model is BaseModel and isinstance(value, dict)
-            else None
-        )
+        if model is BaseModel and isinstance(value, dict):
+            setting = find_removed_from_judges(name)
+        else:
+            setting = None
         if setting is not None:
             taken.append(RemovedValue(f"{path}.{name}", item, setting, origin))
             continue
@@ -149,9 +147,9 @@ def _take_nested(
             item, nested = take_removed(model, item, origin, f"{path}.{name}.")
         remaining_items.append((name, item))
         taken += nested
-    return [item for _, item in remaining_items] if isinstance(value, list) else dict(
-        remaining_items
-    ), taken
+    if isinstance(value, list):
+        return [item for _, item in remaining_items], taken
+    return dict(remaining_items), taken
 
 
 def refusals(
@@ -172,7 +170,8 @@ def find_unknown_settings(
 ) -> Iterator[str]:
     """Yield the dotted names in a settings file that no setting has."""
     for name, value in values.items():
-        field, section = model.model_fields.get(str(name)), find_section(model, str(name))
+        field = model.model_fields.get(str(name))
+        section = find_section(model, str(name))
         if field is None:
             yield f"{prefix}{name}"
         elif section is not None and isinstance(value, Mapping):
@@ -197,11 +196,10 @@ def take_removed_flags(
         name = flag.removeprefix("--")
         positive = name.removeprefix("no-")
         setting = _find_removed_flag(model, name) if word.startswith("--") else None
-        switch = (
-            _find_removed_flag(model, positive)
-            if positive != name and word.startswith("--")
-            else None
-        )
+        if positive != name and word.startswith("--"):
+            switch = _find_removed_flag(model, positive)
+        else:
+            switch = None
         if setting is not None:
             text = value if equals else _take_flag_value(setting, following)
             taken.append(RemovedValue(name, text, setting, COMMAND_LINE))
@@ -236,9 +234,10 @@ def take_removed_variables(
     taken: list[RemovedValue] = []
     for variable, value in variables.items():
         path = variable.lower().removeprefix(prefix.lower()).replace("__", ".")
-        setting = (
-            find_removed_at(model, path) if variable.lower().startswith(prefix.lower()) else None
-        )
+        if variable.lower().startswith(prefix.lower()):
+            setting = find_removed_at(model, path)
+        else:
+            setting = None
         if setting is None:
             remaining[variable] = value
         else:

@@ -226,7 +226,9 @@ def load(
         settings = chosen(**_nest_sections(chosen, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(chosen, error.errors(), origins))) from None
-    refused = [line for source in sources for line in refusals(source.removed, settings)]
+    refused: list[str] = []
+    for source in sources:
+        refused += refusals(source.removed, settings)
     refused += find_ignored_flags(settings, origins, verb)
     if refused:
         raise SettingsError("\n".join(refused))

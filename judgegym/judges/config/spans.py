@@ -43,15 +43,14 @@ if TYPE_CHECKING:
 _CACHE_SIZE = 8192
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
 _FIXED_FIELDS = Struct("<2s16s2s8scQcQ")
-_TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = (
-    b"\x0a\x10",
-    b"\x12\x08",
-    b"\x22\x08",
-    b"\x39",
-    b"\x41",
-)
+_TRACE_ID = b"\x0a\x10"
+_SPAN_ID = b"\x12\x08"
+_PARENT_ID = b"\x22\x08"
+_BEGAN = b"\x39"
+_ENDED = b"\x41"
 """The protobuf keys of the fields that differ for each span, with the lengths of the ids."""
-_NO_FLAGS, _SAMPLED = TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED)
+_NO_FLAGS = TraceFlags(TraceFlags.DEFAULT)
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NO_STATE = TraceState()
 
 
@@ -99,7 +98,8 @@ class QuickTracer(SpanTracer):
         carrier: Carrier = None,
     ) -> QuickSpan:
         """Make a span, as `SpanTracer` does."""
-        parent_span, kind = _current.get(), kind or SpanKind.INTERNAL
+        parent_span = _current.get()
+        kind = kind or SpanKind.INTERNAL
         if parent_span is not None and carrier is None:
             return QuickSpan(self, name, kind, attributes, parent_span.trace, parent_span.span_id)
         context = self._current() if carrier is None else self._propagator.extract(carrier)
@@ -170,13 +170,11 @@ class QuickSpan(SpanNotes):
         parent_id: int,
     ) -> None:
         """Begin the span; `parent_id` is 0 without a parent."""
-        self._quick, self._name, self._kind, self.attributes, self.error = (
-            tracer,
-            name,
-            kind,
-            attributes,
-            None,
-        )
+        self._quick = tracer
+        self._name = name
+        self._kind = kind
+        self.attributes = attributes
+        self.error = None
         self.trace, self.span_id, self._parent_id = trace, tracer.ids.generate_span_id(), parent_id
         self._began = time.time_ns()
 
@@ -196,8 +194,10 @@ class QuickSpan(SpanNotes):
     def encode(self) -> bytes:
         """Encode this span as OTLP."""
         status = StatusCode.UNSET if self.error is None else StatusCode.ERROR
-        state, is_remote = self.trace.state.to_header(), self._parent_id == self.trace.caller
-        trace_id, span_id = self.trace.id.to_bytes(16, "big"), self.span_id.to_bytes(8, "big")
+        state = self.trace.state.to_header()
+        is_remote = self._parent_id == self.trace.caller
+        trace_id = self.trace.id.to_bytes(16, "big")
+        span_id = self.span_id.to_bytes(8, "big")
         fields = [
             _FIXED_FIELDS.pack(
                 _TRACE_ID, trace_id, _SPAN_ID, span_id, _BEGAN, self._began, _ENDED, self._ended

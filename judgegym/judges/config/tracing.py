@@ -49,13 +49,12 @@ def trace_process(mode: TraceMode, provider: TracerProvider | None = None) -> It
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider
 
-        active_provider, has_texts = provider or trace.get_tracer_provider(), mode == "texts"
+        active_provider = provider or trace.get_tracer_provider()
+        has_texts = mode == "texts"
         if isinstance(active_provider, TracerProvider):
-            new_provider, tracer = (
-                None,
-                SpanTracer(
-                    active_provider.get_tracer("judgegym", package_version()), has_texts=has_texts
-                ),
+            new_provider = None
+            tracer = SpanTracer(
+                active_provider.get_tracer("judgegym", package_version()), has_texts=has_texts
             )
         else:
             new_provider, tracer = _make_tracer(has_texts=has_texts)
@@ -83,15 +82,17 @@ def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
     from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+    from opentelemetry.sdk.trace.export import (
+        BatchSpanProcessor,
+        ConsoleSpanExporter,
+        SpanExporter,
+    )
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
     from judgegym.judges.config.spans import QuickTracer
 
-    exporter, version = (
-        _read_variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none"),
-        package_version(),
-    )
+    exporter = _read_variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none")
+    version = package_version()
     for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         _read_variable(name, "http/protobuf")
     resource = Resource.create({"service.name": "judgegym", "service.version": version})
@@ -99,9 +100,11 @@ def _make_tracer(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
     if exporter == "none" or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         provider = TracerProvider(sampler=ALWAYS_OFF)
     else:
-        span_exporter = (
-            trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
-        )
+        span_exporter: SpanExporter
+        if exporter == "otlp":
+            span_exporter = trace_exporter.OTLPSpanExporter()
+        else:
+            span_exporter = ConsoleSpanExporter()
         processor = BatchSpanProcessor(span_exporter)
         provider.add_span_processor(processor)
         if exporter == "otlp" and hasattr(

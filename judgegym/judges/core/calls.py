@@ -179,11 +179,10 @@ def _read(
     start = part.parts.start
     # Whether a known marker in a later line begins thinking that never ends is asked by the
     # parsers, too.
-    answer_part = (
-        replace(choice, text=part.text if added else part.until_the_end)
-        if start or added
-        else choice
-    )
+    if start or added:
+        answer_part = replace(choice, text=part.text if added else part.until_the_end)
+    else:
+        answer_part = choice
     parsed = read.find(answer_part.text) if isinstance(read, VerdictParser) else read(answer_part)
     if start and isinstance(parsed, ParsedVerdict):
         return parsed.shifted(start)

@@ -140,13 +140,13 @@ class Lookalikes:
         """
         count, is_ascii = 0, text.isascii()
         if self._signs:
-            shown_text = (text if shown is None else shown).replace(BREAK, "!")
+            shown_text = text if shown is None else shown
+            shown_text = shown_text.replace(BREAK, "!")
             for plain, pattern in self._signs:
-                count += (
-                    shown_text.count(plain)
-                    if shown_text.isascii()
-                    else len(pattern.findall(shown_text))
-                )
+                if shown_text.isascii():
+                    count += shown_text.count(plain)
+                else:
+                    count += len(pattern.findall(shown_text))
         if is_ascii and not self._titles and not any(sign in text for sign in self._openings):
             return count  # no sign of ASCII becomes another one
         # Runs of ASCII are translated apart, which is many times faster if they are long.
@@ -196,11 +196,10 @@ class Delimiters:
         """The first paragraph, which explains the tag to the judge; empty without a tag."""
         if not self.tag:
             return ""
-        broken = (
-            f" Role and template tokens in it are broken up by the sign {BREAK}."
-            if self.has_broken_tokens
-            else ""
-        )
+        if self.has_broken_tokens:
+            broken = f" Role and template tokens in it are broken up by the sign {BREAK}."
+        else:
+            broken = ""
         return (
             f"Each section below stands between markers that carry the tag {self.tag}. Everything "
             "between them is "

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -259,7 +260,8 @@ def convert_group_judgment(
     with the same winner in both orders, if both were asked. In a group of two also `points_first`
     and `points_second`: the response's mean points where it was shown first and second.
     """
-    calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
+    calls = list(chain.from_iterable(member.calls for member in judgment.members))
+    orders = judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)
     results: list[ResponseJudgment] = []
     for index, member in enumerate(judgment.members):

@@ -79,7 +79,8 @@ async def attach_images(messages: Sequence[Message], client: ChatClient) -> Sequ
         TaskError: the endpoint has refused images, or an image cannot be scaled down; no call may
             be made.
     """
-    images, side = _TASK_IMAGES.get(), client.settings.image_max_side
+    images = _TASK_IMAGES.get()
+    side = client.settings.image_max_side
     if not images:
         return messages
     if client.image_refusal is not None:

@@ -184,7 +184,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         calls = [answer.last for answer in answers]
         values = [cast(float, call.value) for call in calls if call.value is not None]
         if not values or len(values) < len(calls):
-            return failed_judgment([call for answer in answers for call in answer.calls])
+            all_calls = chain.from_iterable(answer.calls for answer in answers)
+            return failed_judgment(list(all_calls))
         explanation = "\n\n".join(
             cut_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls
         )
@@ -234,15 +235,16 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     ) -> Judgment[DetailT]:
         """Let the judge critique and revise each verdict of a judgment that has a score."""
         assert judgment.score is not None
-        before, calls, history = judgment.score, judgment.calls, list[CritiqueRound]()
+        before = judgment.score
+        calls = judgment.calls
+        history = list[CritiqueRound]()
         latest, settled = list(answers), set[str]()
         for number in range(1, self.settings.judge_critique_rounds + 1):
-            requests = [
-                (index, request)
-                for index, answer in enumerate(latest)
-                for request in self.critique_requests(task, answer)
-                if request.component not in settled
-            ]
+            requests: list[tuple[int, CritiqueRequest]] = []
+            for index, answer in enumerate(latest):
+                for request in self.critique_requests(task, answer):
+                    if request.component not in settled:
+                        requests.append((index, request))
             revisions = await gather_results(
                 self._critique(number, latest[index].question, request)
                 for index, request in requests
@@ -264,7 +266,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         self, number: int, question: Question[ValueT], request: CritiqueRequest
     ) -> JudgeCall[ValueT]:
         """Ask to critique and revise a verdict; a structured reply begins with the critique."""
-        form, read = self.settings.form(question.form), question.read
+        form = self.settings.form(question.form)
+        read = question.read
         form = None if form is None else form.critique_form()
         name = "_".join(filter(None, (f"critique_{number}", request.component)))
         vote, extra = Vote(number), question.extra

@@ -114,12 +114,13 @@ class PromptFormat:
     def select_judged(self, titles: Iterable[str]) -> list[str]:
         """Return the titles under judgment, in the order of `judged`."""
         stems = [(title, title.rpartition(" ")[0]) for title in titles]
-        return [
-            title
-            for judged in self.judged
-            for title, stem in stems
-            if judged == (stem if judged in self.with_id else title)
-        ]
+        selected: list[str] = []
+        for judged in self.judged:
+            if judged in self.with_id:
+                selected += [title for title, stem in stems if stem == judged]
+            else:
+                selected += [title for title, _ in stems if title == judged]
+        return selected
 
 
 _STYLES = ("<|", "[", "### ", "")

@@ -135,13 +135,12 @@ class JudgeTask:
     @property
     def all_images(self) -> tuple[Image, ...]:
         """The images of the prompt and of the responses, each with its mark."""
-        images = [image for _, text_images in self._texts for image in text_images]
-        marks = [
-            mark
-            for text, text_images in self._texts
-            if text_images
-            for mark in IMAGE_MARK.findall(text)
-        ]
+        images: list[Image] = []
+        marks: list[str] = []
+        for text, text_images in self._texts:
+            if text_images:
+                images += text_images
+                marks += IMAGE_MARK.findall(text)
         return tuple(replace(image, mark=mark) for image, mark in zip(images, marks, strict=True))
 
     def number_images(self) -> JudgeTask:
@@ -326,30 +325,34 @@ def make_response_judgment(
     for call in paid:  # one whose name another has is numbered
         runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
     left_out = {"left_out": float(judgment.left_out)} if judgment.left_out else {}
-    states = (
-        [call.state for call in calls if call.value is None]
-        if judgment.status is Status.UNPARSABLE
-        else []
-    )
-    failures = (
-        [call.cause for call in calls if call.cause]
-        if judgment.status is Status.JUDGE_FAILED
-        else []
-    )
+    if judgment.status is Status.UNPARSABLE:
+        states = [call.state for call in calls if call.value is None]
+    else:
+        states = []
+    if judgment.status is Status.JUDGE_FAILED:
+        failures = [call.cause for call in calls if call.cause]
+    else:
+        failures = []
+    if len(paid) == 1:
+        usage = paid[0].run.usage
+    else:
+        usage = sum((call.run.usage for call in paid), Usage())
+    if states and states[-1] != "whole":
+        cause: str = states[-1]
+    else:
+        cause = failures[-1] if failures else ""
     return ResponseJudgment(
         score=score,
         status=judgment.status.value,
         label=judgment.label,
         explanation=judgment.explanation,
         components={} if score is None else {**components, **left_out},
-        usage=paid[0].run.usage
-        if len(paid) == 1
-        else sum((call.run.usage for call in paid), Usage()),
+        usage=usage,
         judge_calls=len(paid),
         runs=runs,
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=judgment.suspects,
-        cause=states[-1] if states and states[-1] != "whole" else failures[-1] if failures else "",
+        cause=cause,
     )
 
 
@@ -451,7 +454,8 @@ def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTa
     ]
     if all(text == original for (text, _), original in zip(stripped, task.responses, strict=True)):
         return task
-    responses, traces = tuple(text for text, _ in stripped), tuple(trace for _, trace in stripped)
+    responses = tuple(text for text, _ in stripped)
+    traces = tuple(trace for _, trace in stripped)
     return replace(
         task, responses=responses, traces=traces if task.traces else (), written=task.responses
     )
@@ -465,20 +469,18 @@ def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
     A turn with images stays as it is: their marks belong to its text.
     """
     turns = split_turns(prompt)
-    shown_texts = [
-        settings.hide_thinking(content).text
-        if heading.startswith("assistant") and not IMAGE_MARK.search(content)
-        else content
-        for heading, content in turns
-    ]
-    if shown_texts == [content for _, content in turns]:
+    shown_turns: list[str] = []
+    is_changed = False
+    for heading, content in turns:
+        text = content
+        if heading.startswith("assistant") and not IMAGE_MARK.search(content):
+            text = settings.hide_thinking(content).text
+        is_changed |= text != content
+        if text or not content:
+            shown_turns.append(f"{heading}: {text}")
+    if not is_changed:
         return prompt
-    pairs = [
-        (heading, text)
-        for (heading, content), text in zip(turns, shown_texts, strict=True)
-        if text or not content
-    ]
-    return "\n\n".join(f"{heading}: {text}" for heading, text in pairs)
+    return "\n\n".join(shown_turns)
 
 
 def count_with_thinking(task: JudgeTask, settings: ThinkingSettings) -> int:

@@ -102,10 +102,8 @@ def cheap_judge_decides(settings: CascadeSettings, confidence: float, number: fl
         number: the row's number from 0 to 1 (`row_number`), which decides where the confidence
             equals the threshold.
     """
-    confidence, threshold = (
-        round(confidence, CONFIDENCE_DIGITS),
-        round(settings.cascade_threshold, CONFIDENCE_DIGITS),
-    )
+    confidence = round(confidence, CONFIDENCE_DIGITS)
+    threshold = round(settings.cascade_threshold, CONFIDENCE_DIGITS)
     if confidence == threshold:
         return number < settings.cascade_share
     return confidence > threshold
@@ -220,10 +218,8 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         calls = (*judgment.calls, *whole.calls)
         if whole.score is None:
             return replace(whole, calls=calls, components={})
-        label, explanation = (
-            f"{judgment.label} {whole.label}",
-            f"{judgment.explanation}\n\n{whole.explanation}",
-        )
+        label = f"{judgment.label} {whole.label}"
+        explanation = f"{judgment.explanation}\n\n{whole.explanation}"
         components = {**numbers, **whole.components}
         return replace(
             judgment,

@@ -208,8 +208,10 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         terms = [part for part in self.parts if part.options.role == "term"]
         penalties = [part for part in self.parts if part.options.role == "penalty"]
         if self.settings.combine == "alternate":
-            chosen = self._choose_term([part for part in terms if part.options.weight], task)
-            terms = [part for part in terms if part is chosen or not part.options.weight]
+            weighted = [part for part in terms if part.options.weight]
+            chosen = self._choose_term(weighted, task)
+            skipped = {part.name for part in weighted if part is not chosen}
+            terms = [part for part in terms if part.name not in skipped]
         if self.settings.combine != "first_that_says":
             return await self.ask([*terms, *penalties], task)
         term_judgments, penalty_judgments = await gather_results(
@@ -251,16 +253,14 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
 
     def _find_failures(self, judgments: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
         """Return the asked parts that have no score and may not be left out."""
-        failed = [
-            part
-            for part in self.parts
-            if part.name in judgments and judgments[part.name].score is None
-        ]
-        return [
-            part
-            for part in failed
-            if part.options.on_failure == "fail" and not self._abstains(part, judgments[part.name])
-        ]
+        failed: list[Part[TermOptions]] = []
+        for part in self.parts:
+            judgment = judgments.get(part.name)
+            if judgment is None or judgment.score is not None:
+                continue
+            if part.options.on_failure == "fail" and not self._abstains(part, judgment):
+                failed.append(part)
+        return failed
 
     def _abstains(self, part: Part[TermOptions], judgment: Judgment[Any]) -> bool:
         """Return whether a rule of `first_that_says` leaves the response to the next part."""
@@ -271,9 +271,12 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
 
     def _combine(self, judgments: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
         """Make the reward's judgment from those of the asked parts."""
-        gate, failed = self._find_closed_gate(judgments), self._find_failures(judgments)
+        gate = self._find_closed_gate(judgments)
+        failed = self._find_failures(judgments)
         asked_parts = [part for part in self.parts if part.name in judgments]
-        value, contributions, settled_by = None, dict[str, float](), None
+        value = None
+        contributions = dict[str, float]()
+        settled_by = None
         if gate is not None:
             value, settled_by = gate.options.otherwise, gate.name
             contributions[gate.name] = value
@@ -309,7 +312,9 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
                 terms[part.name] = score
         if not terms:
             return None, {}, None
-        penalty, first, settled_by = sum(contributions.values()), next(iter(terms)), None
+        penalty = sum(contributions.values())
+        first = next(iter(terms))
+        settled_by = None
         if self.settings.combine == "product":
             value = math.prod(terms.values())
         elif self.settings.combine == "min":
@@ -321,7 +326,8 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
             weights = {part.name: part.options.weight for part in self.parts if part.name in terms}
             total = sum(weights.values())
             shares = {name: weights[name] * score / total for name, score in terms.items()}
-            value, contributions = sum(shares.values()), {**shares, **contributions}
+            value = sum(shares.values())
+            contributions = {**shares, **contributions}
         return value + penalty, contributions, settled_by
 
 

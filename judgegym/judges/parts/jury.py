@@ -118,11 +118,9 @@ class JurySettings(JudgeSettings):
 
     def select_counting(self, names: Iterable[str]) -> list[str]:
         """Return the members that count, of these."""
-        return [
-            name
-            for name in names
-            if not self.jury_weights or self.jury_weights.get(name, 0.0) > 0.0
-        ]
+        if not self.jury_weights:
+            return list(names)
+        return [name for name in names if self.jury_weights.get(name, 0.0) > 0.0]
 
     def quorum(self, names: Iterable[str]) -> int:
         """Return how many of the counting members must have a score."""
@@ -262,18 +260,19 @@ def compute_jury_scores(
         settings: the jury's settings.
         quorum: replaces the quorum of the settings.
     """
-    scales, results = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
-    counting, required = settings.select_counting(scores), quorum or settings.quorum(scores)
+    scales = JuryScales(settings.jury_scale, settings.jury_sample)
+    results = list[float]()
+    counting = settings.select_counting(scores)
+    required = quorum or settings.quorum(scores)
     for row in zip(*scores.values(), strict=True):
         present = {
             name: score for name, score in zip(scores, row, strict=True) if not math.isnan(score)
         }
         aligned = {name: scales.align(name, present[name]) for name in counting if name in present}
-        score = (
-            compute_jury_score(aligned, settings.jury_rule, settings.jury_weights)
-            if len(aligned) >= required
-            else None
-        )
+        if len(aligned) >= required:
+            score = compute_jury_score(aligned, settings.jury_rule, settings.jury_weights)
+        else:
+            score = None
         results.append(math.nan if score is None else score)
     return results
 
@@ -367,12 +366,11 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
 
     def _reaches_quorum(self) -> bool:
         """Return whether the members whose endpoints have not been given up are enough."""
-        available = [
-            part.name
-            for part in self.parts
-            if part.may_abstain or not part.judge.client.is_given_up
-        ]
-        return len({*available} & {*self.counting}) >= self.quorum
+        available: set[str] = set()
+        for part in self.parts:
+            if part.may_abstain or not part.judge.client.is_given_up:
+                available.add(part.name)
+        return len(available & {*self.counting}) >= self.quorum
 
     def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
         """Return what each member adds to the score, if that is a mean."""

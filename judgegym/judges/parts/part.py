@@ -80,11 +80,10 @@ def parse_members(value: object) -> object:
         return value
     members: dict[str, object] = {}
     for entry in value:
-        member = (
-            {"judge" if is_prompt_file(entry) else "judge_model_name": entry}
-            if isinstance(entry, str)
-            else entry
-        )
+        if isinstance(entry, str):
+            member = {"judge" if is_prompt_file(entry) else "judge_model_name": entry}
+        else:
+            member = entry
         if not isinstance(member, Mapping):
             raise ValueError(
                 f"expected the settings of a judge or the name of a model, found {entry!r}"
@@ -117,10 +116,9 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
                 f'{name!r}: expected a name without /; another one is given in this way: "name": …'
             )
     slugs = [slug(name) for name in parts]
+    unusable = {name_slug for name_slug in slugs if slugs.count(name_slug) > 1} | {""}
     duplicates = [
-        name
-        for name, name_slug in zip(parts, slugs, strict=True)
-        if slugs.count(name_slug) > 1 or not name_slug
+        name for name, name_slug in zip(parts, slugs, strict=True) if name_slug in unusable
     ]
     if duplicates:
         raise ValueError(
@@ -146,16 +144,17 @@ def check_fields(prefix: str, fields: PartFields) -> None:
     Raises:
         ValueError: they hold one.
     """
-    url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
+    url = fields.get("judge_base_url")
+    body = fields.get("judge_extra_body")
     secrets = [
         name
         for name in ("judge_api_key", "judge_extra_headers")
         if fields.get(name, "none") != "none"
     ]
-    if isinstance(url, str) and any(
-        secret for single_url in split_urls(url) for secret in secrets_in_url(single_url)
-    ):
-        secrets.append("judge_base_url")
+    if isinstance(url, str):
+        found_in_urls = chain.from_iterable(map(secrets_in_url, split_urls(url)))
+        if any(found_in_urls):
+            secrets.append("judge_base_url")
     if isinstance(body, dict) and any(secrets_in_fields(body)):
         secrets.append("judge_extra_body")
     for name in ("judge_cache", "judged_thinking"):
@@ -320,12 +319,13 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             self._make_result(part, judgments.get(part.name), contributions.get(part.name))
             for part in self.parts
         )
-        missing = [part.name for part in parts if part.name in judgments and part.score is None]
-        left_out = (
-            () if value is None else tuple(name for name in missing if name not in {*abstained})
-        )
+        asked = [part for part in parts if part.name in judgments]
+        missing = [part.name for part in asked if part.score is None]
+        left_out: tuple[str, ...] = ()
+        if value is not None:
+            left_out = tuple(name for name in missing if name not in {*abstained})
         detail = PartsDetail(parts, settled_by, left_out, numbers)
-        calls = tuple(call for judgment in judgments.values() for call in judgment.calls)
+        calls = tuple(chain.from_iterable(judgment.calls for judgment in judgments.values()))
         suspects = max((judgment.suspects for judgment in judgments.values()), default=0)
         omitted = max((judgment.left_out for judgment in judgments.values()), default=0)
         if value is None:
@@ -364,11 +364,9 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
     ) -> PartResult:
         if judgment is None:
             return PartResult(part.name, self.role(part), None, "not_asked")
-        score, status, explanation = (
-            judgment.unit_score,
-            judgment.status.value,
-            judgment.explanation,
-        )
+        score = judgment.unit_score
+        status = judgment.status.value
+        explanation = judgment.explanation
         components = {} if score is None else judgment.components
         return PartResult(
             part.name,

@@ -104,19 +104,19 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
         results = await gather_results(judge.judge_part(part, tasks[part.name]) for part in parts)
         judgments = dict(zip(tasks, results, strict=True))
         scores = [score for score in judge.unit_scores(judgments).values() if score is not None]
-        value = (
-            _COMBINATIONS[self.settings.steps_combine](scores)
-            if scores and len(scores) == len(tasks)
-            else None
-        )
+        if scores and len(scores) == len(tasks):
+            value = _COMBINATIONS[self.settings.steps_combine](scores)
+        else:
+            value = None
         left_out = [f"{STEP}_{index}" for index in steps if index not in selected]
+        reason = ""
+        if not steps:
+            reason = "the response has no turn of the policy with a text or a tool call"
         judgment = judge.make_judgment(
             judgments,
             value,
             numbers={LEFT_OUT: len(left_out)} if left_out else {},
-            reason=""
-            if steps
-            else "the response has no turn of the policy with a text or a tool call",
+            reason=reason,
         )
         note = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
         return replace(judgment, explanation=judgment.explanation + note)

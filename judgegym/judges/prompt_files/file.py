@@ -101,9 +101,8 @@ class PromptFile(BaseModel):
             template = self.template
         except TemplateError as error:
             raise ValueError(f"prompt: line {error.line}: {error}") from None
-        unknown = [
-            name for name in self.optional if name not in template.names or name == "response"
-        ]
+        optional_names = {*template.names} - {"response"}
+        unknown = [name for name in self.optional if name not in optional_names]
         if unknown:
             raise ValueError(
                 f"optional: the prompt has no section {{{unknown[0]}}} that could be left out"
@@ -233,22 +232,18 @@ def _locate_fields(data: bytes) -> _FieldLocations:
     if prompt.style == "|":
         return _FieldLocations(lines, {"first_line": line + 1})
     is_joined = prompt.end_mark.line > prompt.start_mark.line
-    hint = (
-        "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines"
-        if is_joined
-        else ""
-    )
+    if is_joined:
+        hint = "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines"
+    else:
+        hint = ""
     return _FieldLocations(lines, {"first_line": line, "is_block": False}, hint)
 
 
 def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
     """Explain the first error of a file, with its line."""
     first = error.errors(include_input=False)[0]
-    location = [
-        str(part)
-        for part in first["loc"]
-        if part in PromptFile.model_fields or part in VerdictRule.model_fields
-    ]
+    known_fields = {*PromptFile.model_fields, *VerdictRule.model_fields}
+    location = [str(part) for part in first["loc"] if part in known_fields]
     message = first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0]) if first["loc"] else message.partition(":")[0]
     if first["type"] == "extra_forbidden":

@@ -116,11 +116,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     def _find_missing_field(self, task: JudgeTask) -> str | None:
         """Return an error if the task lacks a field that the prompt shows; else `None`."""
         texts = self._texts(task)
-        required = [
-            name
-            for name in self._template.names
-            if name != "response" and name not in self.file.optional
-        ]
+        optional = {"response", *self.file.optional}
+        required = [name for name in self._template.names if name not in optional]
         missing = next((name for name in required if name not in texts), None)
         if missing is None:
             return None
@@ -133,9 +130,10 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         """Return the question, with as many votes as the settings say."""
         settings = self.settings
         file_system = unescape(self.file.system) if self.file.system else None
-        system = (
-            file_system if settings.judge_system_prompt is None else settings.judge_system_prompt
-        )
+        if settings.judge_system_prompt is None:
+            system = file_system
+        else:
+            system = settings.judge_system_prompt
         question = Question(
             "verdict",
             self._template.fill(self._texts(task), system=system),
@@ -166,11 +164,10 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
                 replies.calls, explanation=explanation, detail=PromptDetail(votes)
             )
             return replace(failed, confidences=confidences)
-        pooled = float(
-            statistics.fmean(scores)
-            if settings.samples_pooling == "mean"
-            else statistics.median(scores)
-        )
+        if settings.samples_pooling == "mean":
+            pooled = statistics.fmean(scores)
+        else:
+            pooled = float(statistics.median(scores))
         unit = pooled if scale is None else scale.unit(pooled)
         return Judgment(
             pooled,
@@ -221,7 +218,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def _read(self, choice: Choice) -> ParsedVerdict[PromptVerdict] | NoVerdict | None:
         """Parse the label, and the probabilities of all scores with `weighting=logprobs`."""
-        label, scale = self._parser.find(choice.text), self._labels.scale
+        label = self._parser.find(choice.text)
+        scale = self._labels.scale
         if label is None:
             return None
         if self.settings.weighting != "logprobs" or scale is None:
@@ -241,9 +239,10 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             return PromptVote(None, None, call.text, call.error)
         label, expected, _ = call.value
         if expected is None:
-            expected = (
-                float(label) if self._labels.scale is not None else self._labels.scores[label]
-            )
+            if self._labels.scale is not None:
+                expected = float(label)
+            else:
+                expected = self._labels.scores[label]
         return PromptVote(label, expected, call.text)
 
     def _show_verdict(self, verdict: PromptVerdict) -> ShownVerdict:

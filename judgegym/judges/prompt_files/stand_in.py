@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 
 from judgegym.judges.core.prompt_format import PromptFormat, StandInPrompt
 from judgegym.judges.prompt_files.file import PromptFile
@@ -19,7 +20,8 @@ def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
     sections = {section.name: section for section in prompt_file.template.sections}
     optional = [sections[name] for name in prompt_file.optional]
     required = [section for section in sections.values() if section not in optional]
-    labels, rule = sort_labels(prompt_file.labels.scores), prompt_file.verdict
+    labels = sort_labels(prompt_file.labels.scores)
+    rule = prompt_file.verdict
     is_number = prompt_file.labels.scale is not None
 
     def label(prompt: StandInPrompt) -> str:
@@ -38,18 +40,16 @@ def make_prompt_format(prompt_file: PromptFile) -> PromptFormat:
             rule.field_name: json.loads(chosen) if is_number else chosen,
         }
 
+    endings = [
+        section.ending
+        for section in sections.values()
+        if section in optional or not section.has_ending
+    ]
     return PromptFormat(
-        sections=tuple(title for section in required for title in _titles(section)),
+        sections=tuple(chain.from_iterable(map(_titles, required))),
         judged=(sections["response"].title,),
         reply=reply,
-        optional=(
-            *(section.title for section in optional),
-            *(
-                section.ending
-                for section in sections.values()
-                if section in optional or not section.has_ending
-            ),
-        ),
+        optional=(*(section.title for section in optional), *endings),
         question=sections["prompt"].title if "prompt" in sections else "",
         references=(sections["reference"].title,) if "reference" in sections else (),
         fields=fields,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.message_template import MessageTemplate
@@ -87,9 +88,8 @@ class PromptTemplate:
     @property
     def titles(self) -> tuple[str, ...]:
         """The titles of all markers."""
-        return tuple(
-            title for section in self.sections for title in (section.title, section.ending)
-        )
+        pairs = ((section.title, section.ending) for section in self.sections)
+        return tuple(chain.from_iterable(pairs))
 
     def fill(self, texts: Mapping[str, str], *, system: str | None = None) -> Prompt:
         """Make the prompt.
@@ -127,13 +127,13 @@ class PromptTemplate:
 
     def _begins_section(self, position: int, names: Collection[str]) -> bool:
         """Return whether the shown parts from a position on begin with a section."""
-        visible = (
-            part for part in self.parts[position:] if isinstance(part, str) or part.name in names
-        )
-        return isinstance(
-            next((part for part in visible if not isinstance(part, str) or part.strip()), ""),
-            TemplateSection,
-        )
+        for part in self.parts[position:]:
+            if isinstance(part, TemplateSection):
+                if part.name in names:
+                    return True
+            elif part.strip():
+                return False
+        return False
 
     def _format_section(self, section: TemplateSection, *, has_ending: bool) -> str:
         text = f"{self.style.format(section.title + '{tag}')}{section.gap}{{{section.name}}}"
@@ -318,7 +318,8 @@ def _lookalikes(parts: Sequence[str | TemplateSection], style: MarkerStyle) -> L
 def _find_forms(text: str) -> Iterator[str]:
     """Yield the forms of a line of the template's own text."""
     yield from (f"<{name.lower()}" for name in _TAG.findall(text))
-    heading, marker = _HEADING.fullmatch(text), TemplateLine(text, 0).marker
+    heading = _HEADING.fullmatch(text)
+    marker = TemplateLine(text, 0).marker
     if heading is not None:
         yield _marker_form("### {}", heading["title"].strip())
     elif marker is not None:

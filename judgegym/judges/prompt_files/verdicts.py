@@ -207,16 +207,13 @@ def reply_parser(
 
 @lru_cache(maxsize=64)
 def _make_kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictKind[str]:
-    rule, labels = (
-        VerdictRule.model_validate_json(rule_json),
-        VerdictLabels.model_validate_json(labels_json),
-    )
+    rule = VerdictRule.model_validate_json(rule_json)
+    labels = VerdictLabels.model_validate_json(labels_json)
     name = rule.field_name.lower()
-    usual_names = (
-        f"{SCORE}|{_FOREIGN_VERDICT_WORDS}"
-        if labels.scale is not None
-        else f"{SCORE}|{_FOREIGN_VERDICT_WORDS}|{_LABEL_WORDS}"
-    )
+    if labels.scale is not None:
+        usual_names = f"{SCORE}|{_FOREIGN_VERDICT_WORDS}"
+    else:
+        usual_names = f"{SCORE}|{_FOREIGN_VERDICT_WORDS}|{_LABEL_WORDS}"
     names = "|".join(
         [
             usual_names,

@@ -39,7 +39,8 @@ def make_judge_task(
     """
     rubric, levels = parse_rubric(fields.get("rubric"))
     criteria = fields.get("criteria")
-    baseline, reference = _check_text("baseline", fields.get("baseline")), fields.get("reference")
+    baseline = _check_text("baseline", fields.get("baseline"))
+    reference = fields.get("reference")
     return JudgeTask(
         prompt,
         tuple(responses),

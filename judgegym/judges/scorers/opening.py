@@ -28,7 +28,8 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
         SettingsError: the judge is `FILE.py:NAME`, and the file has changed since it ran here or
             since the settings were made.
     """
-    judge, prompt = settings.definition, settings.match_settings(PromptJudgeSettings)
+    judge = settings.definition
+    prompt = settings.match_settings(PromptJudgeSettings)
     _check_code(settings)
     if prompt is not None and settings.rubric is not None and "rubric" not in prompt.shown_names:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")

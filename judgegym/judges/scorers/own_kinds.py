@@ -117,10 +117,8 @@ def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | 
         loaded = point.load()
     except SettingsError as error:
         raise ValueError(str(error)) from None
-    judge, distribution = (
-        _check_definition(loaded, f"{point.target} of {point.distribution}"),
-        point.distribution,
-    )
+    judge = _check_definition(loaded, f"{point.target} of {point.distribution}")
+    distribution = point.distribution
     about = (
         "Refuse the judge of an installed package if that has another name or version than this. "
         "If unset, any."
@@ -143,10 +141,8 @@ def load_python_name(kind: str) -> JudgeDefinition:
     module = load_python_file(file)
     if not hasattr(module, name):
         raise ValueError(f"{file} has no {name}; expected the name of a JudgeDefinition")
-    judge, digest = (
-        _check_definition(getattr(module, name), kind),
-        _files[_resolve_path(file)].digest,
-    )
+    judge = _check_definition(getattr(module, name), kind)
+    digest = _files[_resolve_path(file)].digest
     about = (
         "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file "
         "now."

@@ -213,29 +213,21 @@ def make_kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
         for name in settings.model_fields
         if reads_setting(kind, name)
     )
-    declared_settings = {
-        field.name: field
-        for field in declared
-        if field.group == _HELP_GROUP and field.name != "judge"
-    }
-    kind_fields = (
-        judge.group_settings or judge.settings
-    ).model_fields.keys() - JudgeSettings.model_fields.keys()
-    own_settings = [
-        name
-        for name in declared_settings
-        if name in kind_fields or (name == "rubric" and judge.reads_rubric)
-    ]
+    declared_settings = {field.name: field for field in declared if field.group == _HELP_GROUP}
+    declared_settings.pop("judge", None)
+    kind_settings = judge.group_settings or judge.settings
+    kind_fields = kind_settings.model_fields.keys() - JudgeSettings.model_fields.keys()
+    if judge.reads_rubric:
+        kind_fields = kind_fields | {"rubric"}
+    own_settings = [name for name in declared_settings if name in kind_fields]
     own_settings.sort(key=lambda name: (name != "rubric", not declared_settings[name].is_common))
     calls = [name for name in declared_settings if name in _CALL_SETTINGS]
     common = [name for name in calls if declared_settings[name].is_common]
     shared = [name for name in declared_settings if name not in {*own_settings, *calls}]
     common_title, model_title = "what every judge has", "the model that it asks"
     if judge.parts is not None:
-        common_title, model_title = (
-            "what its judges have, unless they say otherwise",
-            "the model that they ask, unless they do",
-        )
+        common_title = "what its judges have, unless they say otherwise"
+        model_title = "the model that they ask, unless they do"
     groups = {f"{kind}: {judge.about}": own_settings, common_title: shared, model_title: common}
     hidden = [name for name in calls if name not in common]
     return ChoiceHelp(

@@ -53,14 +53,13 @@ def _find_parts(section: Mapping[str, Any]) -> PartsDefinition | None:
         if is_kind(kind):
             return find_definition(str(kind)).parts
         return None
-    candidates = (
-        judge.parts
-        for judge in JUDGES.values()
-        if judge.parts is not None and judge.parts.default_kind is not None
-    )
-    return next(
-        (parts for parts in candidates if parts.key in section or {*parts.names} & {*section}), None
-    )
+    for judge in JUDGES.values():
+        parts = judge.parts
+        if parts is None or parts.default_kind is None:
+            continue
+        if parts.key in section or {*parts.names} & {*section}:
+            return parts
+    return None
 
 
 def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettings]) -> None:
@@ -85,9 +84,8 @@ def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettin
         field = name.removeprefix(_ENDPOINT_PREFIX)
         hint = suggest_similar(field, known_fields if field == name else FLAT_NAMES)
         readers = settings_type.readers(name)
-        reason = (
-            f"nothing reads it without {' or '.join(readers)}"
-            if readers
-            else f"unknown setting{hint}"
-        )
+        if readers:
+            reason = f"nothing reads it without {' or '.join(readers)}"
+        else:
+            reason = f"unknown setting{hint}"
         raise ValueError(f"judge.{name}: {reason}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -242,7 +243,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """The kinds of judges that call models: this one, or those of its parts."""
         if self.definition.parts is None:
             return [self.judge]
-        return [kind for part in self.part_settings for kind in part.settings.kinds]
+        return list(chain.from_iterable(part.settings.kinds for part in self.part_settings))
 
     @property
     def part_names(self) -> list[str]:
@@ -264,9 +265,8 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def shown_fields(self) -> frozenset[str]:
         """The fields of a task that the judge, or any part of it, is shown."""
         if self.definition.parts is not None:
-            return frozenset(
-                name for part in self.part_settings for name in part.settings.shown_fields
-            )
+            fields_of_parts = (part.settings.shown_fields for part in self.part_settings)
+            return frozenset(chain.from_iterable(fields_of_parts))
         prompt = self.match_settings(PromptJudgeSettings)
         shown = self.definition.fields
         if prompt is None or prompt.judge_prompt is None:
@@ -294,10 +294,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     def default_layout(self) -> PromptLayout:
         """Return the layout of the prompt if none is chosen."""
+        if not self.match_settings(PromptLayoutSettings):
+            return "published"
         settings: Any = self.definition.settings
-        if self.match_settings(PromptLayoutSettings):
-            return settings.default_layout(self)
-        return "published"
+        layout: PromptLayout = settings.default_layout(self)
+        return layout
 
     def built_in_prompt(self) -> str:
         """Return the built-in prompt; for a composed judge those of all parts."""
@@ -318,10 +319,8 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         if self.definition.parts is None:
             return self
         parts, setting_name = self.part_settings, self.definition.parts.setting
-        composite, cascade = (
-            self.match_settings(CompositeJudgeSettings),
-            self.match_settings(CascadeSettings),
-        )
+        composite = self.match_settings(CompositeJudgeSettings)
+        cascade = self.match_settings(CascadeSettings)
         if composite is not None:
             check_parts(
                 {part.name: cast(TermOptions, part.options) for part in parts}, composite.combine
@@ -333,11 +332,8 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             )
         for name, _, settings in parts:
             fields = getattr(self, setting_name)[name]
-            file_fields = {
-                field
-                for field, value in fields.items()
-                if isinstance(value, str) and value.startswith("@")
-            }
+            texts = {field: value for field, value in fields.items() if isinstance(value, str)}
+            file_fields = {field for field, text in texts.items() if text.startswith("@")}
             file_fields |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
             if settings.match_settings(PromptJudgeSettings):
                 file_fields |= {"judge", "judge_prompt"}
@@ -359,10 +355,8 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
             f"cascade_confidence: {confidence} is of {' and '.join(kinds)}; the first is "
             f"{cheap.judge}"
         )
-    rubric, jury = (
-        cheap.match_settings(RubricJudgeSettings) or cheap.match_settings(PromptJudgeSettings),
-        cheap.match_settings(JurySettings),
-    )
+    rubric = cheap.match_settings(RubricJudgeSettings) or cheap.match_settings(PromptJudgeSettings)
+    jury = cheap.match_settings(JurySettings)
     if rubric is not None and confidence == "votes" and rubric.samples_per_item < 2:
         raise ValueError(
             "cascade_confidence: votes needs samples_per_item of 2 or more of the first judge"
@@ -442,13 +436,13 @@ def _kind(values: Mapping[str, Any], default: str | None) -> Any:
     """Return the kind of judge, or infer it from the parts of a jury, cascade or steps."""
     if "judge" in values:
         return values["judge"]
-    kinds = [
-        kind
-        for kind, judge in JUDGES.items()
-        if judge.parts is not None
-        and judge.parts.default_kind is not None
-        and values.get(judge.parts.setting)
-    ]
+    kinds: list[str] = []
+    for kind, judge in JUDGES.items():
+        parts = judge.parts
+        if parts is None or parts.default_kind is None:
+            continue
+        if values.get(parts.setting):
+            kinds.append(kind)
     if len(kinds) == 1:
         return kinds[0]
     return default
@@ -484,8 +478,7 @@ def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
             continue  # said where the settings are validated
         part_kind = part_values["judge"]
         if is_kind(part_kind):
-            yield from (
-                _iter_part_kinds(part_kind, part_values)
-                if find_definition(part_kind).parts
-                else (part_kind,)
-            )
+            if find_definition(part_kind).parts:
+                yield from _iter_part_kinds(part_kind, part_values)
+            else:
+                yield part_kind

@@ -32,15 +32,11 @@ def list_references(settings: object) -> list[str]:
 def _walk_references(values: object) -> Iterator[str]:
     if isinstance(values, Mapping):
         yield from _iter_references(values)
-    inner = (
-        values.values()
-        if isinstance(values, Mapping)
-        else values
-        if isinstance(values, list)
-        else ()
-    )
-    for value in inner:
-        yield from _walk_references(value)
+        for value in values.values():
+            yield from _walk_references(value)
+    elif isinstance(values, list):
+        for value in values:
+            yield from _walk_references(value)
 
 
 def _iter_references(values: Mapping[str, object]) -> Iterator[str]:

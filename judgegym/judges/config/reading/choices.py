@@ -76,7 +76,8 @@ def drop_replaced(
     """
     remaining, notes = list(sources), list[str]()
     for setting in declared_settings(settings_type):
-        setting_name, fallback = setting.name, setting.fallback(verb)
+        setting_name = setting.name
+        fallback = setting.fallback(verb)
         index = next(
             (
                 position
@@ -166,10 +167,9 @@ def find_ignored_flags(
                 origins.get(f"{prefix}{name}") == "command line"
                 and getattr(section, name) != default
             ):
+                chosen = section.composed[1] if section.composed is not None else frozenset()
                 current_choices = [
-                    f" with --{prefix}{reader}"
-                    for reader in readers
-                    if reader in (section.composed or ("", ()))[1]
+                    f" with --{prefix}{reader}" for reader in readers if reader in chosen
                 ]
                 reason = "".join(current_choices) or _describe_readers(prefix, model, readers, verb)
                 lines.append(f"--{prefix}{name} (command line): nothing reads it{reason}")

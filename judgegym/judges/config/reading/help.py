@@ -12,6 +12,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -96,9 +97,9 @@ def render_help(
             return _render_choice_page(chosen, prefix, choice, usage=usage)
     settings_type = chosen
     settings = sort_by_use(declared_settings(settings_type, verb=verb), most_used)
-    shown_settings = [
-        setting for setting in settings if detail == "all" or _is_most_used(setting, most_used)
-    ]
+    shown_settings = settings
+    if detail != "all":
+        shown_settings = [setting for setting in settings if _is_most_used(setting, most_used)]
     hidden_count = len(settings) - len(shown_settings)
     shown_groups = {setting.group for setting in shown_settings}
     sections = {
@@ -167,11 +168,10 @@ def _describe_hidden_settings(
         for name in model.choosing:
             if DeclaredSetting(name, model, name).is_used_by(verb):
                 has_names = any(choice.startswith(f"{name}=") for choice in model.choices())
-                ending = (
-                    f"=NAME --help lists those of another {name}"
-                    if has_names
-                    else "=… --help lists its settings"
-                )
+                if has_names:
+                    ending = f"=NAME --help lists those of another {name}"
+                else:
+                    ending = "=… --help lists its settings"
                 yield f"--{prefix}{name}{ending}."
 
 
@@ -211,7 +211,7 @@ def make_flags_parser(
             parser.add_argument(f"--{setting.name}", action="store_true", help=about)
             continue
         value_types = alternatives(setting.info.annotation)
-        words = [value for value_type in value_types for value in _list_choices(value_type)]
+        words = list(chain.from_iterable(map(_list_choices, value_types)))
         choices = None if str in value_types else words or None
         nargs = "?" if setting.name in _OPTIONAL_VALUE_SETTINGS or setting.is_yes_or_no else None
         flag: Any = parser.add_argument(

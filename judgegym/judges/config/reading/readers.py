@@ -108,11 +108,8 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
     Raises:
         SettingsError: an unknown variable with the prefix, or a value that cannot be read.
     """
-    settings_variables = [
-        name
-        for name in variables
-        if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE
-    ]
+    settings_variables = [name for name in variables if name.upper().startswith(ENV_PREFIX)]
+    settings_variables = [name for name in settings_variables if name not in READ_ELSEWHERE]
     for name in settings_variables:
         section, _, nested_name = name.upper().removeprefix(ENV_PREFIX).partition("__")
         if section.lower() not in settings_type.model_fields:
