@@ -319,8 +319,8 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             self._make_result(part, judgments.get(part.name), contributions.get(part.name))
             for part in self.parts
         )
-        asked = [part for part in parts if part.name in judgments]
-        missing = [part.name for part in asked if part.score is None]
+        judged_parts = [part for part in parts if part.name in judgments]
+        missing = [part.name for part in judged_parts if part.score is None]
         left_out: tuple[str, ...] = ()
         if value is not None:
             left_out = tuple(name for name in missing if name not in {*abstained})
