@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import TypeAlias
 
@@ -241,7 +241,8 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
     responses = [response] if isinstance(response, str) else response_list
     if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
         raise row.missing_error("an anchor: texts in prompt and response (or a list in responses)")
-    texts = [text for text in responses if isinstance(text, str) and text.strip()]
+    texts = [text for text in responses if isinstance(text, str)]
+    texts = [text for text in texts if text.strip()]
     label = read_text_cell(row.values.get("label"))
     if (
         len(texts) < len(responses)
@@ -258,16 +259,18 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
         )
     if find_definition(judge.kind).judges_aspects:
         label = yes_no_label(label) or label
-    fields = {
-        name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values
-    }
+    shown_fields = [name for name in TASK_FIELDS if name in shown]
+    fields = {name: row.values[name] for name in shown_fields if name in row.values}
     try:
         task = make_judge_task(prompt, texts, fields)
         judge.judge.check(task)
     except (TaskError, ValueError) as error:
         raise row.error(str(error)) from None
-    label = label.strip() or None if isinstance(label, str) else label
-    return Anchor(uid, task, float(label) if isinstance(label, int) else label)
+    if isinstance(label, str):
+        label = label.strip() or None
+    elif isinstance(label, int):
+        label = float(label)
+    return Anchor(uid, task, label)
 
 
 _RECORD = TypeAdapter(AnchorRecord)
@@ -424,9 +427,8 @@ async def _judge_looks(
         with record_calls(ledger.row(uid)), bind_context(BYPASS_CACHE, True):
             return (await score_or_fail(partial(judge_responses, judge), task, uid))[0]
 
-    judgments = iter(
-        await gather_results(look(anchor, number) for anchor in anchors for number in looks)
-    )
+    calls = [look(anchor, number) for anchor, number in product(anchors, looks)]
+    judgments = iter(await gather_results(calls))
     return {anchor.uid: tuple(islice(judgments, len(looks))) for anchor in anchors}
 
 
@@ -451,13 +453,15 @@ def _count_agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks)
 
 def _compare(first: AnchorRecord, now: Scores) -> DriftTest | None:
     """Test the anchors that have a score in each look; return `None` if there are none."""
-    pairs = [
-        (_complete_scores(first.scores[uid]), _complete_scores(scores))
-        for uid, scores in now.items()
-    ]
-    pairs = [(before, after) for before, after in pairs if before and after]
-    if pairs:
-        return drift_test([before for before, _ in pairs], [after for _, after in pairs])
+    scores_before: list[list[float]] = []
+    scores_after: list[list[float]] = []
+    for uid, scores in now.items():
+        before, after = _complete_scores(first.scores[uid]), _complete_scores(scores)
+        if before and after:
+            scores_before.append(before)
+            scores_after.append(after)
+    if scores_before:
+        return drift_test(scores_before, scores_after)
     return None
 
 

@@ -37,7 +37,7 @@ from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
 from judgegym.llm.refusals.request_fields import FIELDS
 from judgegym.llm.types import ChatResponse, ChatSettings
-from judgegym.llm.usage import Usage
+from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank
 
 Conversation: TypeAlias = Sequence[Message]
@@ -248,7 +248,7 @@ class Policy:
         )
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
-        """Ask for `n` completions at once; each counts separately and is retried as in `complete`."""
+        """Ask for `n` completions at once. Each counts separately; retries are as in `complete`."""
         answers = await self.client.chat_separately(conversation, n, **self._request)
         return await gather_results(
             self._finish_sample(conversation, answers, number) for number in range(len(answers))
@@ -385,15 +385,12 @@ class RunClients:
         """
         self._refused_before = earlier.refused
         if self.budget is not None:
-            clients = chain.from_iterable(self._clients.values())
-            settings = [
-                member.settings for client in clients for member in (client, *client.siblings)
-            ]
-            prices = {
-                endpoint.model: chat_settings.prices
-                for chat_settings in settings
-                for endpoint in chat_settings.endpoints
-            }
+            clients = self._all_clients
+            siblings = chain.from_iterable(client.siblings for client in clients)
+            prices: dict[str, Prices] = {}
+            for client in (*clients, *siblings):
+                for endpoint in client.settings.endpoints:
+                    prices[endpoint.model] = client.settings.prices
             self.budget.begin_after(earlier.price_usage(prices))
 
     def describe_requests(self, role: str) -> str:
@@ -409,19 +406,20 @@ class RunClients:
     @property
     def waiting(self) -> str | None:
         """The endpoints that all calls wait for, as in `ChatClient.waiting`; `None` if none."""
-        reasons = (client.waiting for clients in self._clients.values() for client in clients)
-        return (
-            "; ".join(dict.fromkeys(sentence for sentence in reasons if sentence is not None))
-            or None
-        )
+        reasons = [client.waiting for client in self._all_clients]
+        distinct = dict.fromkeys(reason for reason in reasons if reason is not None)
+        return "; ".join(distinct) or None
 
     @property
     def delay_reason(self) -> str | None:
         """What delays the run: as `waiting`, or endpoints that answer only HTTP 429."""
-        throttled = (
-            client.throttle_notice for clients in self._clients.values() for client in clients
-        )
-        return "; ".join(dict.fromkeys(filter(None, (self.waiting, *throttled)))) or None
+        throttled = [client.throttle_notice for client in self._all_clients]
+        distinct = dict.fromkeys(filter(None, (self.waiting, *throttled)))
+        return "; ".join(distinct) or None
+
+    @property
+    def _all_clients(self) -> list[ChatClient]:
+        return list(chain.from_iterable(self._clients.values()))
 
     @property
     def finish_reasons(self) -> dict[str, Counter[str]]:
@@ -457,8 +455,8 @@ class RunClients:
     @property
     def notices(self) -> list[str]:
         """Sentences that a reader of the numbers must know about how the models were asked."""
-        clients = chain.from_iterable(self._clients.values())
-        return list(dict.fromkeys(sentence for client in clients for sentence in client.notices))
+        notices = chain.from_iterable(client.notices for client in self._all_clients)
+        return list(dict.fromkeys(notices))
 
 
 class Clients(RunClients):

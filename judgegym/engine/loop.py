@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 from judgegym.data.task_list import TaskLike
@@ -67,7 +68,7 @@ class FailureGuard:
         Raises:
             NothingSucceeds: the judge refused it, and the limit is reached.
         """
-        calls = [call for judgment in judgments for call in judgment.calls]
+        calls = list(chain.from_iterable(judgment.calls for judgment in judgments))
         if has_scores:
             self._any_success = True
         elif calls and all(call.rejected for call in calls):
@@ -88,10 +89,10 @@ def explain_unsampled(error: JudgeGymError) -> str:
 
 def explain_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     """Explain why the first failed judgment of a group failed, for the log."""
-    failed = (
-        judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation
-    )
-    return next((judgment.explanation for judgment in failed), "no reason")
+    for judgment in judgments:
+        if judgment.status.is_failure and judgment.explanation:
+            return judgment.explanation
+    return "no reason"
 
 
 ItemT = TypeVar("ItemT")

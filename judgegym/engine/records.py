@@ -297,7 +297,8 @@ class SampleReader(Generic[DetailT]):
 
     def __init__(self, detail_type: type[DetailT]) -> None:
         """Read details as the dataclass `detail_type`; `object` for any environment."""
-        self._lines = TypeAdapter(_SampleLine[detail_type])  # type: ignore[valid-type]  # made at run time
+        # The line's type is made at run time, which mypy refuses.
+        self._lines = TypeAdapter(_SampleLine[detail_type])  # type: ignore[valid-type]
 
     def read(self, line: bytes) -> Sample[DetailT]:
         """Read a row. The judgment's `calls` are not restored.

@@ -123,7 +123,7 @@ class WandbRun:
             return
         try:
             await asyncio.to_thread(call)
-        except Exception as error:  # noqa: BLE001  # boundary of another's service: what was judged is on disk
+        except Exception as error:  # noqa: BLE001  # another's service: the judgments are on disk
             if not self._has_warned:
                 logger.warning("Weights & Biases %s: %s (said once)", problem, error)
             self._has_warned = True

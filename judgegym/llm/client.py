@@ -134,7 +134,7 @@ class ChatClient(Transport):
             ):
                 new_client.limit, new_client.rates = client.limit, client.rates
                 if client.settings.finish_rules.accepted != settings.finish_rules.accepted:
-                    continue  # what it has learnt of the endpoint holds for its own rules; another may have the same
+                    continue  # what it learned of the endpoint holds only under its own rules
                 new_client.reachability, new_client.breaker = client.reachability, client.breaker
                 break
         if self.breaker.on_open is not None:
@@ -413,11 +413,8 @@ class ChatClient(Transport):
         # Wait for all, so that none is in flight after the call has failed.
         requests = (call.ask(ask_one) for _ in range(n - call.choices))
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
-        others = [
-            outcome
-            for outcome in outcomes
-            if isinstance(outcome, BaseException) and not isinstance(outcome, EndpointError)
-        ]
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        others = [error for error in errors if not isinstance(error, EndpointError)]
         if others:
             raise next((failure for failure in others if isinstance(failure, RunStop)), others[0])
         if refused is not None and not call.parts:
@@ -514,11 +511,14 @@ def _join_responses(responses: Sequence[ChatResponse], n: int) -> ChatResponse:
     """Join concurrent responses into one of `n` choices; its latency is the longest of theirs."""
     if len(responses) == 1 and len(responses[0].choices) == n:
         return responses[0]
+    choices: list[Choice] = []
+    for response in responses:
+        choices += response.choices
     return ChatResponse(
-        tuple(choice for answer in responses for choice in answer.choices)[:n],
-        usage=sum((answer.usage for answer in responses), Usage()),
-        latency_s=max(answer.latency_s for answer in responses),
-        attempts=sum(answer.attempts for answer in responses),
+        tuple(choices[:n]),
+        usage=sum((response.usage for response in responses), Usage()),
+        latency_s=max(response.latency_s for response in responses),
+        attempts=sum(response.attempts for response in responses),
         prompt_token_ids=responses[0].prompt_token_ids,
         prompt_tokens=responses[0].prompt_tokens,
     )

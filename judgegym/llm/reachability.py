@@ -173,7 +173,8 @@ class Reachability:
 
     @property
     def _limit_setting(self) -> str:
-        return f"--{self._settings.section}{'wait_for_endpoints' if self._is_starting else 'endpoint_away_deadline'}"
+        name = "wait_for_endpoints" if self._is_starting else "endpoint_away_deadline"
+        return f"--{self._settings.section}{name}"
 
     def _unreachable_error(self) -> EndpointError | EndpointOutage:
         assert self._last_failure is not None  # all are away

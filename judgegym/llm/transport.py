@@ -174,12 +174,11 @@ class Transport(LimitedClient):
     @property
     def _all_habits(self) -> Collection[Habits]:
         """The habits of all replicas, which siblings may share."""
-        clients = (self, *self.siblings)
-        return {
-            id(replica): replica.habits
-            for client in clients
-            for replica in client.reachability.replicas
-        }.values()
+        habits: dict[int, Habits] = {}
+        for client in (self, *self.siblings):
+            for replica in client.reachability.replicas:
+                habits[id(replica)] = replica.habits
+        return habits.values()
 
     def note_served(self, earlier: Mapping[str, int]) -> None:
         """Add the models that served an earlier part of the run, so that a change is reported."""
@@ -194,11 +193,10 @@ class Transport(LimitedClient):
         changed = self.fields.describe_refusals(
             self.changed, self.settings.endpoints[0].redacted_url
         )
-        return [
-            *words,
-            *changed,
-            *(sentence for sibling in self.siblings for sentence in sibling.notices),
-        ]
+        notices = [*words, *changed]
+        for sibling in self.siblings:
+            notices += sibling.notices
+        return notices
 
     @property
     def refused_fields(self) -> dict[str, dict[str, str]]:
@@ -281,8 +279,8 @@ class Transport(LimitedClient):
             return
         setting = self.settings.limit_setting or "max_tokens"
         self.limit_notice = (
-            f"{self.settings.display_name} has given a completion without a text: thinking used up its "
-            f"limit; raise {setting}"
+            f"{self.settings.display_name} has given a completion without a text: thinking used up "
+            f"its limit; raise {setting}"
         )
         logger.warning("%s", self.limit_notice)
 
@@ -435,8 +433,8 @@ class Transport(LimitedClient):
             ):
                 where = f"--{settings.prefix}extra_body"
                 raise RunStop(
-                    f"{settings.display_name} refuses {name}, which {where} asks for ({excerpt}): leave it "
-                    "out there"
+                    f"{settings.display_name} refuses {name}, which {where} asks for ({excerpt}): "
+                    "leave it out there"
                 )
 
     def _rejects_account(

@@ -137,8 +137,10 @@ class Replica:
             secret = {api.key_header: key_header, **user_headers}
         self.headers = {**api_headers, **secret}
         values = [value.removeprefix("Bearer ") for value in secret.values()]
-        urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
-        self._secrets = tuple(dict.fromkeys((*values, *urls)))
+        values += secrets_in_url(self.url)
+        if self.proxy:
+            values += secrets_in_url(self.proxy)
+        self._secrets = tuple(dict.fromkeys(values))
 
     def redact(self, text: str, body: Mapping[str, JSON] | None = None) -> str:
         """Return `text` without keys, passwords and other secrets, which errors may repeat.

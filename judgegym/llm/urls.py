@@ -147,13 +147,10 @@ def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
         for key, item in value.items():
             yield from secrets_in_fields(item, key)
     elif isinstance(value, str):
-        yield from (
-            [value]
-            if _NAMES_A_SECRET.search(name)
-            else secrets_in_url(value)
-            if "://" in value
-            else []
-        )
+        if _NAMES_A_SECRET.search(name):
+            yield value
+        elif "://" in value:
+            yield from secrets_in_url(value)
     elif isinstance(value, Sequence):
         for item in value:
             yield from secrets_in_fields(item, name)

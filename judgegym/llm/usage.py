@@ -173,7 +173,7 @@ def _encoding() -> tiktoken.Encoding | None:
         import tiktoken  # late: only rate budgets and style control count tokens
 
         return tiktoken.get_encoding(_ENCODING)
-    except Exception as error:  # noqa: BLE001  # not installed, or what the download raises: a run goes on
+    except Exception as error:  # noqa: BLE001  # not installed, or the download failed
         logger.warning(
             "tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4",
             type(error).__name__,

@@ -168,7 +168,8 @@ def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> J
 
 
 _VISIBLE = re.compile(
-    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
+    r"\u200b-\u200f\u202a-\u202e"
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e007f]"
 )
 
@@ -207,12 +208,13 @@ def is_nested_beyond(value: object, deepest: int) -> bool:
     """Return whether lists and mappings are nested deeper than `deepest`; a flat list is 1 deep."""
     level: list[object] = [value]
     for _ in range(deepest + 1):
-        level = [
-            part
-            for item in level
-            if isinstance(item, dict | list)
-            for part in (item.values() if isinstance(item, dict) else item)
-        ]
+        deeper: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper += item.values()
+            elif isinstance(item, list):
+                deeper += item
+        level = deeper
         if not level:
             return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from judgegym.engine.anchors import AnchorJudge, plan_anchors
@@ -116,7 +117,7 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
             await _run_rows(dry, step, chosen[start : min(start + _AT_ONCE, repeated_rows)])
         passes.append(dry.tally)
     factor = rows / max(1, counted)
-    roles = dict.fromkeys(role for tally in (usual, *passes) for role in tally)
+    roles = dict.fromkeys(chain(usual, *passes))
     bounds_by_role = {
         role: _bounds(role, usual, passes, factor, rows / max(1, repeated_rows)) for role in roles
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
@@ -13,7 +14,7 @@ from judgegym.engine.plan.tally import GOLD_JUDGE, Load, Role
 from judgegym.engine.terminal.output import UNKNOWN, format_dollars, format_duration
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.llm.cost.budget import Expense
-from judgegym.llm.usage import describe_counting
+from judgegym.llm.usage import Prices, describe_counting
 from judgegym.statistics import percent
 
 WIDTH = 80
@@ -47,8 +48,9 @@ class Plan:
 
     def lines(self) -> list[str]:
         """Return the lines to print."""
-        pairs = [*self.head, *self._roles(), *self._totals(), *self._assumptions()]
-        lines = [line for label, words in pairs for line in _wrap(label, words)]
+        lines: list[str] = []
+        for label, words in (*self.head, *self._roles(), *self._totals(), *self._assumptions()):
+            lines += _wrap(label, words)
         for note in (*self.notes, *self._notes()):
             lines += ["", *textwrap.wrap(note, WIDTH, break_on_hyphens=False)]
         return lines
@@ -56,11 +58,10 @@ class Plan:
     @property
     def spent(self) -> Expense:
         """The expense of earlier parts of the run, at current prices."""
-        prices = {
-            endpoint.model: client.prices
-            for client in self.dry.clients.values()
-            for endpoint in client.endpoints
-        }
+        prices: dict[str, Prices] = {}
+        for client in self.dry.clients.values():
+            for endpoint in client.endpoints:
+                prices[endpoint.model] = client.prices
         spent = [earlier.usage.price_usage(prices) for earlier in self.earlier]
         costs = [expense.usd for expense in spent]
         usd = None
@@ -73,29 +74,21 @@ class Plan:
         if not roles:
             yield "calls", "0"
         for role, load in roles.items():
-            yield (
-                f"{_role_title(role, roles)} calls",
-                _format_range(load, lambda amounts: amounts.calls, _count),
-            )
-            yield (
-                "  prompt tokens",
-                _format_range(load, lambda counts: counts.prompt_tokens, _count),
-            )
-            yield "  reply tokens", _format_range(load, lambda tokens: tokens.reply_tokens, _count)
-            is_known = load.usual.cost is not None
-            yield (
-                "  cost",
-                _format_range(load, _dollars, format_dollars)
-                if is_known
-                else f"{UNKNOWN}; set {role.price_settings}",
-            )
+            title = _role_title(role, roles)
+            yield f"{title} calls", _format_range(load, attrgetter("calls"), _count)
+            yield "  prompt tokens", _format_range(load, attrgetter("prompt_tokens"), _count)
+            yield "  reply tokens", _format_range(load, attrgetter("reply_tokens"), _count)
+            if load.usual.cost is None:
+                yield "  cost", f"{UNKNOWN}; set {role.price_settings}"
+            else:
+                yield "  cost", _format_range(load, _dollars, format_dollars)
 
     def _totals(self) -> Iterator[tuple[str, str]]:
         roles, total = self.estimate.roles, self.estimate.total
-        yield (
-            "cost",
-            UNKNOWN if total.usual.cost is None else _format_range(total, _dollars, format_dollars),
-        )
+        if total.usual.cost is None:
+            yield "cost", UNKNOWN
+        else:
+            yield "cost", _format_range(total, _dollars, format_dollars)
         is_live = all(client.batch is None for client in self.dry.clients.values())
         if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
             costs = (
@@ -103,10 +96,8 @@ class Plan:
             )
             yield "in a batch", format_dollars(sum(costs))
         if roles and self.estimate.rows:
-            yield (
-                f"a {self.unit}",
-                f"{format_total(total.scale(1.0 / self.estimate.rows))} on average",
-            )
+            average = format_total(total.scale(1.0 / self.estimate.rows))
+            yield f"a {self.unit}", f"{average} on average"
             yield "least time", self._least_time()
         yield from self._budgets()
 
@@ -120,12 +111,11 @@ class Plan:
         total = sum(loads, Bounds())  # the gold judge has a budget of its own
         calls, usd, spent = self.budget.budget_calls, self.budget.budget_usd, self.spent
         if calls is not None:
-            yield (
-                "budget",
-                f"{calls:,} calls {_compare_budget(total, calls - spent.calls, lambda load: load.calls)}",
-            )
+            comparison = _compare_budget(total, calls - spent.calls, attrgetter("calls"))
+            yield "budget", f"{calls:,} calls {comparison}"
         if usd is not None and total.usual.cost is not None:
-            yield "budget", f"${usd:g} {_compare_budget(total, usd - (spent.usd or 0.0), _dollars)}"
+            comparison = _compare_budget(total, usd - (spent.usd or 0.0), _dollars)
+            yield "budget", f"${usd:g} {comparison}"
 
     def _least_time(self) -> str:
         """Return the shortest duration by the clients' limits, and by usual response times."""
@@ -145,19 +135,21 @@ class Plan:
             at_once.append(max(1.0, load.calls / client.max_concurrency))
         parts: list[str] = []
         if max(seconds) > 0:
-            parts.append(f"{format_duration(max(seconds))} by the limits a minute")
+            shortest = format_duration(max(seconds))
+            parts.append(f"{shortest} by the limits a minute")
+        in_turn = sum(at_once)
         replies = [earlier.replies[False] for earlier in self.earlier]
         if calls := sum(history.calls for history in replies):
-            mean = sum(entry.seconds for entry in replies) / calls
-            parts.append(
-                f"{format_duration(sum(at_once) * mean)} at {format_duration(mean)} a reply, as so far"
-            )
+            mean = sum(history.seconds for history in replies) / calls
+            duration, latency = format_duration(in_turn * mean), format_duration(mean)
+            parts.append(f"{duration} at {latency} a reply, as so far")
         else:
-            times = (
-                f"{format_duration(sum(at_once) * reply_seconds)} at {reply_seconds:g} s"
-                for reply_seconds in _USUAL_SECONDS
-            )
-            parts.append(f"{', '.join(times)} a reply")
+            times = []
+            for reply_seconds in _USUAL_SECONDS:
+                duration = format_duration(in_turn * reply_seconds)
+                times.append(f"{duration} at {reply_seconds:g} s")
+            durations = ", ".join(times)
+            parts.append(f"{durations} a reply")
         return "; ".join(parts)
 
     def _assumptions(self) -> Iterator[tuple[str, str]]:
@@ -165,12 +157,12 @@ class Plan:
             return
         is_asked = {role.is_policy for role in self.estimate.roles}
         nouns = {True: "a completion", False: "a judge's reply"}
-        assumptions = [
-            f"{nouns[is_policy]} of {tokens:,.0f} tokens"
-            for is_policy, tokens in self.dry.reply_tokens.items()
-            if tokens and is_policy in is_asked
-        ]
-        sentence = f"{', '.join(assumptions)}; --plan=TOKENS for another length"
+        assumptions = []
+        for is_policy, tokens in self.dry.reply_tokens.items():
+            if tokens and is_policy in is_asked:
+                assumptions.append(f"{nouns[is_policy]} of {tokens:,.0f} tokens")
+        lengths = ", ".join(assumptions)
+        sentence = f"{lengths}; --plan=TOKENS for another length"
         yield (
             "assumed",
             sentence if assumptions else "the stand-in's replies; --plan=TOKENS for another length",
@@ -209,7 +201,8 @@ def format_total(total: Bounds) -> str:
     cost = ""
     if total.usual.cost is not None:
         cost = f", {_format_range(total, _dollars, format_dollars)}"
-    return f"{_format_range(total, lambda load: load.calls, _average)} calls{cost}"
+    calls = _format_range(total, attrgetter("calls"), _average)
+    return f"{calls} calls{cost}"
 
 
 def _average(number: float) -> str:

@@ -238,10 +238,10 @@ def check_unused(path: Path, elsewhere: str) -> None:
     """
     entries = _entries(path)
     if entries:
+        names = ", ".join(entries[:4])
         raise RunDirectoryError(
-            f"run directory {path} is not empty ({', '.join(entries[:4])}); add --resume to continue "
-            "that run, or choose "
-            f"another with {elsewhere}"
+            f"run directory {path} is not empty ({names}); add --resume to continue that run, or "
+            f"choose another with {elsewhere}"
         )
 
 

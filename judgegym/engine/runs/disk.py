@@ -211,7 +211,7 @@ class Disk:
                     if in_thread:
                         return await _run_to_end(write)
                     return write()
-                except OSError as error:  # whatever it is: what is written is paid for, the disk may take it later
+                except OSError as error:  # any error: the lines are paid for, so try again later
                     self._refused_files += not is_refused
                     is_refused = True
                     self._note_fault(path, error)

@@ -19,6 +19,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import IO, Any, TypeAlias, cast
 
 from judgegym.engine.runs.batches import read_batches
@@ -186,9 +187,9 @@ class CallLedger:
         self.lost = 0
         self.earlier = RunUsage()
         batches = [batch for batch in read_batches(run)[1].values() if batch.state.status != VOID]
-        self._batched = {
-            number for batch in batches for number, _ in batch.requests if number is not None
-        }
+        self._batched = set[int]()
+        for batch in batches:
+            self._batched.update(number for number, _ in batch.requests if number is not None)
         self.in_batches = set[int]()
         run.damage[CALLS] += unpack(run.path)
         self.is_resumed = self._path.exists()
@@ -286,13 +287,12 @@ class CallLedger:
 
     def keep_images(self, identity: CallKey) -> None:
         """Write the local images of a call to files of their own, each once."""
-        images = [
-            image
-            for message in identity.messages
-            for image in message.get("images", ())
-            if image.is_local
-        ]
-        for image in images if self.texts is not None else ():
+        if self.texts is None:
+            return
+        images = chain.from_iterable(message.get("images", ()) for message in identity.messages)
+        for image in images:
+            if not image.is_local:
+                continue
             path = self._run.path / locate_image(image)
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)

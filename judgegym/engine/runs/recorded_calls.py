@@ -378,7 +378,7 @@ def join_ledgers(run_paths: Sequence[Path], target: Path) -> None:
             elif (path / PACKED_CALLS).exists():
                 yield from _parts(path / PACKED_CALLS)  # a file of gzip may have several parts
 
-    if any((path / name).exists() for path in run_paths for name in (CALLS, PACKED_CALLS)):
+    if any((path / CALLS).exists() or (path / PACKED_CALLS).exists() for path in run_paths):
         write_atomic(target / PACKED_CALLS, parts)
     else:
         (target / PACKED_CALLS).unlink(missing_ok=True)

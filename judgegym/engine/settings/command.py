@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import ClassVar, Generic
 
@@ -126,10 +127,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def _section(self, section: BaseModel) -> dict[str, JSON]:
         public = dump_public(section)
-        names = (
-            name for name in public if name not in BUDGETS and uses(self._verb, type(section), name)
-        )
-        return {name: public[name] for name in names}
+        names = [name for name in public if name not in BUDGETS]
+        return {name: public[name] for name in names if uses(self._verb, type(section), name)}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """Return the settings that determine a verb's results; a resumed run cannot change them."""
@@ -142,7 +141,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         idle = self.env.ignored  # once: some environments look at all settings for it
         names = [f"env.{entry.name}" for entry in shaping if entry.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
-        expanded = [part for name in names for part in _expand_name(self.env, name)]
+        expanded = chain.from_iterable(_expand_name(self.env, name) for name in names)
         gold = _digest_gold_judge(public)
         return {
             **{name: wire.lookup(public, name) for name in expanded},
@@ -186,4 +185,4 @@ def _expand_name(env: BaseModel, name: str) -> list[str]:
         if not declared.is_operational
     ]
     # One place more than the list has, so that a longer list differs from this one.
-    return [f"{name}.{index}.{field}" for index in range(len(models) + 1) for field in shaping]
+    return [f"{name}.{index}.{field}" for index, field in product(range(len(models) + 1), shaping)]

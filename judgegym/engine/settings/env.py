@@ -191,7 +191,8 @@ class EnvConfig(
             "candidates": "policy",
             "user_base_url": "user",
         }
-        urls = {"policy": urls["judge"], **urls} if "judge" in urls else urls
+        if "judge" in urls:
+            urls = {"policy": urls["judge"], **urls}
         for name, role in roles.items():
             value = None
             if role in urls:
@@ -199,12 +200,13 @@ class EnvConfig(
             if value == url:
                 update |= {name: urls[role], f"{role}_api": "openai"}
             elif isinstance(value, list):
-                update[name] = [
-                    model.model_copy(update={"base_url": urls[role]})
-                    if model.base_url == url
-                    else model
-                    for model in value
-                ]
+                models = []
+                for model in value:
+                    if model.base_url == url:
+                        models.append(model.model_copy(update={"base_url": urls[role]}))
+                    else:
+                        models.append(model)
+                update[name] = models
         return self.model_copy(update=update)
 
     def run_name(self, policy: str) -> str:
@@ -271,6 +273,5 @@ def secrets(model: BaseModel) -> Iterator[str]:
             elif isinstance(item, SecretStr) and item.get_secret_value():
                 yield item.get_secret_value()
             elif isinstance(item, str) and name.endswith("url"):
-                yield from filter(
-                    None, (secret for url in split_urls(item) for secret in secrets_in_url(url))
-                )
+                for url in split_urls(item):
+                    yield from filter(None, secrets_in_url(url))

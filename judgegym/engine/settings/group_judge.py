@@ -204,5 +204,6 @@ def _ignored_answer_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -
     """
     read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields
-    changed = [name for name in fields if name in config.model_fields_set and name not in read]
+    ignored = [name for name in fields if name not in read]
+    changed = [name for name in ignored if name in config.model_fields_set]
     return [name for name in changed if getattr(config, name) != fields[name].default]

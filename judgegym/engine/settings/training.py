@@ -154,12 +154,11 @@ def drop_ignored(source: SettingsSource) -> SettingsSource:
         ignored.append(name)
         values.pop(name, None)
         if isinstance(servers, list):
-            values["openai"] = [
-                {key: value for key, value in entry.items() if key != field}
-                if isinstance(entry, dict)
-                else entry
-                for entry in servers
-            ]
+            servers = [{**entry} if isinstance(entry, dict) else entry for entry in servers]
+            for server in servers:
+                if isinstance(server, dict):
+                    server.pop(field, None)
+            values["openai"] = servers
     if ignored:
         reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in ignored)
         logger.warning("%s: ignored, because it has no effect here: %s", source.name, reasons)

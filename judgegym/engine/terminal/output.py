@@ -47,11 +47,10 @@ def console(*, stderr: bool = False) -> Console:
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                yield (
-                    segment
-                    if segment.control
-                    else Segment(remove_control_characters(segment.text), segment.style)
-                )
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(remove_control_characters(segment.text), segment.style)
 
         def handle_broken_pipe(self) -> None:
             raise  # it is called while the error is handled; rich's own exits with 1
@@ -73,8 +72,8 @@ def offline_notice(stand_ins: Sequence[str]) -> str:
     subject = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     subject = subject[0].upper() + subject[1:]
     return (
-        f"{subject} an offline stand-in, which counts words and understands nothing: these numbers are "
-        "no benchmark result."
+        f"{subject} an offline stand-in, which counts words and understands nothing: these "
+        "numbers are no benchmark result."
     )
 
 

@@ -171,12 +171,11 @@ class Batches:
         self.activity = Activity()
         self._run, self._record, self._recorded, self._quiet_s = run, record, wait_recorded, quiet_s
         self._last = max((batch.number for batch in earlier_batches), default=0)
-        self._claims = {
-            line.identity: (batch, line)
-            for batch in earlier_batches
-            for line in batch.lines
-            if line.identity
-        }
+        self._claims = {}
+        for batch in earlier_batches:
+            for line in batch.lines:
+                if line.identity:
+                    self._claims[line.identity] = (batch, line)
         self._queues: dict[int, _Queue] = {}
         self._open: list[Batch] = []
         self._stop: RunStop | None = None
@@ -301,7 +300,7 @@ class Batches:
                 self._send_back(queue, batch, {})
             else:
                 self._fail_lines(batch, EndpointOutage(f"batch {batch.number}: {error}"))
-        except Exception as error:  # noqa: BLE001  # such as a disk that stays full: it ends the rows that wait
+        except Exception as error:  # noqa: BLE001  # such as a full disk: it ends the waiting rows
             self._fail_lines(batch, error)
         finally:
             self._open.remove(batch)
@@ -310,10 +309,10 @@ class Batches:
     def _fail_lines(self, batch: Batch, error: Exception) -> None:
         """Fail all lines that wait, in the batch or in a queue, with an error that ends the run."""
         self._stop = error if isinstance(error, RunStop) else self._stop
-        for line in (
-            *batch.lines,
-            *(line for queue in self._queues.values() for line in queue.lines),
-        ):
+        waiting = list(batch.lines)
+        for queue in self._queues.values():
+            waiting += queue.lines
+        for line in waiting:
             if not line.response.done():
                 fail(line.response, copy(error))
 
@@ -364,10 +363,14 @@ class Batches:
             queue.max_lines = len(batch.lines) // 2
             self._send_back(queue, batch, {})
             return
+        index = -1
         match = _REQUEST_INDEX.search(error.answer)
-        index = int(match[1]) if match and match[1] else int(match[2]) - 1 if match else -1
         if len(batch.lines) == 1:
             index = 0
+        elif match and match[1]:
+            index = int(match[1])
+        elif match:
+            index = int(match[2]) - 1
         if error.status not in (400, 413, 422) or index not in range(len(batch.lines)):
             raise error
         self._send_back(queue, batch, {index: error.answer})

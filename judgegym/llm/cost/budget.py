@@ -176,14 +176,18 @@ class Budget:
         if not self.limits_dollars or prices.input is None or prices.output is None:
             return 0.0
         limits = [value for name in _LIMITS if isinstance(value := body.get(name), int)]
-        is_chat, n = "messages" in body, body.get("n")
+        is_chat = "messages" in body
         if is_chat and not any(limits) and prices.output:
             raise SettingsError(
                 f"budget_usd: an answer of {settings.title} may be of any length, so that its cost "
                 "has no limit; set "
                 "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
             )
-        completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
+        completion = 0
+        if is_chat:
+            n = body.get("n")
+            completion = max(limits, default=0)
+            completion *= n if isinstance(n, int) else 1
         texts, images = remove_images(
             wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model
         )

@@ -62,11 +62,10 @@ def _count_squares(sides: Iterable[float], side: int) -> int:
 
 def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) -> int:
     """Return the tokens of all images of some messages."""
-    return sum(
-        image_tokens(image, api, model)
-        for message in messages
-        for image in message.get("images", ())
-    )
+    tokens = 0
+    for message in messages:
+        tokens += sum(image_tokens(image, api, model) for image in message.get("images", ()))
+    return tokens
 
 
 def remove_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:

@@ -91,19 +91,21 @@ def known_models() -> Mapping[str, KnownModel]:
     )  # the one in C is five times as fast
     providers: list[dict[str, Any]] = yaml.load(_TABLE.read_text("utf-8"), loader)
     facts = {fact.name for fact in fields(KnownModel)}
-    return {
-        alias: KnownModel(
-            provider=provider["provider"],
-            hosts=tuple(provider["hosts"]),
-            lifecycle=provider["lifecycle"],
-            pricing=provider["pricing"],
-            prices=_prices(entry),
-            **{name: value for name, value in entry.items() if name in facts},
-        )
-        for provider in providers
-        for name, entry in provider["models"].items()
-        for alias in (name, *entry.get("also", ()))
-    }
+    models: dict[str, KnownModel] = {}
+    for provider in providers:
+        for name, entry in provider["models"].items():
+            model = KnownModel(
+                provider=provider["provider"],
+                hosts=tuple(provider["hosts"]),
+                lifecycle=provider["lifecycle"],
+                pricing=provider["pricing"],
+                prices=_prices(entry),
+                **{fact: value for fact, value in entry.items() if fact in facts},
+            )
+            models[name] = model
+            for alias in entry.get("also", ()):
+                models[alias] = model
+    return models
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices:

@@ -303,7 +303,7 @@ class LimitedClient:
         elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.UNREACHABLE:
             budget.give_back(call.worst)
         else:
-            is_billed = True  # what broke off on its way may cost as much as a whole answer, and an error costs nothing
+            is_billed = True  # a response that broke off may cost as much as a whole one
             if isinstance(outcome, AttemptFailure):
                 is_lost = outcome.status is None and not is_line
                 is_billed = outcome.kind is FailureKind.BROKEN and (

@@ -245,11 +245,9 @@ def _convert_part(part: JSON) -> tuple[str, Block | None]:
     if isinstance(text, str):
         return text, None
     kind, separator, data = url.removeprefix("data:").partition(";base64,")
-    source: JSON = (
-        {"type": "base64", "media_type": kind, "data": data}
-        if separator
-        else {"type": "url", "url": url}
-    )
+    source: JSON = {"type": "url", "url": url}
+    if separator:
+        source = {"type": "base64", "media_type": kind, "data": data}
     return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
 
 
@@ -262,11 +260,9 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
     """
     messages = body.get("messages")
     for message in messages if isinstance(messages, Sequence) else ():
-        role, content = (
-            (message.get("role"), message.get("content"))
-            if isinstance(message, Mapping)
-            else (None, None)
-        )
+        role = content = None
+        if isinstance(message, Mapping):
+            role, content = message.get("role"), message.get("content")
         if role not in ("system", "user", "assistant") or not isinstance(content, str | list):
             raise SettingsError(
                 f"a message of role {role!r} with {type(content).__name__} as content cannot be "

@@ -89,11 +89,15 @@ def _mark_missing_reasons(core: ModuleType, choice: type) -> None:
         return convert(response_object, *args, **fields)
 
     @wraps(make)
-    def made(self: object, finish_reason: str | None = None, *given: Any, **fields: Any) -> None:
+    def init_choice(
+        self: object, finish_reason: str | None = None, *args: Any, **fields: Any
+    ) -> None:
         is_filled = fields.get("message") is not None  # otherwise the provider's is assigned later
-        make(self, "" if finish_reason is None and is_filled else finish_reason, *given, **fields)
+        if finish_reason is None and is_filled:
+            finish_reason = ""
+        make(self, finish_reason, *args, **fields)
 
-    choice.__init__ = made  # type: ignore[misc]
+    choice.__init__ = init_choice  # type: ignore[misc]
     name = "convert_to_model_response_object"
     for module in [*sys.modules.values()]:  # they import it by name
         if getattr(module, "__dict__", {}).get(name) is convert:
@@ -151,10 +155,10 @@ class LiteLLMApi(Api):
             "caching": False,
             "timeout": timeout_s,
         }
-        arguments |= {"api_base": endpoint.base_url} if has_base_url else {}
-        arguments |= (
-            {} if endpoint.api_key is None else {"api_key": endpoint.api_key.get_secret_value()}
-        )
+        if has_base_url:
+            arguments["api_base"] = endpoint.base_url
+        if endpoint.api_key is not None:
+            arguments["api_key"] = endpoint.api_key.get_secret_value()
         if headers:
             arguments["extra_headers"] = {
                 name: value.get_secret_value() for name, value in headers.items()
@@ -163,7 +167,7 @@ class LiteLLMApi(Api):
             response = await asyncio.wait_for(self._complete(**arguments), timeout_s)
         except asyncio.TimeoutError:
             raise
-        except Exception as error:  # noqa: BLE001  # litellm's own classes, those of openai, and of providers' clients
+        except Exception as error:  # noqa: BLE001  # of litellm, openai or providers' clients
             return _error_response(error, has_base_url=has_base_url)
         return RawResponse(200, wire.dumps(_restore_reasons(response.model_dump(mode="json"))))
 

@@ -182,9 +182,9 @@ FIELDS: Mapping[str, RequestField] = {
             "put before the first message of the user",
             _join_system,
             re.compile(
-                r"system[\s_-]*(?:role|message|prompt|instruction)s?\W.*?(?:not|n't|un|disabled)|only user\W.*roles"
-                r"|(?:support|支持)\W+(?:a )?system|developer instruction|roles must "
-                r"alternate|'system' (?:is|role)",
+                r"system[\s_-]*(?:role|message|prompt|instruction)s?\W.*?(?:not|n't|un|disabled)"
+                r"|only user\W.*roles|(?:support|支持)\W+(?:a )?system|developer instruction"
+                r"|roles must alternate|'system' (?:is|role)",
                 re.IGNORECASE | re.DOTALL,
             ),
             says_refused=True,
@@ -225,22 +225,21 @@ def find_refused_fields(
     if status not in _REFUSING or (status not in _NAMING and not is_refusal):
         return (), False
     if (match := _PARAM.search(message)) is not None:
-        by_param = [entry for entry in sent if entry.is_param(match[1])]
+        by_param = [request_field for request_field in sent if request_field.is_param(match[1])]
         if by_param:
             if is_refusal or not is_value:
                 return (by_param, True)
             return ((), False)
-    refused = [
-        candidate
-        for candidate in sent
-        if candidate.words.search(message) and (is_refusal or candidate.says_refused)
-    ]
+    named = [request_field for request_field in sent if request_field.words.search(message)]
+    refused = named
+    if not is_refusal:
+        refused = [request_field for request_field in named if request_field.says_refused]
     is_sure = bool(refused)
     if not refused and not is_value:
-        refused = [
-            option for option in sent if option.may_be_guessed and option.words.search(message)
-        ]
-    return refused[-1:] if _NOT_BOTH.search(message) else refused, is_sure
+        refused = [request_field for request_field in named if request_field.may_be_guessed]
+    if _NOT_BOTH.search(message):
+        return refused[-1:], is_sure
+    return refused, is_sure
 
 
 def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
@@ -366,12 +365,9 @@ class FieldHabits:
     def adapt_body(self, body: Body, call: RequestRecord) -> Body:
         """Return the body without refused fields; the call notes what was changed."""
         names = [*self.refused, *(name for name in call.dropped if name not in self.refused)]
-        changes = [
-            request_field
-            for name in names
-            if (request_field := FIELDS[name]).change is not None and request_field.is_in(body)
-        ]
-        call.changed = tuple(change.name for change in changes)
+        present = [FIELDS[name] for name in names if FIELDS[name].is_in(body)]
+        changes = [request_field for request_field in present if request_field.change is not None]
+        call.changed = tuple(request_field.name for request_field in changes)
         if not changes:
             return body
         sent = {**body}
@@ -390,18 +386,19 @@ class FieldHabits:
     def learn(self, error: EndpointError, call: RequestRecord) -> bool:
         """Learn from a rejected request; return whether to retry without the refused fields."""
         body = call.body or {}
-        names = [
-            name
-            for name, candidate in FIELDS.items()
-            if name not in call.changed and candidate.is_in(body)
-        ]
+        unchanged = [name for name in FIELDS if name not in call.changed]
+        names = [name for name in unchanged if FIELDS[name].is_in(body)]
         refused_fields, is_sure = find_refused_fields(
             error.status, strip_quotations(error.answer, body), names
         )
         for request_field in refused_fields:
             if request_field.name not in self.taken:
                 self.note(request_field.name, error, is_sure=is_sure)
-        mended = {entry.name for entry in refused_fields if entry.change is not None}
+        mended = {
+            request_field.name
+            for request_field in refused_fields
+            if request_field.change is not None
+        }
         call.dropped.update(dict.fromkeys(mended, error.make_shared_error()))
         if not refused_fields:
             self.forget(call.dropped, error.answer)
@@ -425,12 +422,8 @@ class FieldHabits:
         if not self.head_start.is_over:
             self.head_start.end(is_over=True)
         body = call.body or {}
-        untried = [
-            entry
-            for name, entry in FIELDS.items()
-            if name not in self.taken and name not in call.changed
-        ]
-        self.taken.update(candidate.name for candidate in untried if candidate.is_in(body))
+        untried = [name for name in FIELDS if name not in {*self.taken, *call.changed}]
+        self.taken.update(name for name in untried if FIELDS[name].is_in(body))
         for name in call.changed:
             self.confirm(name, call.dropped.get(name), endpoint.redacted_url)
 

@@ -117,8 +117,8 @@ class FormatHabits:
             status = f"HTTP {self.refusal.status}: "
         message = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_MESSAGE)}"
         return (
-            f"{self.refusal.endpoint} refuses response_format ({message}): verdicts are asked for as "
-            "text from then on"
+            f"{self.refusal.endpoint} refuses response_format ({message}): verdicts are asked for "
+            "as text from then on"
         )
 
 

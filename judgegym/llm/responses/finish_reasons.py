@@ -25,26 +25,35 @@ The others are those of `judgegym.llm.wire.ChoiceState`.
 
 _SEPARATORS = re.compile(r"[-_\s]+")
 WORDS: Mapping[FinishState, str] = {
-    "whole": """stop stopped stop_sequence stop_token stop_word stop_words stop_criteria_met end eos eos_token eot
-        end_turn end_of_turn end_of_text endoftext end_of_sequence end_id im_end complete completed finish finished done
-        normal""",
+    "whole": """stop stopped stop_sequence stop_token stop_word stop_words stop_criteria_met
+        end eos eos_token eot end_turn end_of_turn end_of_text endoftext end_of_sequence end_id
+        im_end complete completed finish finished done normal""",
     "tool_calls": "tool_calls tool_call function_call function_calls tool_use",
-    "cut_off": """length max_tokens max_token max_output_tokens max_completion_tokens max_new_tokens max_length
-        maximum_tokens token_limit limit incomplete not_finished model_length context_length context_length_exceeded
-        context_window_exceeded model_context_window_exceeded error_limit repetition""",
-    "refused": """refusal refused content_filter content_filtered content_filter_error filtered safety recitation
-        prohibited_content blocklist blocked spii sensitive language error_toxic guardrail guardrails
-        guardrail_intervened image_safety image_prohibited_content image_recitation model_armor policy_violation
-        moderation""",
-    "broken_off": """error errored failed failure fault abort aborted cancel cancelled canceled user_cancel
-        user_cancelled timeout timed_out time_limit deadline_exceeded interrupted preempted disconnect disconnected
-        network_error server_error internal_error insufficient_system_resource overloaded pause_turn
-        malformed_function_call malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
+    "cut_off": """length max_tokens max_token max_output_tokens max_completion_tokens
+        max_new_tokens max_length maximum_tokens token_limit limit incomplete not_finished
+        model_length context_length context_length_exceeded context_window_exceeded
+        model_context_window_exceeded error_limit repetition""",
+    "refused": """refusal refused content_filter content_filtered content_filter_error filtered
+        safety recitation prohibited_content blocklist blocked spii sensitive language error_toxic
+        guardrail guardrails guardrail_intervened image_safety image_prohibited_content
+        image_recitation model_armor policy_violation moderation""",
+    "broken_off": """error errored failed failure fault abort aborted cancel cancelled canceled
+        user_cancel user_cancelled timeout timed_out time_limit deadline_exceeded interrupted
+        preempted disconnect disconnected network_error server_error internal_error
+        insufficient_system_resource overloaded pause_turn malformed_function_call
+        malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
         too_many_tool_calls missing_thought_signature load unload""",
 }
-_STATES: Mapping[str, FinishState] = {
-    word: state for state, words in WORDS.items() for word in words.split()
-}
+
+
+def _states_by_word() -> Mapping[str, FinishState]:
+    states: dict[str, FinishState] = {}
+    for state, words in WORDS.items():
+        states.update(dict.fromkeys(words.split(), state))
+    return states
+
+
+_STATES = _states_by_word()
 _DESCRIPTIONS: Mapping[FinishState, str] = {
     "tool_calls": "waits for the results of tools",
     "cut_off": "was cut off",

@@ -435,7 +435,8 @@ def _http_failure(status: int, data: bytes, retry_after: str | None) -> AttemptF
 
 def _sort_choices(sent: Sequence[JSON]) -> Sequence[JSON]:
     """Return choices in the order of their indices, without exact repetitions."""
-    indexed = [raw for raw in sent if isinstance(raw, Mapping) and type(raw.get("index")) is int]
+    mappings = [raw for raw in sent if isinstance(raw, Mapping)]
+    indexed = [raw for raw in mappings if type(raw.get("index")) is int]
     if len(indexed) < len(sent):
         return sent
     distinct = [raw for number, raw in enumerate(indexed) if raw not in indexed[:number]]

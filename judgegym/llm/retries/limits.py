@@ -75,7 +75,8 @@ _MAYBE_NO_CREDIT = re.compile(
 
 _SECONDS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _PART = re.compile(
-    r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])",
+    r"(\d+(?:\.\d+)?)\s*"
+    r"(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])",
     re.IGNORECASE,
 )
 _STATED = re.compile(
