@@ -6,7 +6,7 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    # Until the command handles Ctrl-C, it ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from judgegym.server.command import main
 

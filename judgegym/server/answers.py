@@ -1,4 +1,7 @@
-"""What a caller is sent where there is no score: the judge failed, or there was nothing to judge.
+"""Substitutes for a missing score, and the errors that end a request.
+
+A score is missing if the judge failed or there was nothing to judge. Each error has a status code,
+a type and a message for the client.
 
 The errors that end a request, each with a status code, a type and a message for the caller.
 """
@@ -14,7 +17,7 @@ from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
 
 
 class RequestError(Exception):
-    """Answer the request with an error: status code, type and message."""
+    """An error that ends a request with a status code, a type and a message."""
 
     def __init__(
         self,
@@ -30,49 +33,52 @@ class RequestError(Exception):
         Args:
             code: the status code.
             kind: the error's type, for programs.
-            message: what was wrong and what was expected.
-            is_unread: a part of the body stays unread, so that the connection must close.
-            headers: headers of the response, beside those that every error of this code has.
+            message: what is wrong and what was expected.
+            is_unread: part of the body stays unread, so the connection must close.
+            headers: headers of the response, besides those of every error of this code.
         """
         super().__init__(message)
         self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
         self.headers: Mapping[str, str] = headers or {}
         self.others: tuple[float | None, ...] = ()
-        """The scores of the others of the group, of a single response whose group is known; `None` for an empty one."""
+        """The other scores of a single response's group, if known; `None` for an empty response."""
 
 
 class OverloadError(RequestError):
     """The limit of pending judgments is reached."""
 
     def __init__(self, message: str = "too many judgments are under way; try again") -> None:
-        """Say so."""
+        """Describe the error."""
         super().__init__(503, "overloaded", message)
 
 
 class NotYetError(RequestError):
-    """There is no result yet, and whoever asks again finds it; the message says why."""
+    """The result is not ready yet, and a repeated request will find it; the message says why."""
 
     def __init__(self, kind: str, message: str, retry_after_s: int) -> None:
-        """Describe the error, and say after how many seconds to ask again."""
+        """Describe the error; the client may retry after `retry_after_s` seconds."""
         super().__init__(503, kind, message, headers={"Retry-After": str(retry_after_s)})
 
 
 OnFailure: TypeAlias = Literal["sidecar", "http", "score"]
-"""How a trainer is told of a failed judge: by fields beside the reward where it reads any (NeMo Gym), else by HTTP 503
-without a reward (`sidecar`); always by HTTP 503 (`http`); or by a number, where it reads no field (`score`)."""
+"""How a trainer learns of a failed judge.
+
+`sidecar`: by fields beside the reward where the trainer reads any (NeMo Gym), else by HTTP 503
+without a reward. `http`: always by HTTP 503. `score`: by a number where the trainer reads no field.
+"""
 JUDGE_FAILED = "judge_failed"
 UNUSABLE = "unusable"
-"""The type of the error of a request that no judge can score, however often it is sent."""
+"""Error type of a request that no judge can score, however often it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureAnswers:
-    """What is sent where there is no score.
+    """The substitutes for missing scores.
 
     Attributes:
-        fallback_score: the number for a failed judge, in protocols that need a number.
-        invalid_completion_score: the number for an empty completion, which no judge is asked about.
-        on_failure: how the trainer is told.
+        fallback_score: sent for a failed judge in protocols that need a number.
+        invalid_completion_score: sent for an empty completion, which is not judged.
+        on_failure: how the trainer learns of a failed judge.
     """
 
     fallback_score: float = 0.0
@@ -80,10 +86,10 @@ class FailureAnswers:
     on_failure: OnFailure = "sidecar"
 
     def check(self, tasks: Sequence[JudgeTask]) -> None:
-        """Check, before a judge is asked, that there is something to judge, or a number stands for a failure.
+        """Check before judging that every task has something to judge, or a number instead.
 
         Raises:
-            ValueError: there is not; to send the request again would not help.
+            ValueError: a task has nothing to judge; retrying cannot help.
         """
         fault = next((task.fault for task in tasks if task.fault is not None), None)
         if fault is not None and self.on_failure != "score":
@@ -93,7 +99,7 @@ class FailureAnswers:
         """Return the score, or the number in its place.
 
         Raises:
-            RequestError: there is none, and no number is to stand for that.
+            RequestError: there is no score, and no number may replace it.
         """
         if result.score is not None:
             return result.score
@@ -101,15 +107,15 @@ class FailureAnswers:
             return self.invalid_completion_score
         if (
             self.on_failure == "score" and result.status != BUDGET_SPENT
-        ):  # which is no failure of a judge to train with
+        ):  # a spent budget is no judge failure to train on
             return self.fallback_score
         raise make_failure_error(result)
 
     def placeholder(self, others: Sequence[float | None]) -> float:
-        """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
+        """Return the number for a failed judge beside a mask: the mean of its group's other scores.
 
-        Trainers that mask a sample still count its reward in the baseline of its group: the mean
-            does not move that.
+        Trainers that mask a sample still count its reward in its group's baseline, which the mean
+        does not move. Without other scores it is the fallback.
         """
         if not others:
             return self.fallback_score
@@ -119,7 +125,7 @@ class FailureAnswers:
 
 
 def make_failure_error(result: ResponseJudgment) -> RequestError:
-    """Return the error that tells of a failure by HTTP: 503 if the same request may succeed later, else 422 or 402."""
+    """Return the HTTP error for a failure: 503 if a retry may succeed, else 422 or 402."""
     if result.status == BUDGET_SPENT:
         return RequestError(402, BUDGET_SPENT, result.explanation)
     if result.is_final:

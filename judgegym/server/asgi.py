@@ -6,11 +6,11 @@
     api = FastAPI(lifespan=reward_server.lifespan)
     api.mount("/rewards", reward_server)
 
-The service is opened by the server's lifespan, or by the first request where a parent forwards
-none; it is closed at the end of the lifespan, or else with the event loop. Cohorts (`group_size`),
-budgets and monitors need one process. Connections are the server's: their number, the time for a
-head and the end of requests in flight are uvicorn's settings. Everything else is as with `python -m
-judgegym.server`.
+The server's lifespan opens the service, or the first request if the parent application forwards no
+lifespan; it is closed at the end of the lifespan, or else with the event loop. Cohorts
+(`group_size`), budgets and monitors need one process. Connections belong to the ASGI server: their
+number, the timeout of heads and draining are uvicorn's settings. Everything else is as with `python
+-m judgegym.server`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ logger = logging.getLogger(__name__)
 
 
 class RewardServer:
-    """The ASGI application: a service that is opened when it is needed."""
+    """The ASGI application: a service that is opened on demand."""
 
     def __init__(self, **settings: JSON) -> None:
         """Prepare; nothing is read or opened.
 
         Args:
-            settings: those of `python -m judgegym.server` by name, such as `config`. They come
-                before environment variables and the YAML file.
+            settings: settings of `python -m judgegym.server` by name, such as `config`. They
+                override environment variables and the YAML file.
         """
         self._arguments = [
             f"--{name}={_format_argument(value)}" for name, value in settings.items()
@@ -61,7 +61,7 @@ class RewardServer:
 
     @asynccontextmanager
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
-        """Open while the context lasts: `FastAPI(lifespan=reward_server.lifespan)`.
+        """Keep the service open in a context: `FastAPI(lifespan=reward_server.lifespan)`.
 
         Raises:
             SettingsError: a setting is wrong.
@@ -76,7 +76,7 @@ class RewardServer:
                 await asyncio.wait([opening.task])
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve a lifespan or a request; a websocket is refused."""
+        """Serve a lifespan or a request; refuse a websocket."""
         if scope["type"] == "http":
             try:
                 service: Service | None = await self.service()
@@ -90,7 +90,7 @@ class RewardServer:
             await send({"type": "websocket.close", "code": 1000})
 
     async def service(self) -> Service:
-        """Return the service, once it is open in the loop that runs.
+        """Return the service, opened in the running event loop.
 
         Raises:
             SettingsError: a setting is wrong.
@@ -104,7 +104,7 @@ class RewardServer:
         await receive()
         if not logging.getLogger(
             "judgegym"
-        ).hasHandlers():  # else the process has its own place for logs
+        ).hasHandlers():  # otherwise the process has its own logging
             log_to_stderr("judgegym")
         try:
             async with self.lifespan():
@@ -117,7 +117,7 @@ class RewardServer:
 
 
 class _OpenService:
-    """A service in one event loop, held open by a task of its own: contexts are entered and left by the same task."""
+    """A service in one event loop, held open by a task that enters and leaves its contexts."""
 
     def __init__(self, server: RewardServer) -> None:
         self.loop = asyncio.get_running_loop()
@@ -133,7 +133,7 @@ class _OpenService:
                 self.ready.set_result(service)
                 await self.closing.wait()
                 service.drain()
-        except Exception as error:  # told to all that wait for it
+        except Exception as error:  # raised in all waiting requests
             if self.ready.done():
                 raise
             self.ready.set_exception(error)
@@ -142,7 +142,10 @@ class _OpenService:
 async def serve_request(
     service: Service | None, scope: Message, receive: Receive, send: Send
 ) -> None:
-    """Answer an HTTP request; cancel it if its caller leaves after the body. No service means wrong settings."""
+    """Respond to an HTTP request; cancel it if its caller disconnects after the body.
+
+    Without a service the settings are wrong, which the response says.
+    """
     request = ServerRequest(scope, receive)
     scope["path"] = redact_token(scope["path"])  # the server's access log shows it
     try:
@@ -154,7 +157,7 @@ async def serve_request(
     except (ConnectionResetError, asyncio.CancelledError):
         if not request.has_left:
             raise
-        return  # the cancellation is that of the request: it ends here
+        return  # only the request was cancelled
     finally:
         request.close()
     await response.send(send, has_body=request.method != "HEAD")

@@ -1,9 +1,9 @@
-"""The budgets of a server: one in all, and one for each client, by the name of its token.
+"""Budgets of a server: one for all clients together, and one for each client by its token's name.
 
-Guarantees: a judge is sent no request that its caller's budget, or the budget in all, has no room
-for; the response has the status `budget_spent` then and no score, and what is judged already stays.
-Nobody is refused because the budget of another client is spent. The budgets are those of one
-process, from its start to its end.
+Guarantees: no request is sent to a judge if it would exceed the client's budget or the total
+budget; the response then has the status `budget_spent` and no score, and earlier judgments stay. No
+client is refused because another client's budget is spent. Budgets are kept per process, from its
+start to its end.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 
 OTHERS = "*"
-"""In place of a client's name: each client that is not named."""
+"""Stands for every client that has no limit of its own."""
 
 
 class ClientBudget(BaseModel, extra="forbid", allow_inf_nan=False):
-    """What may be spent for one client."""
+    """Limits of what may be spent for one client."""
 
     calls: Annotated[int | None, Field(ge=1)] = None
     usd: Annotated[float | None, Field(gt=0)] = None
@@ -31,7 +31,7 @@ class ServerBudgets:
     """All budgets of a process.
 
     Attributes:
-        whole: that of all clients; `None` if nothing is limited.
+        whole: the budget of all clients together; `None` if nothing is limited.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class ServerBudgets:
         client_budgets: Mapping[str, ClientBudget],
         clients: Iterable[str],
     ) -> None:
-        """Begin with nothing spent.
+        """Start with nothing spent.
 
         Args:
-            whole: of all clients together.
-            client_budgets: of each client by its name; `*` stands for those that are not named.
+            whole: limits of all clients together.
+            client_budgets: limits by client name; `*` stands for all other clients.
             clients: the names of all tokens.
 
         Raises:
-            SettingsError: there is no token of a name.
+            SettingsError: a limit names a client that has no token.
         """
         names = [*clients]
         if unknown := [name for name in client_budgets if name not in (*names, OTHERS)]:
@@ -62,7 +62,7 @@ class ServerBudgets:
         self.add_clients(names or [""])
 
     def add_clients(self, names: Iterable[str]) -> None:
-        """Begin the budgets of further clients; those that are known keep what they have spent."""
+        """Open the budgets of further clients; existing clients keep what they have spent."""
         for name in names:
             limit = self._limits.get(name, self._limits.get(OTHERS))
             if limit is not None and name not in self._by_client:
@@ -72,5 +72,5 @@ class ServerBudgets:
                 )
 
     def find_budget(self, client: str | None) -> Budget | None:
-        """Return the budget of a client's requests, by the name of its token; `None` if only the one in all counts."""
+        """Return the budget of a client, by token name; `None` if only the total counts."""
         return self._by_client.get(client or "")

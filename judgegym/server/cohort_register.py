@@ -1,21 +1,20 @@
-"""Which cohort a response belongs to, and which place in it: the rules, without waiting and without judging.
+"""Rules that assign responses to cohorts and slots, without waiting and without judging.
 
 The rules, for responses with one key (`cohort_key`):
 
-* A repeated response has the place that it had, whether its cohort is open, being judged or judged:
-  it has the same id and the same text. Without an id it has the same text, and everyone who asked
-  for that place has left, or the cohort is judged; otherwise it is another member that says the
-  same. (An empty one without an id is always another member.)
-* A response is late if a cohort was closed short, less than `late_s` ago, and this may be one of
-  those that it lacks: it has an id that nobody in the cohort has, or none; and there are not yet as
-  many late ones as members missing.
-* Otherwise it joins the oldest cohort that is open, and in which nobody has its id. An id that is
-  taken by another text is the next epoch's: its response is in another cohort.
+* A repeated response gets its earlier slot, whether its cohort is open, being judged or judged. It
+  counts as repeated if it has the same id and the same text. Without an id it needs the same text,
+  and either all callers of that slot have left or the cohort is judged; otherwise it is another
+  member with the same text. (An empty response without an id is always another member.)
+* A response is late if a cohort was closed short less than `late_s` ago and may lack this response:
+  it has an id that no member of the cohort has, or none; and there are fewer late responses than
+  missing members.
+* Otherwise it joins the oldest open cohort in which no member has its id. A taken id with another
+  text belongs to the next epoch, so its response joins another cohort.
 * Otherwise a new cohort is opened for it.
 
-Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most `most_kept` places
-together. One in
-which nobody has a score is not kept: those who ask again make a new one.
+Judged cohorts are kept for `kept_s` seconds, the latest with at most `most_kept` slots together. A
+cohort in which no member has a score is not kept: repeated requests open a new one.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _LONGEST_ID = 256
 
 
 class Signature(NamedTuple):
-    """How a response is known again.
+    """The identity of a response, by which it is recognized.
 
     Attributes:
         member: its id in its group, if it has one.
-        text: a digest of its text.
+        text: digest of its text.
         is_empty: whether there is nothing to judge.
     """
 
@@ -50,7 +49,7 @@ class Signature(NamedTuple):
 
 
 def make_signature(member: str | None, text: str, *, is_empty: bool = False) -> Signature:
-    """Return the sign of a response; it is short, whatever the id, since it is kept with the results."""
+    """Return the signature of a response; its length is bounded, as it is kept with the results."""
     if member is not None and len(member) > _LONGEST_ID:
         member = f"sha256:{_digest(member).hex()}"
     return Signature(member, _digest(text), is_empty)
@@ -62,15 +61,15 @@ def _digest(text: str) -> bytes:
 
 @dataclass(eq=False, slots=True)
 class MemberSlot:
-    """A place in a cohort.
+    """A slot of a cohort.
 
     Attributes:
-        signature: of the response that took it.
-        number: among the responses that are judged, from 0; `None` for one that is not.
-        waiting: how many callers wait for its result.
-        answered: whether a caller has had the judgment.
-        is_faulty: whether it has no score, though nobody is asked for one.
-        was_late: whether one was told that it is late.
+        signature: the signature of the response in it.
+        number: index among the judged responses, from 0; `None` if it is not judged.
+        waiting: number of callers that wait for its result.
+        answered: whether a caller has received the judgment.
+        is_faulty: whether it has no score although no judge is asked for one.
+        was_late: whether a caller was told that the result is late.
     """
 
     signature: Signature
@@ -83,26 +82,26 @@ class MemberSlot:
 
 @dataclass(eq=False)
 class Cohort:
-    """A cohort, with its judgment in progress.
+    """A cohort with its judgment in progress.
 
     Attributes:
-        key: what its members have in common.
-        size: how many there should be.
-        slots: of the members that came.
-        late: the signs of those that came too late.
-        ids: of those that came, in time or too late, if they have one.
+        key: the key that its members share.
+        size: expected number of members.
+        slots: the slots of the members that came.
+        late: signs of the members that came too late.
+        ids: ids of all members that came, in time or late.
         closed_at: when it was closed; `None` while it is open.
-        judged_at: when its results were known; `None` before.
+        judged_at: when it was judged; `None` before.
         mount: the judge's name.
-        task: what all members have in common; `None` when they are judged, as the two below, so
-            that no texts are kept.
+        task: the task that its members share; `None` once it is judged, like the next two, so that
+            no texts are kept.
         scores: the judgment in progress.
-        responses: those that are judged.
-        results: of the members that are judged; done when the cohort is.
+        responses: the responses to judge.
+        results: the judged members' results; done when the cohort is judged.
         opened_at: when its first member came, on the clock of the event loop.
-        closes_at: when it closes at the latest.
-        timer: closes it then.
-        was_overdue: whether a caller was answered before the judgment.
+        closes_at: latest time of its closing, on the same clock.
+        timer: closes it at `closes_at`.
+        was_overdue: whether a caller got its response before the judgment.
     """
 
     key: str
@@ -124,26 +123,26 @@ class Cohort:
 
     @property
     def is_full(self) -> bool:
-        """Whether all members are there."""
+        """Whether all members have come."""
         return len(self.slots) >= self.size
 
     @property
     def empty_count(self) -> int:
-        """How many members have nothing to judge, and are worth what an empty response is."""
+        """Number of members with nothing to judge, which score as empty responses."""
         return sum(slot.number is None and not slot.is_faulty for slot in self.slots)
 
     def has_member(self, member: str | None) -> bool:
-        """Return whether somebody in the cohort, or too late for it, has this id."""
+        """Return whether a member, in time or late, has this id."""
         return member in self.ids
 
     def add_late(self, signature: Signature) -> None:
-        """A member came too late."""
+        """Note a member that came too late."""
         self.late.append(signature)
         if signature.member is not None:
             self.ids.add(signature.member)
 
     def find_member(self, signature: Signature) -> MemberSlot | None:
-        """Return the place that the response had when it came before."""
+        """Return the slot that a repeated response had before."""
         candidates = (slot for slot in self.slots if slot.signature == signature)
         if signature.member is not None:
             return next(candidates, None)
@@ -154,7 +153,7 @@ class Cohort:
         )
 
     def lacks(self, signature: Signature, since: float) -> bool:
-        """Return whether it was closed short, after `since`, and the response may be one of those that it lacks."""
+        """Return whether it was closed short after `since` and may lack this response."""
         if (
             self.closed_at is None
             or self.closed_at < since
@@ -166,12 +165,12 @@ class Cohort:
 
 @dataclass(slots=True)
 class _KeyCohorts:
-    """The cohorts of a key, the oldest first.
+    """The cohorts of a key, oldest first.
 
     Attributes:
-        open: those that members can join.
-        short: those that were closed without all members.
-        seated: those in which a response has a place.
+        open: cohorts that members can join.
+        short: cohorts that were closed before they were full.
+        seated: cohorts by the signature of a response that has a slot there.
     """
 
     open: dict[Cohort, None] = field(default_factory=dict)
@@ -180,19 +179,20 @@ class _KeyCohorts:
 
 
 class Register:
-    """All cohorts of a judge: those that are open, being judged, and judged not long ago.
+    """All cohorts of a judge: open, being judged, and recently judged.
 
-    A response is looked up by its sign, and looks at no cohorts of its key but those that are open
-    or short.
+    A response is looked up by its signature; of its key's cohorts only the open and the short ones
+    are searched.
     """
 
     def __init__(self, *, late_s: float, kept_s: float, most_kept: int) -> None:
-        """Start without any.
+        """Start without cohorts.
 
         Args:
-            late_s: seconds after its end in which a short cohort is missed by late members.
+            late_s: seconds after closing for which a response that a short cohort lacks counts as
+                late.
             kept_s: seconds for which the results of a cohort are kept.
-            most_kept: most places of cohorts whose results are kept.
+            most_kept: limit of slots in cohorts whose results are kept.
         """
         self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
         self._by_key: dict[str, _KeyCohorts] = {}
@@ -200,7 +200,7 @@ class Register:
         self._kept = 0
 
     def find_repeated(self, key: str, signature: Signature) -> tuple[Cohort, MemberSlot] | None:
-        """Return the place that a response had when it came before, if it did."""
+        """Return the slot that a repeated response had before, with its cohort."""
         for cohort in reversed(self._find_cohorts(key).seated.get(signature, ())):
             slot = cohort.find_member(signature)
             if slot is not None:
@@ -208,7 +208,7 @@ class Register:
         return None
 
     def find_missed(self, key: str, signature: Signature, now: float) -> Cohort | None:
-        """Return the cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
+        """Return the cohort for which a response is late, if any; its `late` has repeated ones."""
         for cohort in reversed(self._find_cohorts(key).short):
             if signature in cohort.late or cohort.lacks(signature, now - self._late_s):
                 return cohort
@@ -226,11 +226,11 @@ class Register:
         )
 
     def add(self, cohort: Cohort) -> None:
-        """A cohort was opened."""
+        """Add a cohort that was opened."""
         self._by_key.setdefault(cohort.key, _KeyCohorts()).open[cohort] = None
 
     def add_member(self, cohort: Cohort, slot: MemberSlot) -> None:
-        """A member has a place in a cohort."""
+        """Give a member a slot in a cohort."""
         cohort.slots.append(slot)
         if slot.signature.member is not None:
             cohort.ids.add(slot.signature.member)
@@ -239,7 +239,7 @@ class Register:
             seated.append(cohort)
 
     def close(self, cohort: Cohort, now: float) -> None:
-        """A cohort takes no more members."""
+        """Note that a cohort takes no more members."""
         cohort.closed_at = now
         key_cohorts = self._find_cohorts(cohort.key)
         del key_cohorts.open[cohort]
@@ -247,14 +247,14 @@ class Register:
             key_cohorts.short[cohort] = None
 
     def record_judged(self, cohort: Cohort, now: float) -> None:
-        """A cohort was judged: keep its results."""
+        """Keep the results of a judged cohort."""
         cohort.judged_at = now
         self._judged.append(cohort)
         self._kept += len(cohort.slots)
         self.expire(now)
 
     def expire(self, now: float) -> None:
-        """Forget the cohorts whose time is over, and the oldest of too many."""
+        """Forget expired cohorts, and the oldest beyond the limit."""
         while self._judged and (
             self._kept > self._most_kept or self._is_over(self._judged[0], now)
         ):
@@ -263,7 +263,7 @@ class Register:
             self.forget(oldest)
 
     def forget(self, cohort: Cohort) -> None:
-        """Forget a cohort that is not kept."""
+        """Forget a cohort."""
         key_cohorts = self._by_key[cohort.key]
         for cohorts in (key_cohorts.open, key_cohorts.short):
             cohorts.pop(cohort, None)

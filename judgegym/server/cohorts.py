@@ -1,19 +1,16 @@
-"""The cohorts of this process: responses to one prompt that come one by one, judged together.
+"""Cohorts: single responses to one prompt that arrive in separate requests and are judged together.
 
-Guarantees: no caller waits longer than its deadline; a cohort is judged when all its members are
-there, or when the time to wait is over, with those that came; the judge then has the rest of the
-deadline, `deadline - group_wait`, before
-the first caller must be answered. Who leaves keeps its place, and a judgment outlives its callers:
-a response that is sent again finds its result, by the rules of `cohort_register.py`. A judge that
-compares responses as they come begins
-with the second one. What is kept is bounded: no cohort is opened beyond the limit of pending
-judgments, in which each place counts, and judged ones are kept by number and time, without the
-texts. A cohort that is open takes its members
-also at the limit: refusing them would keep those that are there waiting, and the limit reached.
+Guarantees: no caller waits longer than its deadline. A cohort is judged when it is full, or after
+`group_wait` with the members that came; the judge then has the rest of the deadline, `deadline -
+group_wait`, before the first caller needs its response. A caller that disconnects keeps its slot,
+and a judgment outlives its callers: a repeated response finds its result by the rules of
+`cohort_register.py`. A judge that compares responses incrementally starts with the second one.
+Memory is bounded: each slot counts as a pending judgment, no cohort is opened beyond their limit,
+and judged cohorts are kept without texts, limited by number and time. An open cohort accepts its
+members even at the limit: refusing them would keep the others waiting, and the limit reached.
 
 A cohort lives in one process, which all its members must reach:
-    `RewardServerSettings.check_processes` refuses several.
-
+`RewardServerSettings.check_processes` refuses several.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 def cohort_key(mount: str, task: JudgeTask) -> str:
-    """A digest, the same for the members of a group: judge, client, the group's id if it has one, all but the response.
+    """Return the digest of a group's members: judge, client, group id, and task without response.
 
     Two epochs of a prompt without a group id have the same key; `Cohorts` tells them apart.
     """
@@ -59,13 +56,13 @@ def cohort_key(mount: str, task: JudgeTask) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Gatherer:
-    """How the responses of a judge are gathered.
+    """How a judge's single responses are gathered.
 
     Attributes:
-        scorer: judges them.
-        size: members of a full cohort.
+        scorer: judges the cohorts.
+        size: number of members of a full cohort.
         wait_s: seconds after the first member at which a cohort is closed.
-        kind: of the judge, for spans.
+        kind: the judge's kind, for spans.
     """
 
     scorer: ComparingJudge
@@ -75,14 +72,14 @@ class Gatherer:
 
 
 MOST_KEPT = 32_768
-"""Results of each judge that are kept, for as long as the deadline after they were given."""
+"""Limit of kept results for each judge; they are kept for one deadline after they were given."""
 
 
 class Cohorts:
-    """Gathers single responses to cohorts, and judges these.
+    """Gathers single responses into cohorts and judges these.
 
     Attributes:
-        pending: places in cohorts that are not judged.
+        pending: slots of cohorts that are not judged yet.
     """
 
     def __init__(
@@ -93,13 +90,13 @@ class Cohorts:
         record: Record,
         is_full: Callable[[], bool],
     ) -> None:
-        """Start without any.
+        """Start without cohorts.
 
         Args:
-            gatherers: the judges that get single responses, by name.
+            gatherers: how single responses are gathered, by judge name.
             deadline_s: seconds within which a caller must have its result.
-            record: is told of all results and events.
-            is_full: whether no further cohort can be opened.
+            record: records all results and events.
+            is_full: tells whether no further cohort may be opened.
         """
         self._gatherers = gatherers
         self._deadline_s = deadline_s
@@ -115,20 +112,20 @@ class Cohorts:
         self.pending = 0
 
     async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
-        """Return the result of the response of a task among those of its cohort, before the caller's deadline.
+        """Add a task's response to its cohort, and return its result before the caller's deadline.
 
-        A caller that is cancelled leaves its response in the cohort: it may ask again. A response
-        that cannot be judged (an empty one) takes a place, so that nobody waits for it, and has its
-        result at once.
+        A cancelled caller leaves its response in the cohort, since it may ask again. A response
+        that cannot be judged (an empty one) takes a slot, so that the others do not wait for it,
+        and gets its result at once.
 
         Args:
             mount: the judge's name.
             task: a task with one response.
-            spent_s: seconds of the deadline that have passed.
+            spent_s: seconds of the deadline that are used already.
 
         Raises:
-            OverloadError: too many judgments are pending; no cohort that is open has a place for
-                the response.
+            OverloadError: too many judgments are pending, and no open cohort has a slot for the
+                response.
         """
         immediate = result_without_judge(
             remove_task_thinking(task, self._gatherers[mount].scorer.settings)
@@ -152,13 +149,13 @@ class Cohorts:
         return await self._wait_for_result(*slot, max(0.0, self._deadline_s - spent_s))
 
     def stop(self) -> None:
-        """Close all open cohorts, and judge those that are there: no more members come."""
+        """Close and judge all open cohorts; no more members will come."""
         self._is_stopping = True
         for cohort in tuple(self._open):
             self._close(cohort)
 
     async def aclose(self) -> None:
-        """Give up all that is not judged."""
+        """Give up all cohorts that are not judged."""
         gathered, judging = tuple(self._open), dict(self._judging)
         await cancel_all(judging.values())
         for cohort in gathered:
@@ -170,10 +167,10 @@ class Cohorts:
     def _assign_slot(
         self, mount: str, task: JudgeTask, spent_s: float, *, is_empty: bool
     ) -> tuple[Cohort, MemberSlot] | ResponseJudgment:
-        """Return the place of a response, or what it is told instead of a result.
+        """Return the slot of a response, or the result that it gets without one.
 
         Raises:
-            OverloadError: there is no room for another cohort.
+            OverloadError: no further cohort may be opened.
         """
         key, signature = (
             cohort_key(mount, task),
@@ -199,10 +196,10 @@ class Cohorts:
     def _late_result(
         self, missed: Cohort, task: JudgeTask, signature: Signature
     ) -> ResponseJudgment:
+        came, wait = len(missed.slots), self._format_wait(missed)
         result = make_failure(
-            f"late: the cohort was closed with {len(missed.slots)} of {missed.size} members "
-            f"{self._format_wait(missed)} s after the first one came (--group_wait, or less for one "
-            "with less time)"
+            f"late: the cohort was closed with {came} of {missed.size} members "
+            f"{wait} s after the first one came (--group_wait, or less for one with less time)"
         )
         if missed.results.done() and not missed.results.cancelled():
             judged = missed.results.result()
@@ -231,7 +228,7 @@ class Cohorts:
         return cohort
 
     def _add_member(self, cohort: Cohort, task: JudgeTask, signature: Signature) -> MemberSlot:
-        """Give a response a place; the last one closes the cohort."""
+        """Give a response a slot; the last member closes the cohort."""
         slot = MemberSlot(signature)
         if not signature.is_empty and cohort.scores is not None:
             slot.number = len(cohort.responses)
@@ -247,9 +244,9 @@ class Cohorts:
         return slot
 
     def _close_for(self, cohort: Cohort, now: float, spent_s: float) -> None:
-        """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
+        """Close a cohort earlier for a caller with less time, so that the judge has its share.
 
-        One that has none left has its answer already, and takes no time from the others.
+        A caller without time left has its response already, and takes no time from the others.
         """
         if spent_s >= self._deadline_s:
             return
@@ -267,7 +264,7 @@ class Cohorts:
             cohort.timer = None
 
     def _close(self, cohort: Cohort) -> None:
-        """Take no more members, and judge those that are there."""
+        """Close a cohort for new members, and judge it."""
         self._remove_open(cohort)
         self._registers[cohort.mount].close(cohort, asyncio.get_running_loop().time())
         self._record.telemetry.count_cohort(cohort.mount, "full" if cohort.is_full else "short")
@@ -300,11 +297,9 @@ class Cohorts:
                 )
             except (
                 UserError
-            ) as error:  # an outage, which the judge's client has logged, or a setting
+            ) as error:  # an outage, which the judge's client logs, or a wrong setting
                 results = fail_responses(error, len(responses))
-            except (
-                Exception
-            ) as error:  # boundary of a cohort: any error of a judge fails this cohort alone
+            except Exception as error:  # boundary: any judge error fails this cohort alone
                 logger.exception("a judgment failed")
                 results = fail_responses(error, len(responses))
             seconds, is_late = loop.time() - closed_at, cohort.was_overdue
@@ -328,33 +323,32 @@ class Cohorts:
         self._registers[cohort.mount].forget(cohort)
 
     def _finish(self, cohort: Cohort) -> None:
-        """Count the places as pending no longer, and keep no texts."""
+        """Release the slots of a cohort, and drop its texts."""
         self.pending -= len(cohort.slots)
         cohort.task, cohort.scores, cohort.responses = None, None, []
 
     def _explain_too_few(self, cohort: Cohort) -> str:
-        """Why there is nothing to judge."""
+        """Return the reason why a cohort cannot be judged."""
         came = len(cohort.slots)
-        period = (
-            "before the server stopped"
-            if self._is_stopping
-            else f"within {self._format_wait(cohort)} s"
-        )
+        period = "before the server stopped"
+        if not self._is_stopping:
+            wait = self._format_wait(cohort)
+            period = f"within {wait} s"
         empty = came - len(cohort.responses)
         empty_clause = f", {empty} of them with nothing to judge" if empty else ""
         return (
-            f"{came} of {cohort.size} members came {period}{empty_clause}: there is nothing to compare "
-            "with"
+            f"{came} of {cohort.size} members came {period}{empty_clause}: "
+            "there is nothing to compare with"
         )
 
     def _format_wait(self, cohort: Cohort) -> str:
-        """Seconds for which a cohort that was closed short was to be open."""
+        """Return for how many seconds a short cohort was meant to be open."""
         return f"{round(cohort.closes_at - cohort.opened_at, 2):g}"
 
     async def _wait_for_group(
         self, result: ResponseJudgment, cohort: Cohort, slot: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
-        """The failure of a response that is not judged, with the scores of the others, if they are there in time."""
+        """Return the failure of a faulty response, with the others' scores if they come in time."""
         slot.is_faulty = True
         await asyncio.wait([cohort.results], timeout=timeout_s)
         if not cohort.results.done() or cohort.results.cancelled():
@@ -364,7 +358,7 @@ class Cohorts:
     async def _wait_for_result(
         self, cohort: Cohort, slot: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
-        """Return the result at a place; a failure if it is not there in time."""
+        """Return the result of a slot; a failure if it is not ready in time."""
         mount, results = cohort.mount, cohort.results
         slot.waiting += 1
         try:

@@ -1,15 +1,14 @@
 """`judgegym judge-server`, also `python -m judgegym.server`: serve judges over HTTP until a signal.
 
-It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
+The command loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
-SIGHUP: read the settings again, and serve their tokens and judges without dropping a request; where
-the server had a
-terminal that is gone, it stops it. Guarantees: settings that are wrong change nothing, and the log
-has one line that says why; a request in flight is answered by the judges, and for the token, that
-it came with; what only a restart can change keeps its value and is named in the log.
+SIGHUP reloads the settings, and serves their tokens and judges without dropping a request; if the
+server's terminal is gone, SIGHUP stops it. Guarantees: wrong settings change nothing, and the log
+has one line with the reason; requests in flight keep the judges and the token that they came with;
+settings that need a restart keep their values and are named in the log.
 
-Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in
-    the settings.
+Exit codes: 0 after SIGTERM or Ctrl-C, once the requests in flight have their responses; 2 for an
+error in the settings.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
     """Serve until stopped.
 
     Args:
-        argv: the command line without the program's name; the process's own by default.
+        argv: the command line without the program's name; by default the process's.
         prog: the program's name, for messages.
 
     Returns:
@@ -78,7 +77,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
-    """Return its flags, for completion."""
+    """Return the parser of the command's flags, for shell completion."""
     return make_flags_parser(RewardServerSettings)
 
 
@@ -128,10 +127,10 @@ def _check_reload(settings: RewardServerSettings, read: LoadSettings) -> None:
 def _check_settings(
     loaded: LoadedSettings[RewardServerSettings],
 ) -> LoadedSettings[RewardServerSettings]:
-    """Return the settings, after a check of what can be checked before anything is opened.
+    """Return the settings after all checks that need nothing to be open.
 
     Raises:
-        SettingsError: settings do not fit each other.
+        SettingsError: settings contradict each other.
     """
     settings = loaded.settings
     settings.check_access()
@@ -142,7 +141,7 @@ def _check_settings(
 
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: LoadSettings) -> None:
-    """Listen until a signal comes; then refuse new requests and answer those in flight."""
+    """Serve until a signal comes; then refuse new requests and drain those in flight."""
     worker, loop, stopped = workers.find_worker(), asyncio.get_running_loop(), asyncio.Event()
     async with open_service(loaded) as service:
         signals: list[int] = []
@@ -180,21 +179,21 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: LoadSetting
 
 LoadSettings = Callable[[], LoadedSettings[RewardServerSettings]]
 _IGNORED = frozenset({"config", "show_config"})
-"""The names of files and what is only printed do not matter to a reload."""
+"""Settings that a reload ignores: the name of a file, and what is only printed."""
 
 
 def merge_reload(
     old: RewardServerSettings, new: RewardServerSettings
 ) -> tuple[RewardServerSettings, list[str]]:
-    """Return the settings after a reload, and the names of those that would need a restart to change.
+    """Return the settings after a reload, and the names of changed settings that need a restart.
 
     Raises:
-        SettingsError: judges differ that gather single responses or are watched, which keep what
-            they know of groups; or the server would be open without tokens.
+        SettingsError: a judge changed that gathers single responses or is watched, and therefore
+            holds groups; or the server would be open without tokens.
     """
     judge_fields = expand_choices(
         JudgeMount
-    ).model_fields  # those of kinds that were loaded meanwhile, too
+    ).model_fields  # also of kinds that were loaded meanwhile
     server_fields = (
         type(new).model_fields.keys() - judge_fields.keys() - {"tokens", "mounts"} - _IGNORED
     )
@@ -223,7 +222,7 @@ def merge_reload(
 
 
 class Reloader:
-    """Reloads a service, one time after the other."""
+    """Reloads a service, one reload at a time."""
 
     def __init__(self, service: Service, load: LoadSettings) -> None:
         """Reload this service; `load` reads and checks the settings."""
@@ -232,11 +231,11 @@ class Reloader:
         self._tasks = Tasks()
 
     def start(self) -> None:
-        """Begin a reload, after those that are under way."""
+        """Start a reload after those in progress."""
         self._tasks.begin(self.reload())
 
     async def reload(self) -> None:
-        """Reload; whatever happens is told in the log."""
+        """Reload; the outcome is logged."""
         async with self._lock:
             try:
                 with refuse_new_files():
@@ -259,7 +258,7 @@ class Reloader:
 
 
 def format_refusal(error: Exception) -> str:
-    """Return the line of the log for settings that are wrong."""
+    """Return the log line for wrong settings."""
     return "the new settings are refused, and the old ones stay: " + "; ".join(
         str(error).splitlines()
     )

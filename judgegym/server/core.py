@@ -1,10 +1,10 @@
-"""The scoring core, used by all protocols and by the functions that judge in process.
+"""The scoring core, used by all protocols and by functions that judge in process.
 
-Guarantees: a result within the deadline, which is a failure if the judge has had as long and has
-not answered; `NotYetError` for a judgment that had to wait for its place at the judge, whose judge
-is away, or whose caller has less time. Equal responses of a request and of requests in flight are
-judged once, and their calls count once; a judgment that outlives its request goes on, and a
-repeated request finds it (`pending.py`); a limit on pending judgments; an
+Guarantees: a result within the deadline, which is a failure if the judge had that much time without
+a response. A judgment gets `NotYetError` instead if it had to wait for the judge's concurrency
+limit, if the judge is unreachable, or if the caller has less time. Identical responses of a request
+and of requests in flight are judged once, and their calls count once. A judgment that outlives its
+request continues, and a repeated request finds it (`pending.py`). Pending judgments are limited. An
 empty response costs no call: it is an invalid completion, and the others are judged without it.
 """
 
@@ -51,21 +51,27 @@ from judgegym.server.settings import JudgeMount
 logger = logging.getLogger(__name__)
 
 _ON_ITS_WAY_S = 1.0
-"""For an answer to arrive before its caller gives up; and to begin a judgment that has its whole deadline then."""
+"""Seconds for sending a response before its caller gives up.
+
+They also let a judgment start that then has its whole deadline.
+"""
 _BETWEEN_MEMBERS_S = 60.0
-"""The members of a group come within so many seconds, as far as a failed one has the scores of the others."""
+"""Seconds within which a group's members are expected, so that failed ones get others' scores."""
 _TO_JOIN_S = 0.1
-"""For a response to take its place in a cohort, and to find its result there, if it is known."""
+"""Seconds for a response to join its cohort, and to find its result there if there is one."""
 _UNREACHABLE_CAUSES = ("away", "rejected")
-"""The causes of failures of a judge that is away, or rejects its account."""
+"""Causes of failures if a judge is unreachable or rejects its account."""
 _RETRY_AFTER_S = 1
-"""After a place in the queue; a judge that is away is asked for less often."""
+"""Seconds before a retry of a queued judgment; an unreachable judge is retried less often."""
 _RETRY_WHEN_AWAY_S = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """How a request waits for a judge: until when, and whether it takes a failure for its answer (monotonic clock)."""
+    """How a request waits for a judge.
+
+    `arrived` and `until` are on the monotonic clock; a patient caller takes a failure as final.
+    """
 
     judge: MountedJudge
     arrived: float
@@ -78,10 +84,10 @@ class Core:
 
     Attributes:
         telemetry: counts responses and cohorts.
-        judges: the judges; their `table` has those that requests find now.
-        record: of the results; it has the last ones.
-        recent_scores: of single responses, for a failed one of their group.
-        cohorts: of the judges that gather single responses.
+        judges: the judges; `judges.table` has those of new requests.
+        record: records the results, and keeps the latest.
+        recent_scores: scores of single responses, for failed ones of their group.
+        cohorts: the cohorts of judges that gather single responses.
     """
 
     def __init__(
@@ -99,13 +105,12 @@ class Core:
 
         Args:
             mounts: the judges by name.
-            deadline_s: seconds for a judgment, and for a request that does not bring its own
-                deadline.
-            max_pending: most judgments in flight or waiting.
+            deadline_s: seconds for a judgment, and for a request without its own deadline.
+            max_pending: limit of judgments in flight or waiting.
             telemetry: counts responses and cohorts; by default they are not counted.
-            judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
-            monitors: watch what is answered; opened and closed with this core.
-            budget: what may be spent in all; `CALLER_BUDGET` has the part of a request.
+            judge_identity: name of the judges' endpoint in the cache key; its URL by default.
+            monitors: watch the results; opened and closed with this core.
+            budget: the total budget; `CALLER_BUDGET` has a request's own.
         """
         self.telemetry = telemetry or Telemetry()
         self._mounts = mounts
@@ -123,7 +128,7 @@ class Core:
         """Open the session, the caches and the cohorts.
 
         Raises:
-            SettingsError: a judge's settings are wrong, or it cannot gather responses.
+            SettingsError: a judge's settings are wrong, or the judge cannot gather responses.
         """
         session = self._session = await self._stack.enter_async_context(open_session())
         self._stack.push_async_callback(self.judges.aclose)
@@ -150,10 +155,10 @@ class Core:
         return self
 
     async def remount(self, mounts: Mapping[str, JudgeMount]) -> None:
-        """Let requests find these judges from now on; those that gather single responses must be the same.
+        """Serve new requests with these judges; judges that gather responses must be unchanged.
 
         Raises:
-            SettingsError: one cannot be opened; requests find those of before.
+            SettingsError: a judge cannot be opened; requests keep the previous judges.
         """
         await self.judges.mount(mounts, self._session, self._pending.list_tasks)
 
@@ -169,7 +174,7 @@ class Core:
 
     @property
     def pending(self) -> int:
-        """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
+        """Number of judgments in flight or waiting, and of responses that wait for their cohort."""
         return len(self._pending.in_flight) + self.cohorts.pending
 
     @property
@@ -178,7 +183,7 @@ class Core:
         return self.pending >= self._max_pending
 
     async def watch(self) -> None:
-        """Log when a judge goes down and when it is back; never ends."""
+        """Log when a judge goes down and when it is back; never returns."""
         await watch_health(self.judges.health)
 
     async def score(
@@ -195,22 +200,23 @@ class Core:
 
         Args:
             mount: the judge's name.
-            tasks: what to score.
-            spent_s: seconds since the request came.
-            within_s: seconds, from then, after which the caller would give up; the deadline by
+            tasks: the tasks to score.
+            spent_s: seconds since the request arrived.
+            within_s: seconds from the request's arrival until its caller gives up; the deadline by
                 default.
-            is_patient: the caller takes a failure for its answer, and does not ask again: wait for
-                a judge that is away, unless it has been away for longer than the deadline.
-            table: has the judge; by default that of now.
+            is_patient: whether the caller takes a failure as final and does not retry: then wait
+                for an unreachable judge, unless it has been unreachable for longer than the
+                deadline.
+            table: the table with the judge; by default the current one.
 
         Returns:
             For each task, a result for each response; a failure for those without one within the
             deadline.
 
         Raises:
-            TaskError: a task lacks something that its judge needs; no judge was called.
+            TaskError: a task lacks a field that its judge needs; no judge was called.
             OverloadError: too many judgments are pending; no judge was called.
-            NotYetError: ask again.
+            NotYetError: there is no result yet; retry.
         """
         arrived, judge = time.monotonic() - spent_s, (table or self.judges.table).judges[mount]
         scorer = judge.scorer
@@ -243,7 +249,7 @@ class Core:
                 or len(member_results) < len(tasks)
                 or any(result.cause in _UNREACHABLE_CAUSES for result in member_results)
             ):
-                raise  # also where the judge is given up, so that its cohort has failed at once: it may come back
+                raise  # even if its cohort failed at once: the judge may come back
             return [[result] for result in member_results]
         whole = [task for task, is_member in zip(tasks, joins, strict=True) if not is_member]
         for task in whole:
@@ -274,19 +280,17 @@ class Core:
         for task, task_results in zip(tasks, results, strict=True):
             if count := count_with_thinking(task, scorer.settings):
                 self.telemetry.count_removed_thinking(mount, count)
-            if (
-                len(task_results) == 1
-            ):  # one that failed knows the scores of its group that are known
+            if len(task_results) == 1:  # a failed response gets its group's known scores
                 task_results[0] = self.recent_scores.complete_result(judge, task, task_results[0])
             if self._monitors is not None:
                 self._monitors.watch_task(mount, task, task_results)
         return results
 
     async def _wait(self, wait: _Wait, judgments: Sequence[PendingJudgment]) -> None:
-        """Wait until all judgments are there, or it is too late for the others.
+        """Wait until all judgments are ready, or it is too late for the rest.
 
         Raises:
-            NotYetError: the caller has no more time and asks again, or the judge is away.
+            NotYetError: the caller has no more time and must retry, or the judge is unreachable.
         """
         hurried = wait.judge.wakers
         hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -314,10 +318,10 @@ class Core:
             hurried.discard(hurry)
 
     def _seconds_left(self, wait: _Wait, waiting: Sequence[PendingJudgment]) -> float:
-        """Seconds for which to wait for judgments; 0 or less if it is too late for all of them.
+        """Return the seconds to wait for judgments; 0 or less if it is too late for all.
 
         Raises:
-            NotYetError: the caller has no more time, and the judgments have.
+            NotYetError: the caller has no more time, but the judgments have.
         """
         now, begun = time.monotonic(), [pending.begun_at for pending in waiting]
         ends = [max(began, wait.arrived) + self._deadline_s for began in begun if began is not None]
@@ -333,14 +337,14 @@ class Core:
             raise NotYetError(
                 "unfinished", "not judged within the time of the request; ask again", _RETRY_AFTER_S
             )
-        soonest = now + self._deadline_s  # of one that gets its place now
+        soonest = now + self._deadline_s  # if a judgment starts now
         return min(wait.until, soonest, *(end for end in ends if end > now)) - now
 
     def _check_reachable(self, wait: _Wait) -> None:
-        """Check that a judge is there, or that the caller waits for it.
+        """Check that a judge is reachable, or that the caller waits for it.
 
         Raises:
-            NotYetError: it is away.
+            NotYetError: the judge is unreachable.
         """
         client = wait.judge.health.client
         if client.waiting is not None and not (
@@ -351,11 +355,10 @@ class Core:
     async def _join_cohorts(
         self, mount: str, tasks: Sequence[JudgeTask], spent_s: float
     ) -> list[ResponseJudgment] | None:
-        """Let single responses join their cohorts; return their results if all are known, and wait for none.
+        """Let single responses join their cohorts; return their results if all are ready.
 
-        A response that comes while the judge is away belongs to its group like those that came
-        before: without its place the cohort would be closed short, and scored as if the group were
-        smaller.
+        A response that arrives while the judge is unreachable still belongs to its group: without
+        its slot the cohort would be closed short, and scored as a smaller group.
         """
         if not tasks:
             return []
@@ -363,7 +366,7 @@ class Core:
         try:
             await asyncio.wait(joining, timeout=_TO_JOIN_S)
         finally:
-            ended = await cancel_all(joining)  # who leaves keeps its place
+            ended = await cancel_all(joining)  # a member that leaves keeps its slot
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
         return results if len(results) == len(tasks) else None
 
@@ -374,9 +377,9 @@ class Core:
         parts: TaskParts,
         judgments: Sequence[PendingJudgment],
     ) -> list[ResponseJudgment]:
-        """Return the results of a task's responses; counts those that no judgment of their own has counted."""
+        """Return the results of a task's responses; count those that were not counted yet."""
         results, mount = list[ResponseJudgment](), judge.name
-        # Decided when a result is handed out: the first request that gets it has its calls, later
+        # Decided when a result is returned: the first request that gets it has its calls, later
         # ones share them.
         has_calls = [
             not (judgment.is_taken if judgment.task.done() else judgment.is_late)
@@ -424,10 +427,8 @@ class Core:
     async def _score_or_fail(self, judge: MountedJudge, task: JudgeTask) -> list[ResponseJudgment]:
         try:
             return await judge.scorer.score(task)
-        except UserError as error:  # an outage, which the judge's client has logged, or a setting
+        except UserError as error:  # an outage, which the judge's client logs, or a wrong setting
             return fail_responses(error, len(task.responses))
-        except (
-            Exception
-        ) as error:  # boundary of a request: any error of a judge fails this request alone
+        except Exception as error:  # boundary: any judge error fails this request alone
             logger.exception("a judgment failed")
             return fail_responses(error, len(task.responses))

@@ -1,8 +1,7 @@
-"""The server's address: uvicorn's HTTP protocol with limits for connections, and the end of the requests in flight.
+"""The server's listener: uvicorn's HTTP protocol with limits on connections, and draining.
 
-uvicorn reads a request's head for as long as the client likes, and takes any number of connections.
-Therefore its protocol is extended by a time limit for the first head, a limit for the size of a
-head, and a limit for connections.
+uvicorn waits for a request's head without a time limit, and accepts any number of connections. This
+module adds a time limit for the first head, a size limit for heads, and a limit on connections.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 HEAD_TIMEOUT_S = 10.0
-"""For the head of the first request on a connection to arrive."""
+"""Seconds within which the head of a connection's first request must arrive."""
 MOST_CONNECTIONS = 4096
-"""That are open at the same time; more, where more judgments may be pending."""
+"""Limit of open connections; more are allowed if more judgments may be pending."""
 _BACKLOG = 4096
 _IDLE_S = 120
-"""How long a connection may be idle between two requests; trainers keep theirs."""
+"""Seconds that a connection may be idle between two requests; trainers keep theirs open."""
 _ABORT_S = 1.0
-"""For requests to notice that their connection was closed at the end of the time to drain."""
+"""Seconds for requests to notice that draining timed out and their connection was closed."""
 _LARGEST_HEAD = 64 * 1024
 
 
 class Connection(HttpToolsProtocol):
-    """A connection with limits: their number, the time of its first head, the size of each head."""
+    """A connection with limits: number of connections, time of the first head, size of heads."""
 
     def __init__(self, server: uvicorn.Server, settings: RewardServerSettings) -> None:
-        """Take the limits from the settings."""
+        """Read the limits from the settings."""
         super().__init__(server.config, server.server_state, {})
         self._settings = settings
         self._head_size: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        """Start the time of the first head; refuse a connection beyond the limit."""
+        """Start the timer of the first head; refuse a connection beyond the limit."""
         super().connection_made(transport)
         if len(self.connections) > max(MOST_CONNECTIONS, self._settings.max_pending):
             self._refuse(503, "overloaded", "too many connections are open (--max_pending)")
@@ -64,7 +63,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse a part of a request; refuse a head that is too large."""
+        """Parse received bytes; refuse a head that is too large."""
         if self.transport.is_closing():
             return
         super().data_received(data)
@@ -74,18 +73,18 @@ class Connection(HttpToolsProtocol):
                 self.send_400_response(f"the request's head is larger than {_LARGEST_HEAD} bytes")
 
     def on_message_begin(self) -> None:
-        """Count the bytes of the head that begins."""
+        """Start counting the bytes of a head."""
         super().on_message_begin()
         self._head_size = 0
 
     def on_headers_complete(self) -> None:
-        """Answer the request; its body may not be there yet."""
+        """Start responding to the request; its body may still be on its way."""
         self._head_size = None
         self._stop_timer()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP with an error in JSON, and close."""
+        """Respond to malformed HTTP with an error in JSON, and close."""
         self._refuse(400, "malformed", msg)
 
     def _stop_timer(self) -> None:
@@ -112,10 +111,10 @@ class Connection(HttpToolsProtocol):
 async def listening(
     service: Service, *, reuse_port: bool = False
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve on the address of the settings while the context lasts; at its end, answer the requests in flight.
+    """Serve on the address of the settings; on exit, drain the requests in flight.
 
     Yields:
-        The address, with the port that was taken.
+        The address, with the port in use.
 
     Raises:
         OSError: the address cannot be used.
@@ -151,7 +150,7 @@ async def listening(
 
 
 async def _drain(state: ServerState, timeout_s: float) -> None:
-    """Close idle connections at once, the others when their requests are answered or the time is over."""
+    """Close idle connections at once, the others after their response or the timeout."""
     for connection in tuple(state.connections):
         connection.shutdown()
     if state.tasks:

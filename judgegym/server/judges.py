@@ -1,13 +1,13 @@
-"""The judges of a server with their clients, and how others take their places while requests are in flight.
+"""A server's judges with their clients, and their replacement while requests are in flight.
 
-Guarantees: a request is answered by the judges that were mounted when it came; a judge that is
-mounted no longer is closed when no such request, and no judgment of its own, is left; nothing
-changes if one of the new ones cannot be opened. Judges whose settings are the same stay open, with
-their limits and what they know of their endpoints.
+Guarantees: a request is judged by the judges that were mounted when it arrived. A replaced judge is
+closed when no such request and no judgment of its own is left. If a new judge cannot be opened,
+nothing changes. Judges with unchanged settings stay open, with their limits and what they know of
+their endpoints.
 
 The span of a judgment is a child of the first request that asks for it, and may end after it; its
-calls are its
-children. Source: OpenTelemetry, semantic conventions for evaluations of generative AI.
+calls are its children. Source: OpenTelemetry, semantic conventions for evaluations of generative
+AI.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from judgegym.server.settings import JudgeMount
 
 @dataclass(eq=False, slots=True)
 class MountedJudge:
-    """A judge of the server, open.
+    """An open judge of the server.
 
     Attributes:
         name: its name; empty for the one at the root.
         settings: its settings.
-        health: of its endpoint.
+        health: health of its endpoint.
         stack: closes its client and its cache.
-        scorer: judges.
-        unseen: the fields of a task that it is not shown, until a request has one.
-        wakers: what wakes the requests that do not wait for a judge that is away.
+        scorer: judges tasks.
+        unseen: task fields that the judge is not shown and no request has had yet.
+        wakers: futures that wake the requests that do not wait for an unreachable judge.
     """
 
     name: str
@@ -55,7 +55,7 @@ class MountedJudge:
     wakers: set[asyncio.Future[None]] = field(default_factory=set)
 
     def note_unreachable(self) -> None:
-        """Note that the judge has gone away, and wake the requests that may not wait for it from now on."""
+        """Note that the judge is unreachable, and wake the requests that may not wait for it."""
         self.health.note_unreachable()
         while self.wakers:
             self.wakers.pop().set_result(None)
@@ -63,7 +63,7 @@ class MountedJudge:
 
 @dataclass(eq=False, slots=True)
 class JudgeTable:
-    """The judges by name, from one reload to the next; requests are counted by the table that they came under."""
+    """The judges by name, from one reload to the next; it counts the requests that use it."""
 
     judges: Mapping[str, MountedJudge] = field(default_factory=dict)
     users: int = 0
@@ -71,7 +71,7 @@ class JudgeTable:
 
     @contextmanager
     def in_use(self) -> Iterator[JudgeTable]:
-        """Keep its judges open while the context lasts."""
+        """Keep the judges open while the context lasts."""
         self.users += 1
         try:
             yield self
@@ -81,27 +81,27 @@ class JudgeTable:
                 self._idle.set()
 
     async def wait_unused(self) -> None:
-        """Wait until no request uses it; there must be another one for those that come."""
+        """Wait until no request uses the table; new requests must find another one."""
         while self.users:
             self._idle.clear()
             await self._idle.wait()
 
 
 class MountedJudges:
-    """Opens the judges of a process, replaces and closes them.
+    """Opens, replaces and closes the judges of a process.
 
     Attributes:
-        table: the judges that requests find now.
-        health: of all judges that are open.
+        table: the judges of new requests.
+        health: the health of all open judges.
     """
 
     def __init__(self, identity: str, budget: Budget | None, telemetry: Telemetry) -> None:
         """Prepare.
 
         Args:
-            identity: name of the judges' endpoint in the cache's key; its URL by default.
-            budget: what may be spent in all.
-            telemetry: counts what happens to calls.
+            identity: name of the judges' endpoint in the cache key; its URL by default.
+            budget: the total budget.
+            telemetry: counts events of calls.
         """
         self._identity, self._budget, self._telemetry = identity, budget, telemetry
         self.table = JudgeTable()
@@ -115,15 +115,15 @@ class MountedJudges:
         session: aiohttp.ClientSession,
         judging: Callable[[MountedJudge], Sequence[asyncio.Future[Any]]],
     ) -> None:
-        """Let requests find these judges from now on.
+        """Serve new requests with these judges.
 
         Args:
             mounts: their settings by name.
             session: sends their requests.
-            judging: the judgments of a judge that are in flight.
+            judging: returns a judge's judgments in flight.
 
         Raises:
-            SettingsError: one cannot be opened; requests find those of before.
+            SettingsError: a judge cannot be opened; requests keep the previous judges.
         """
         old, mounted = self.table, dict[str, MountedJudge]()
         try:
@@ -149,7 +149,7 @@ class MountedJudges:
     async def _open_judge(
         self, name: str, mount: JudgeMount, session: aiohttp.ClientSession
     ) -> MountedJudge:
-        async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
+        async with AsyncExitStack() as stack:  # closes everything if the judge cannot be opened
             try:
                 client = await open_client(
                     stack, mount, identity=self._identity, session=session, budget=self._budget
@@ -175,7 +175,7 @@ class MountedJudges:
         judging: Callable[[MountedJudge], Sequence[asyncio.Future[Any]]],
         before: asyncio.Task[None] | None,
     ) -> None:
-        """Close judges when nobody needs them; tables are given up in their order."""
+        """Close replaced judges when nothing needs them; tables are given up in their order."""
         if before is not None:
             await asyncio.wait([before])
         await old.wait_unused()
@@ -188,7 +188,7 @@ class MountedJudges:
             await judge.stack.aclose()
 
     async def aclose(self) -> None:
-        """Close all that are open."""
+        """Close all open judges."""
         if self._retiring is not None:
             self._retiring.cancel()
             await asyncio.wait([self._retiring])
@@ -197,7 +197,7 @@ class MountedJudges:
 
 
 def name_prefix(name: str) -> str:
-    """What a message about the settings of a judge begins with."""
+    """Return the prefix of messages about a judge's settings."""
     return f"judge {name!r}: " if name else ""
 
 
@@ -207,13 +207,13 @@ _LONGEST_LABEL = 64
 async def trace_judgment(
     tracing: SpanTracer | None, judge: str, mount: str, judging: Awaitable[list[ResponseJudgment]]
 ) -> list[ResponseJudgment]:
-    """Judge within a span, if spans are made.
+    """Judge within a span, if tracing is on.
 
     Args:
         tracing: makes the spans.
         judge: the kind of the judge.
-        mount: its name at this server.
-        judging: judges.
+        mount: the judge's name at this server.
+        judging: makes the judgments.
     """
     if tracing is None:
         return await judging
@@ -227,7 +227,7 @@ async def trace_judgment(
 
 
 def _result_attributes(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
-    """What a span says of results: one score with its label, or the scores of all that were judged together."""
+    """Return the attributes of results: one score with its label, or the scores of several."""
     first = results[0]
     attributes: Attributes = {}
     if len(results) > 1:

@@ -1,9 +1,9 @@
-"""The monitors of the judges of a reward server or of a plugin, with a gold judge beside each, for every trainer.
+"""Monitors of a reward server's or a plugin's judges, each with a gold judge, for every trainer.
 
-A group are the responses to one prompt: those of one request, or single ones that come one after
-the other. Guarantees: no response waits for it, and none of its errors reaches a caller; memory is
-bounded, however many prompts there are. A response is watched once it is answered, so that a
-request that is sent again counts once.
+A group is the responses to one prompt: those of one request, or single responses that arrive one
+after the other. Guarantees: no response waits for a monitor, and no monitor error reaches a client;
+memory is bounded, whatever the number of prompts. A response is watched after it has been sent, so
+that a repeated request counts once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _QUIET_S = 20.0
-"""A group whose size is not known is whole when no response has come for so long."""
+"""A group of unknown size is complete when no response has come for this long."""
 _MOST_OPEN = 4_096
 _MOST_WAITING = 1_000
 _MOST_MEMBERS = 256
@@ -49,7 +49,7 @@ _GOODBYE_S = 5.0
 
 @dataclass(slots=True)
 class _OpenGroup:
-    """The responses to one prompt that have come until now."""
+    """The responses to one prompt that have arrived so far."""
 
     uid: str
     task: JudgeTask
@@ -58,7 +58,7 @@ class _OpenGroup:
 
 
 class ServerMonitors:
-    """Watches the judges of a process; opened and closed by its core."""
+    """Watches the judges of a process; its core opens and closes it."""
 
     def __init__(
         self, settings: WatchSettings, mounts: Mapping[str, JudgeMount], telemetry: Telemetry
@@ -66,10 +66,10 @@ class ServerMonitors:
         """Prepare.
 
         Args:
-            settings: how they are watched, and where the files go; without a folder there are log
-                and metrics.
+            settings: how the judges are watched, and where the files go; without a folder only log
+                and metrics are written.
             mounts: the judges by name; the empty name is one of them.
-            telemetry: has the latest numbers.
+            telemetry: receives the latest numbers.
         """
         self._settings, self._mounts, self._telemetry = settings, mounts, telemetry
         self._monitors: dict[str, TrainingMonitor] = {}
@@ -83,7 +83,7 @@ class ServerMonitors:
 
         Args:
             session: sends all requests.
-            identity: that of the stand-in, if it takes the place of all endpoints.
+            identity: the stand-in's identity, if it replaces all endpoints.
 
         Raises:
             SettingsError: the gold judge's API key is missing.
@@ -122,7 +122,7 @@ class ServerMonitors:
         self._tasks.append(asyncio.create_task(self._close_quiet()))
 
     def watch_task(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
-        """Watch the results of a task that is answered."""
+        """Watch the results of a task whose response was sent."""
         try:
             self._watch_task(mount, task, results)
         except (
@@ -150,7 +150,7 @@ class ServerMonitors:
             self._close_oldest()
 
     async def aclose(self) -> None:
-        """Watch the groups that are open, let the gold judge end what it has begun for five seconds, and close."""
+        """Watch the open groups, give the gold judges five seconds to finish, and close."""
         await cancel_all(self._tasks)
         while self._open:
             self._close_oldest()
@@ -158,7 +158,7 @@ class ServerMonitors:
         await self._stack.aclose()
 
     async def _close_quiet(self) -> None:
-        """Close groups to which no response comes any more; never ends."""
+        """Close groups that have received no response for a while; never returns."""
         while True:
             await asyncio.sleep(_POLL_S)
             while (
@@ -213,6 +213,6 @@ class ServerMonitors:
             logger.warning("%s cannot be written to: %s; %s", path, error.strerror, consequence)
 
     def _status(self) -> dict[str, JSON]:
-        """Say how the server stands, for `live.jsonl`."""
+        """Return the server's status for `live.jsonl`."""
         groups = sum(monitor.groups for monitor in self._monitors.values())
         return {"step": groups, "in_progress": len(self._open)}

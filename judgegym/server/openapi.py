@@ -1,4 +1,4 @@
-"""`/openapi.json`: the server's routes, with schemas from the models that validate the requests."""
+"""`/openapi.json`: the server's routes, with schemas of the models that validate the requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _ref(name: str) -> JSON:
 
 
 def _object(**properties: JSON) -> JSON:
-    """Return an object that has all of these fields."""
+    """Return the schema of an object that has all of these fields."""
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
@@ -41,8 +41,8 @@ _SCHEMAS: Mapping[str, JSON] = {
     "Result": _object(
         score={
             "type": ["number", "null"],
-            "description": "from 0 to 1, but for a reward model whose reward_scale is another; null for a "
-            "failed judge",
+            "description": "from 0 to 1, but for a reward model whose reward_scale is another; "
+            "null for a failed judge",
         },
         status={
             "type": "string",
@@ -81,8 +81,8 @@ def document(
 
     Args:
         mounts: the judges by name.
-        protocols: how each can be asked.
-        secured: whether a bearer token is needed.
+        protocols: the protocols of every judge.
+        secured: whether requests need a token.
     """
     schemas: dict[str, JSON] = dict(_SCHEMAS)
     bodies = {protocol.path: _schema(protocol, schemas) for protocol in protocols}
@@ -170,7 +170,7 @@ def _operation(
 
 
 def _schema(model: type[BaseModel], schemas: dict[str, JSON]) -> JSON:
-    """Return a reference to the model's schema; adds the schema, and those that it refers to, to `schemas`."""
+    """Return a reference to the model's schema; add it, and those it refers to, to `schemas`."""
     schema = cast("dict[str, JSON]", model.model_json_schema(ref_template=_REF))
     schemas.update(cast("dict[str, JSON]", schema.pop("$defs", {})))
     schemas[model.__name__] = schema

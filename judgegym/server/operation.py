@@ -1,16 +1,13 @@
-"""Whether a judge answers at all: what `/readyz` says, and what the log says once when it changes.
+"""Health of the judges, records of their results, Prometheus metrics, and JSON log lines.
 
-A judge is down while its client waits for it (which the client logs itself), and after several
-judgments in a row whose
-calls failed or were late. It is up again after an answer: to a judgment, or to a request for a
-completion of one token, which is sent when it is there again, and when nobody asks it any more.
-That its port or its list of models answers says
-nothing: they do so before the model is loaded, and where every completion fails.
+A judge is down while its client waits for it (which the client logs), and after several judgments
+in a row that failed or came late. It is up again after a response: to a judgment, or to a probe, a
+request for a completion of one token. Probes are sent when the endpoint is reachable again, and
+when a judge that is down gets no requests. An open port or a list of models proves nothing: both
+respond before the model is loaded, and even if every completion fails.
 
-What is told of results and cohorts: to the metrics, to the judge's health, and on the page of the
-    last judgments.
-
-Prometheus metrics, and log records as lines of JSON.
+Results and cohort events are recorded for the metrics, the judge's health, and the page of recent
+judgments.
 """
 
 from __future__ import annotations
@@ -39,26 +36,26 @@ from judgegym.server.answers import RequestError
 logger = logging.getLogger(__name__)
 
 FAILURES = 3
-"""So many failed judgments in a row mean that the judge is down; one may be the fault of its prompt."""
+"""Number of failed judgments in a row after which a judge is down; one may be due to its prompt."""
 _POLL_S = 0.5
 _QUIET_S = 30.0
-"""A judge that is down is asked for a completion when no judgment has ended for so long."""
+"""Seconds without a finished judgment after which a judge that is down is probed."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
-"""Between two such requests, each of which has the retries and pauses of the judge's client."""
+"""Limit of the pause between two probes, each of which has the client's own retries and pauses."""
 
 
 class JudgeHealth:
     """The state of one judge.
 
     Attributes:
-        client: calls the judge, and waits for one that is away.
+        client: calls the judge, and waits while it is unreachable.
     """
 
     def __init__(
         self, client: ChatClient, name: str, telemetry: Telemetry, *, asks_endpoint: bool = True
     ) -> None:
-        """Watch the judge of this name behind a client; one that asks no endpoint is never probed."""
+        """Watch the judge behind a client; a judge without an endpoint is never probed."""
         self.client = client
         self._name, self._telemetry, self._asks_endpoint = name, telemetry, asks_endpoint
         self._failures = 0
@@ -70,7 +67,10 @@ class JudgeHealth:
         self._pause_s = _FIRST_PAUSE_S
 
     def note(self, result: ResponseJudgment) -> None:
-        """Take the result of a judgment into account. One that asked nobody, as from the cache, says nothing."""
+        """Take a judgment's result into account.
+
+        A result without a request, as from the cache, proves nothing.
+        """
         self._latest = time.monotonic()
         if result.status == Status.JUDGE_FAILED.value:
             self._failures += 1
@@ -79,7 +79,7 @@ class JudgeHealth:
             self._note_answer()
 
     def note_late(self) -> None:
-        """Take into account that a request had to be answered before its judgment."""
+        """Note that a request got its response before its judgment was ready."""
         self.note(
             make_failure(
                 ": ".join(filter(None, ("no answer within the server's deadline", self.last_error)))
@@ -87,7 +87,7 @@ class JudgeHealth:
         )
 
     def note_unreachable(self) -> None:
-        """Take into account that the judge has gone away: until it answers again it may be there and answer nothing."""
+        """Note that the judge is unreachable; from then on only a response proves it up."""
         self._is_unproven = self._is_unproven or self.client.waiting is not None
 
     def _note_answer(self) -> None:
@@ -95,12 +95,12 @@ class JudgeHealth:
 
     @property
     def is_down(self) -> bool:
-        """Whether the judge is away, has not answered since, or has not answered several times in a row."""
+        """Whether the judge is unreachable, silent since then, or failed several times in a row."""
         return self.client.waiting is not None or self._is_unproven or self._failures >= FAILURES
 
     @property
     def trouble(self) -> str | None:
-        """Why the judge is down though it is there; `None` if it is not."""
+        """The reason why a reachable judge is down; `None` if it is not down."""
         if self.client.waiting is not None:
             return None
         if self._failures >= FAILURES:
@@ -118,7 +118,7 @@ class JudgeHealth:
 
     @property
     def last_error(self) -> str | None:
-        """What its calls wait for, or the last error of its endpoint; `None` if its last request was answered."""
+        """The error that calls wait for, or the endpoint's last one; `None` after a success."""
         failed = next(
             (client.last_failure for client in self._clients if client.last_failure is not None),
             None,
@@ -134,9 +134,9 @@ class JudgeHealth:
         ]
 
     def probe_if_down(self) -> None:
-        """Ask for a completion of a judge that is there again, or that nobody asks any more because it is down.
+        """Probe a judge that is reachable again, or that is down and gets no requests.
 
-        While calls are in progress, a probe among them, they will tell.
+        While calls or a probe are in progress, their results will tell.
         """
         is_quiet = self._failures >= FAILURES and time.monotonic() - self._latest >= _QUIET_S
         is_asked = any(client.breaker.calls for client in self._clients)
@@ -147,7 +147,7 @@ class JudgeHealth:
             self._probing = asyncio.create_task(self._probe())
 
     async def _probe(self) -> None:
-        """Ask each model in trouble for a completion, with its client's retries and pauses; then pause ever longer."""
+        """Probe each failing model, with its client's retries; double the pause before the next."""
         failing = [client for client in self._clients if client.last_failure is not None]
         pause_s, self._pause_s = self._pause_s, min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
         try:
@@ -160,13 +160,13 @@ class JudgeHealth:
             self._note_answer()
 
     async def aclose(self) -> None:
-        """End the probe."""
+        """Cancel the probe."""
         if self._probing is not None:
             await cancel_all([self._probing])
 
 
 async def watch_health(judges: Mapping[str, JudgeHealth]) -> None:
-    """Log it once when a judge goes down and once when it is back, and look for those that are down; never ends."""
+    """Log once when a judge goes down and once when it is back, and probe judges; never returns."""
     down: dict[str, float] = {}
     while True:
         for name, health in [*judges.items()]:
@@ -190,7 +190,7 @@ _SHOWN = 4000
 _LATE = "the judge did not answer within the server's deadline"
 
 CohortEvent: TypeAlias = Literal["opened", "full", "short", "late"]
-"""A cohort was opened; it was closed with all members, or without some; a member came after that."""
+"""Events of a cohort: it was opened; it was closed full or short; a member came late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +206,16 @@ class RecentJudgment:
 
 
 class Record:
-    """Tells of the results of all judges of a process.
+    """Records the results of all judges of a process.
 
     Attributes:
-        recent: the last judgments.
-        telemetry: counts results, and events of cohorts.
-        health: of the judges, by name.
+        recent: the latest judgments.
+        telemetry: counts results and cohort events.
+        health: the judges' health, by name.
     """
 
     def __init__(self, health: Mapping[str, JudgeHealth], telemetry: Telemetry) -> None:
-        """Tell the telemetry of each, and of a judge's answers its health."""
+        """Report results to the telemetry, and judges' responses to their health."""
         self.health, self.telemetry = health, telemetry
         self.recent: deque[RecentJudgment] = deque(maxlen=MAX_RECENT)
 
@@ -230,9 +230,9 @@ class Record:
         *,
         is_late: bool = False,
     ) -> None:
-        """A judgment has ended: the results of the responses that were judged together.
+        """Record the results of a judgment: those of the responses that were judged together.
 
-        A failure of a late one was told, and counted, already.
+        The failure of a late judgment was counted already.
         """
         for response, result in zip(responses, results, strict=True):
             if not result.shared:
@@ -249,7 +249,7 @@ class Record:
         *,
         is_late: bool = False,
     ) -> None:
-        """A response has a result, from a judge or without one."""
+        """Record the result of a response, with or without a judge."""
         self.telemetry.count_judgment(mount, result)
         if result.is_failed and not result.shared and not is_late:
             self.telemetry.count_failure(
@@ -262,7 +262,7 @@ class Record:
         )
 
     def record_shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
-        """Return a response has a result that was told of before: return it, without what it cost."""
+        """Record a shared result, and return it without its cost."""
         result = share_judgment(result)
         self.telemetry.count_judgment(mount, result)
         return result
@@ -270,7 +270,7 @@ class Record:
     def record_overdue(
         self, mount: str, health: JudgeHealth, *, is_counted: bool
     ) -> ResponseJudgment:
-        """The result of a caller that has to be answered before its judgment; another may have been told before."""
+        """Return and record the failure of a caller whose judgment is late, once a judgment."""
         self.telemetry.count_unjudged(mount, "late")
         if not is_counted:
             self.telemetry.count_failure(mount, "late")
@@ -323,14 +323,14 @@ COUNTERS: Mapping[str, tuple[str, str]] = {
     "alarms": ("Alarms of monitors", "judge monitor"),
     "late_members": ("Members that came after their group was judged", "judge"),
 }
-"""What each counter counts, and its labels."""
+"""Description and labels of each counter."""
 GAUGES: Mapping[str, tuple[str, str]] = {
     "cohorts_open": ("Groups that wait for members", "judge"),
     "in_flight": ("Judgments in progress or waiting", ""),
     "monitor": ("The latest number of a monitor", "judge monitor"),
     "gold_responses": ("Responses for the gold judge, by outcome", "judge outcome"),
 }
-"""What each gauge shows, and its labels."""
+"""Description and labels of each gauge."""
 HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
     "request_seconds": ("Latency of requests for scores", "judge protocol", _BUCKETS),
     "judge_call_seconds": (
@@ -348,7 +348,7 @@ HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
 
 
 class _Children(dict[tuple[str, ...], Any]):
-    """The children of a metric by the values of their labels: prometheus-client looks each up anew, under a lock."""
+    """A metric's children by label values; prometheus-client looks each up under a lock."""
 
     def __init__(self, metric: Any) -> None:
         super().__init__()
@@ -365,11 +365,11 @@ _CAUSES: Mapping[str, str] = {
     Status.INVALID_COMPLETION.value: "empty",
     BUDGET_SPENT: "budget",
 }
-"""The cause of a status without a score; a judge that refused, or whose text was cut off, is told apart."""
+"""The cause of each status without a score; refusals and cut-off texts have causes of their own."""
 
 
 class _NullMetric:
-    """A metric, and its children, where nothing is counted."""
+    """A metric, with its children, that counts nothing."""
 
     def __getitem__(self, labels: tuple[str, ...]) -> _NullMetric:
         return self
@@ -427,7 +427,7 @@ class Telemetry:
         self._gold = _Children(gauge("gold_responses"))
 
     def count_judgment(self, judge: str, result: ResponseJudgment) -> None:
-        """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
+        """Count a judged response, or one that shares an identical response's judgment for free."""
         counters = self._counters
         if result.shared:
             counters["equal_responses"][judge,].inc()
@@ -447,7 +447,7 @@ class Telemetry:
         )
         if cost or (
             cost is not None and was_paid
-        ):  # a cost that is not known has no series, rather than one of 0
+        ):  # an unknown cost has no series, rather than one of 0
             counters["cost_usd"][judge,].inc(cost)
         if cost is None:
             counters["unpriced_responses"][judge,].inc()
@@ -462,11 +462,11 @@ class Telemetry:
             counters["cache_hits"][judge,].inc()
 
     def count_failure(self, judge: str, cause: str) -> None:
-        """Count a response that the judge gave no score, or none in time."""
+        """Count a response that the judge failed to score in time."""
         self._counters["judge_failures"][judge, cause].inc()
 
     def count_probe(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
-        """Count a completion that was asked for to see whether the judge answers."""
+        """Count a probe of the judge."""
         counters, usage = self._counters, outcome.usage
         counters["probes"][
             judge, "answered" if isinstance(outcome, ChatResponse) else "failed"
@@ -479,7 +479,7 @@ class Telemetry:
             counters["cost_usd"][judge,].inc(usage.cost)
 
     def count_unjudged(self, judge: str, cause: str) -> None:
-        """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
+        """Count a failure that was sent without a failed judgment: it is late or never began."""
         self._counters["unjudged_answers"][judge, cause].inc()
 
     def count_removed_thinking(self, judge: str, count: int) -> None:
@@ -487,11 +487,11 @@ class Telemetry:
         self._counters["thinking_removed"][judge,].inc(count)
 
     def observe_wait(self, judge: str, seconds: float) -> None:
-        """Count a call that waited so many seconds until its first request left."""
+        """Count the seconds that a call waited before its first request."""
         self._histograms["queue_seconds"][judge,].observe(seconds)
 
     def count_attempt_failure(self, judge: str, cause: str) -> None:
-        """Count a request to a judge's endpoint that failed."""
+        """Count a failed request to a judge's endpoint."""
         self._counters["attempt_failures"][judge, cause].inc()
 
     def count_cohort(self, judge: str, event: CohortEvent) -> None:
@@ -511,7 +511,7 @@ class Telemetry:
     def set_monitors(
         self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]
     ) -> None:
-        """Take the latest numbers of a judge's monitors, and how many responses its gold judge has scored or not."""
+        """Set the latest numbers of a judge's monitors and its gold judge's outcomes."""
         for name, value in values.items():
             self._monitors[judge, name].set(value)
         for outcome, count in gold.items():
@@ -520,17 +520,17 @@ class Telemetry:
     def count_request(
         self, judge: str, protocol: str, code: int, seconds: float, pending: int
     ) -> None:
-        """Count a request and its latency; so many judgments are in flight or waiting."""
+        """Count a request and its latency, and set the number of pending judgments."""
         self._counters["requests"][judge, protocol, str(code)].inc()
         self._histograms["request_seconds"][judge, protocol].observe(seconds)
         if self._is_shared:  # another worker may be asked for the metrics
             self._in_flight.set(pending)
 
     def exposition(self, pending: int) -> bytes:
-        """Return the metrics in Prometheus' text format, with so many judgments in flight or waiting.
+        """Return the metrics in Prometheus' text format; `pending` judgments are in flight.
 
         Raises:
-            RequestError: there are none.
+            RequestError: metrics are not available.
         """
         if self._registry is None:
             raise RequestError(
@@ -548,7 +548,7 @@ class Telemetry:
 
 
 def open_telemetry() -> Telemetry:
-    """Return the metrics of this process."""
+    """Make the metrics of this process."""
     try:
         require("server")
     except MissingExtraError as error:
@@ -558,11 +558,11 @@ def open_telemetry() -> Telemetry:
 
 
 def forget_worker(pid: int, folder: str) -> None:
-    """Leave a worker that has died out of the judgments under way; what it counted stays.
+    """Remove a dead worker from the gauges; its counts stay.
 
     Args:
-        pid: of the worker.
-        folder: where the workers' counters are.
+        pid: the worker's process id.
+        folder: the folder of the workers' counters.
     """
     try:
         from prometheus_client.multiprocess import mark_process_dead
@@ -572,7 +572,7 @@ def forget_worker(pid: int, folder: str) -> None:
 
 
 def log_to_stderr(name: str | None = None) -> None:
-    """Log to standard error in lines of JSON: what the loggers below this one say, or all of them."""
+    """Log to standard error in JSON lines: the loggers below `name`, or all."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.getLogger(name).addHandler(handler)
@@ -580,10 +580,10 @@ def log_to_stderr(name: str | None = None) -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: time, level, logger, message and its `fields`."""
+    """Formats a record as a JSON line: time, level, logger, message and its `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return a record's line."""
         line: dict[str, object] = {
             "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),

@@ -1,19 +1,16 @@
-"""The judgments of a server that are in flight or waiting, and those of the last minutes.
+"""A server's judgments: pending ones, and finished ones of the last minutes.
 
-Guarantees: equal cases in flight share one judgment; a judgment outlives the requests that wait for
-it, and its scores
-are kept for whoever asks again, also where an answer was sent: a trainer whose connection broke has
-not got it, and nothing is paid for twice. What is kept holds no prompt and no response, and its
-size is bounded.
+Guarantees: identical tasks in flight share one judgment. A judgment outlives the requests that wait
+for it, and its scores are kept for repeated requests, even after a response was sent: a trainer
+whose connection broke never received it, and nothing is paid for twice. Kept judgments hold no
+prompt and no response, and their total size is bounded.
 
-The scores of single responses that were judged by themselves, for a failed one among them.
-
-Trainers count a failed response in the baseline of its group, whether they mask it or not; the mean
-of the others moves that least (`FailureAnswers.placeholder`). The members of a group are judged at
-about the same time, and one that fails
-has its retries first: so the others are those of the same group, or of the same prompt where no
-group is named, that the same judge, also after a reload, has scored in the last seconds. Texts are
-not kept. Each process knows its own.
+`RecentScores` keeps the scores of single responses, for failed ones of the same group. Trainers
+count a failed response in its group's baseline, whether they mask it or not, and the mean of the
+other scores moves that baseline least (`FailureAnswers.placeholder`). Members of a group are judged
+at about the same time, and a failed one is retried first. The other scores are therefore those that
+the same judge, also after a reload, gave in the last seconds to the same group, or to the same
+prompt where no group is named. Texts are not kept. Each process has its own.
 """
 
 from __future__ import annotations
@@ -33,15 +30,15 @@ from judgegym.server.cohorts import cohort_key
 from judgegym.server.judges import MountedJudge
 
 Case: TypeAlias = "tuple[MountedJudge, JudgeTask, Budget | None]"
-"""What one judgment is about: the judge and the task; and whose budget it is paid from, if not from all's."""
+"""The subject of one judgment: judge and task, and the client's budget, if it has one."""
 
 _MOST_BYTES = 64 << 20
-"""Of results that are kept for whoever asks again, about; the oldest go first."""
+"""Approximate limit of the bytes of kept results; the oldest are dropped first."""
 _RESULT_BYTES = 1500
-"""Of a result without its explanation."""
+"""Bytes of a result without its explanation."""
 _KEPT_S = 300.0
 _KeptKey: TypeAlias = "tuple[MountedJudge, str, Budget | None]"
-"""A case, with the digest of its task."""
+"""A case, with the digest in place of its task."""
 
 
 @dataclass(eq=False, slots=True)
@@ -50,10 +47,9 @@ class PendingJudgment:
 
     Attributes:
         task: makes its results.
-        begun_at: when its first call got a place at the judge (monotonic clock); `None` while it
-            waits for one.
-        is_taken: a request has got the result and its calls, which others share.
-        is_late: a request was told that it failed, since it was not there in time.
+        begun_at: when the judge admitted its first call (monotonic clock); `None` while it waits.
+        is_taken: a request has received the result with its calls; later requests share it.
+        is_late: a request was told that the judgment failed, because it was not ready in time.
     """
 
     task: asyncio.Future[list[ResponseJudgment]]
@@ -68,10 +64,10 @@ class PendingJudgment:
 
 
 class PendingJudgments:
-    """All judgments of a process.
+    """All pending and kept judgments of a process.
 
     Attributes:
-        in_flight: those in flight or waiting.
+        in_flight: the judgments in flight or waiting.
     """
 
     def __init__(
@@ -80,7 +76,7 @@ class PendingJudgments:
             [MountedJudge, JudgeTask, Budget | None], Awaitable[list[ResponseJudgment]]
         ],
     ) -> None:
-        """Begin without any; `judge` makes the results of a case."""
+        """Start without judgments; `judge` makes the results of a case."""
         self._judge = judge
         self.in_flight: dict[Case, PendingJudgment] = {}
         self._kept: OrderedDict[_KeptKey, tuple[float, PendingJudgment]] = OrderedDict()
@@ -91,11 +87,11 @@ class PendingJudgments:
         return [pending.task for case, pending in self.in_flight.items() if case[0] is judge]
 
     def is_late(self, case: Case) -> bool:
-        """Return whether a request was told already that a judgment that is about to end has failed."""
+        """Return whether a request was already told that this judgment failed."""
         return case in self.in_flight and self.in_flight[case].is_late
 
     def has(self, case: Case) -> bool:
-        """Return whether a case needs no judgment of its own."""
+        """Return whether a judgment of a case exists already."""
         self._expire()
         return case in self.in_flight or _key(case) in self._kept
 
@@ -112,13 +108,11 @@ class PendingJudgments:
         async def judge_case() -> list[ResponseJudgment]:
             begun = ON_ADMISSION.set(
                 pending.note_begun
-            )  # in the context of this task and of those that it begins
+            )  # in the context of this task and its subtasks
             try:
                 return await self._judge(*case)
             finally:
-                ON_ADMISSION.reset(
-                    begun
-                )  # otherwise task and judgment keep each other until they are collected
+                ON_ADMISSION.reset(begun)  # otherwise task and judgment form a reference cycle
 
         pending = PendingJudgment(asyncio.create_task(judge_case()))
         self.in_flight[case] = pending
@@ -126,12 +120,12 @@ class PendingJudgments:
         return pending
 
     async def aclose(self) -> None:
-        """Cancel all that are in flight."""
+        """Cancel all judgments in flight."""
         await cancel_all([pending.task for pending in self.in_flight.values()])
         self._kept.clear()
 
     def _keep_result(self, case: Case, pending: PendingJudgment) -> None:
-        """Keep the results, unless a repeated request would better be judged anew."""
+        """Keep the results, unless one failed: a repeated request then gets a new judgment."""
         self.in_flight.pop(case)
         task = pending.task
         if (
@@ -142,7 +136,7 @@ class PendingJudgments:
             return
         pending.task = (
             task.get_loop().create_future()
-        )  # without what the task holds: its context, with the request
+        )  # drops the task's context, which holds the request
         pending.task.set_result(task.result())
         self._kept[_key(case)] = time.monotonic() + _KEPT_S, pending
         self._kept_bytes += _size(pending)
@@ -173,10 +167,10 @@ _MOST_MEMBERS = 64
 
 
 class RecentScores:
-    """The scores of the last groups of a process, with the time of each."""
+    """The latest scores of a process by group, each with its time."""
 
     def __init__(self, kept_s: float) -> None:
-        """Start without any; a score is forgotten after so many seconds."""
+        """Start without scores; each score is forgotten after `kept_s` seconds."""
         self._kept_s = kept_s
         self._groups: OrderedDict[tuple[MountedJudge, str], deque[tuple[float, float | None]]] = (
             OrderedDict()
@@ -185,7 +179,7 @@ class RecentScores:
     def complete_result(
         self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment
     ) -> ResponseJudgment:
-        """Return the result of the only response of a task: remembered, or if it failed with the others' scores."""
+        """Remember the result of a task's only response; add its group's scores to a failed one."""
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         if not result.is_failed:
             self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))
@@ -196,6 +190,6 @@ class RecentScores:
         return result if result.others else replace(result, others=self.list_scores(judge, task))
 
     def list_scores(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
-        """Return the scores that the group of the only response of a task has so far."""
+        """Return the recent scores of the group of a task's only response."""
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         return tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)

@@ -1,13 +1,13 @@
-"""A request over ASGI: its head, its body within limits of time and size, its JSON, its token; and a response.
+"""A request over ASGI, from its head to its JSON and its token; and a response.
 
-Every refusal is a `RequestError`. Tokens are compared in constant time, each has a name for the
-log. A token is a bearer token; or, for trainers that can set a URL and no header, the user or the
-password of the URL (`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path
-(`http://host:8400/token/TOKEN/…`). `redact_token` removes the last one from what is shown.
+The body has limits of time and size. Every refusal is a `RequestError`. Tokens are compared in
+constant time; each has a name for the log. A token is a bearer token; or, for trainers that can set
+a URL and no header, the user or the password of the URL (`http://TOKEN@host:8400/…`, sent as
+Basic), or the beginning of its path (`http://host:8400/token/TOKEN/…`). `redact_token` removes a
+token from a path.
 
-The span of a request (`judgegym.llm.tracing`), which takes over the trace context of its headers.
-Probes and scrapes
-have none. Source: OpenTelemetry, semantic conventions for HTTP servers.
+The span of a request (`judgegym.llm.tracing`) continues the trace context of its headers. Probes
+and scrapes have none. Source: OpenTelemetry, semantic conventions for HTTP servers.
 """
 
 from __future__ import annotations
@@ -39,29 +39,33 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _ENCODINGS: Mapping[str, int] = {"identity": 0, "gzip": 31, "deflate": 15}
-"""The known encodings of bodies, with zlib's name for each (window bits)."""
+"""Supported encodings of bodies, with zlib's window bits for each."""
 BODY_TIMEOUT_S = 30.0
-"""For a body to arrive."""
+"""Seconds within which a body must arrive."""
 _LONGEST_ID = 64
 _RECEIVED = 16
-"""A body that is too large is received up to so many times the limit; a caller that still sends reads no response."""
+"""A body that is too large is received up to this many times the limit.
+
+A client that still sends reads no response.
+"""
 
 
 class TooLargeError(Exception):
-    """The body is larger than allowed."""
+    """The body exceeds its limit."""
 
 
 class ServerRequest:
-    """A request whose body may not have arrived yet. The task that reads the body also notices that the caller leaves.
+    """A request whose body may not have arrived yet.
+
+    The task that reads the body also notices when the caller disconnects.
 
     Attributes:
-        method: in capitals.
-        path: without the query and without the prefix at which the server is mounted;
-            percent-encoded, as it was sent.
-        headers: looked up by names in small letters; of several headers of one name the first.
-        address: the server's own address at which it arrived.
+        method: the method in capitals.
+        path: the path without query and mount prefix, percent-encoded as sent.
+        headers: headers by lower-case name; of repeated headers the first.
+        address: the server's address at which it arrived.
         client: the name of the caller's token; `None` where no token is needed.
-        has_left: the caller has left; the task that answers is cancelled.
+        has_left: whether the caller has disconnected; the responding task is then cancelled.
     """
 
     def __init__(self, scope: Message, receive: Receive) -> None:
@@ -87,16 +91,17 @@ class ServerRequest:
     async def json_object(
         self, settings: RewardServerSettings, *, max_mb: float | None = None
     ) -> Mapping[str, JSON]:
-        """Return the body as a JSON object. It is read once, and not before a caller is known and a body is wanted.
+        """Return the body as a JSON object.
+
+        It is read once, and only after the caller is authenticated and the body is needed.
 
         Args:
-            settings: with the limit of its size.
-            max_mb: the largest body in megabytes, compressed or not, in place of that of the
-                settings.
+            settings: has the size limit.
+            max_mb: another size limit in megabytes, for compressed and uncompressed bodies.
 
         Raises:
-            RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON
-                object.
+            RequestError: the body is late, too large, incomplete, in an unknown encoding, or no
+                JSON object.
             ConnectionResetError: the caller has left.
         """
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
@@ -111,7 +116,7 @@ class ServerRequest:
         try:
             declared = int(length) if length.isdecimal() else 0
             if declared > (limit if "expect" in self.headers else _RECEIVED * limit):
-                raise TooLargeError  # the caller has not begun to send it, or would send for too long
+                raise TooLargeError  # the client waits, or would send for too long
             data = _decompress(await self._read(limit), encoding, limit)
         except asyncio.TimeoutError:
             reason = f"the body did not come within {BODY_TIMEOUT_S:g} seconds"
@@ -137,15 +142,15 @@ class ServerRequest:
         return value
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         if self._reading is not None:
             self._reading.cancel()
-        self._reading = None  # its error holds this request
+        self._reading = None  # its error refers to this request
 
     async def _read(self, limit: int) -> bytes:
         """Return the whole body, of at most `limit` bytes.
 
-        A body that is too large is received to its end, within the time, and not kept: a caller
+        A body that is too large is received to its end within the timeout, and discarded: a client
         that still sends reads no response.
         """
         loop = asyncio.get_running_loop()
@@ -189,7 +194,7 @@ def _settle(
 
 
 def _path(scope: Message) -> str:
-    """Return the path below the place at which the application is mounted, percent-encoded."""
+    """Return the path below the application's mount point, percent-encoded."""
     raw, prefix = scope.get("raw_path"), quote(scope.get("root_path", ""))
     path: str = raw.decode("latin-1").partition("?")[0] if raw else quote(scope["path"])
     return path.removeprefix(prefix)
@@ -200,11 +205,11 @@ def _text(header: bytes) -> str:
 
 
 def _decompress(data: bytes, encoding: str, limit: int) -> bytes:
-    """Return the body without its encoding.
+    """Decompress a body.
 
     Raises:
-        zlib.error: it is not compressed so.
-        TooLargeError: it is larger than `limit`.
+        zlib.error: the body is not compressed in this way.
+        TooLargeError: the body is larger than `limit`.
     """
     if encoding == "identity":
         return data
@@ -219,14 +224,14 @@ def _decompress(data: bytes, encoding: str, limit: int) -> bytes:
 
 @dataclass(slots=True)
 class ServerResponse:
-    """A response.
+    """An HTTP response.
 
     Attributes:
         status: the status code.
         body: the body; for HEAD it is not sent.
-        headers: all but the length and those of the connection.
-        closes: a part of the request's body stays unread, so that the connection must close.
-        failed: why a response without an error holds no score; for the log, and not sent.
+        headers: all headers but the length and those of the connection.
+        closes: whether part of the request's body stays unread, so that the connection must close.
+        failed: the reason why a response without an error has no score; for the log, not sent.
     """
 
     status: int
@@ -236,7 +241,7 @@ class ServerResponse:
     failed: str | None = None
 
     async def send(self, send: Send, *, has_body: bool) -> None:
-        """Send it; the body only where the request wants one."""
+        """Send it; the body only if the request wants one."""
         pairs = [*self.headers.items(), ("Content-Length", str(len(self.body)))]
         if self.closes:
             pairs.append(("Connection", "close"))
@@ -266,10 +271,10 @@ def json_response(
 async def trace_request(
     tracing: SpanTracer, route: str, request: ServerRequest, response: Awaitable[ServerResponse]
 ) -> ServerResponse:
-    """Answer a request within a span; `route` is its path without data.
+    """Respond to a request within a span; `route` is its path without data.
 
     Raises:
-        RequestError: the one of `response`, whose status code the span has.
+        RequestError: the error of `response`; the span has its status code.
     """
     name, attributes = (
         f"{request.method} {route}",
@@ -296,10 +301,10 @@ _SHOWN_ERRORS = 5
 
 
 def validate_body(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
-    """Return the object as an instance of `model`.
+    """Validate an object as an instance of `model`.
 
     Raises:
-        RequestError: it is not valid; the message names the fields.
+        RequestError: the object is not valid; the message names the fields.
     """
     try:
         return model.model_validate(raw)
@@ -310,7 +315,7 @@ def validate_body(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
 
 
 def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
-    """Return the errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
+    """Explain errors by field; for a field of several types only those of the best-fitting type."""
     reasons: dict[str, dict[str, None]] = {}
     for error in errors:
         message = error["msg"].removeprefix("Value error, ")
@@ -326,20 +331,20 @@ def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> l
 
 
 PREFIX = "token"
-"""The first part of a path whose second part is a token."""
+"""First part of a path whose second part is a token."""
 
 _IN_PATH = re.compile(rf"(?<=/{PREFIX}/)[^/]+")
 
 
 def redact_token(path: str) -> str:
-    """Return a path as it may be shown."""
+    """Return a path without its token, for logs."""
     return _IN_PATH.sub("…", path)
 
 
 def identify_caller(
     tokens: Mapping[str, SecretStr], authorization: str, path_token: str | None
 ) -> str | None:
-    """Return the name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
+    """Return the name of the token in an `Authorization` header or a path; `None` if none is valid.
 
     All tokens are compared, so that the time taken reveals nothing about them.
     """
@@ -352,7 +357,7 @@ def identify_caller(
 
 
 def _candidate_tokens(authorization: str, path_token: str | None) -> Iterator[bytes]:
-    """What may be a token."""
+    """Yield everything that may be a token."""
     if path_token is not None:
         yield path_token.encode("utf-8", "surrogateescape")
     scheme, _, credentials = authorization.partition(" ")

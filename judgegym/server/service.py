@@ -1,8 +1,8 @@
-"""The opened service: what a request means, with no HTTP in it. A table of routes, and a handler for each.
+"""The opened service: a table of routes with a handler for each, without any HTTP.
 
-Guarantees: every response has a request id, and every error is JSON with it; nothing of a body is
-read before the caller is known; a request is one line of the log, without bodies and without
-tokens; an error of our own is a 500 for this request alone, with a traceback in the log.
+Guarantees: every response has a request id, and every error is JSON with it; no byte of a body is
+read before the caller is authenticated; each request is one log line, without bodies and tokens; an
+internal error is a 500 for this request alone, with a traceback in the log.
 """
 
 from __future__ import annotations
@@ -82,20 +82,20 @@ _STATUS_HEADERS: Mapping[int, Mapping[str, str]] = {
     503: {"Retry-After": "1"},
 }
 LARGEST_AGGREGATE_MB = 256.0
-"""Of a body of /aggregate_metrics, which holds a whole run."""
+"""Size limit of a body of /aggregate_metrics, which holds a whole run."""
 _CALLER_LEFT = 499
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; base-uri 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
 }
 
 
 @asynccontextmanager
 async def open_service(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
-    """The service for these settings, with the stand-in if they ask for it; open while the context lasts.
+    """Open the service for these settings, and its stand-in if they ask for one.
 
     Raises:
         SettingsError: a judge's settings are wrong.
@@ -133,14 +133,14 @@ async def open_service(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIte
 def _mount_judges(
     settings: RewardServerSettings, endpoint: Mapping[str, str]
 ) -> dict[str, JudgeMount]:
-    """Return the judges of the settings at this endpoint, or at their own."""
+    """Return the judges of the settings, at `endpoint` where one is given."""
     return {
         name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()
     }
 
 
 def error_response(error: RequestError, identity: str) -> ServerResponse:
-    """Return an error as JSON with a type, a message and the request id, and with the headers of its status code."""
+    """Return an error as JSON (type, message, request id), with the headers of its status code."""
     body: JSON = {"error": {"type": error.kind, "message": error.message, "request_id": identity}}
     response = json_response(
         body, error.code, {**_STATUS_HEADERS.get(error.code, {}), **error.headers}
@@ -165,14 +165,14 @@ class Service:
         core: Core,
         budgets: ServerBudgets,
     ) -> None:
-        """Make the table of routes; `endpoint` are the settings of a stand-in for all judges."""
+        """Make the table of routes; `endpoint` has the settings of a stand-in for all judges."""
         self.settings, self.core, self.draining = settings, core, False
         self._endpoint, self._budgets = endpoint, budgets
         self._answers = settings.failure_answers()
         self._make_routes()
 
     async def remount(self, settings: RewardServerSettings) -> None:
-        """Serve the judges of these settings to the tokens of these settings from now on.
+        """Serve the judges and accept the tokens of these settings from now on.
 
         Raises:
             SettingsError: a judge's settings are wrong; nothing has changed.
@@ -183,7 +183,7 @@ class Service:
         self._make_routes()
 
     def _make_routes(self) -> None:
-        """Make handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
+        """Map paths and methods to handlers; paths of judges may begin with `/token/TOKEN`."""
         self._mounts = {
             name: judge.settings for name, judge in self.core.judges.table.judges.items()
         }
@@ -214,15 +214,15 @@ class Service:
         }
 
     def drain(self) -> None:
-        """Refuse new requests, and judge the cohorts that wait for members: none come."""
+        """Refuse new requests, and judge the open cohorts without their missing members."""
         self.draining = True
         self.core.cohorts.stop()
 
     async def respond(self, request: ServerRequest) -> ServerResponse:
-        """Answer a request.
+        """Respond to a request.
 
         Raises:
-            ConnectionResetError: the caller has left before the body was there.
+            ConnectionResetError: the caller disconnected before the body arrived.
         """
         started, identity = time.monotonic(), request.identity
         methods, path, token = self._route(request.path)
@@ -263,7 +263,12 @@ class Service:
         return response
 
     def _route(self, path: str) -> tuple[Mapping[str, Handler], str, str | None]:
-        """The handlers of a percent-encoded path, none if it is unknown; the path as it may be shown; its token."""
+        """Look up a percent-encoded path.
+
+        Returns:
+            Its handlers by method, none if it is unknown; the path without a token, for logs; the
+                token.
+        """
         path = path or "/"
         if path in self._routes:
             return self._routes[path], path, None
@@ -278,11 +283,11 @@ class Service:
         return self._routes.get(plain, {}), redact_token(plain), None
 
     def _check_caller(self, request: ServerRequest, path: str, token: str | None) -> None:
-        """Find the name of the caller's token, where one is needed.
+        """Authenticate the caller where tokens are needed, and note the name of its token.
 
         Raises:
-            RequestError: no known one is given; or the server is open to other machines without
-                any.
+            RequestError: the token is missing or unknown; or the server has no tokens and the
+                request came from another machine.
         """
         tokens = self.settings.tokens
         if not tokens:
@@ -307,7 +312,7 @@ class Service:
     async def _score(
         self, mount: str, protocol: type[RequestBody], request: ServerRequest
     ) -> ServerResponse:
-        """Answer in one protocol for one judge."""
+        """Score a request in one protocol with one judge."""
         started, code, judge = time.monotonic(), 500, mount
         try:
             with self.core.judges.table.in_use() as table:
@@ -342,11 +347,11 @@ class Service:
         request: ServerRequest,
         started: float,
     ) -> ServerResponse:
-        """Return the answer to a body.
+        """Judge a body and return the response.
 
         Raises:
-            RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP
-                status.
+            RequestError: the body cannot be judged, or the protocol reports a failed judge by an
+                HTTP status.
         """
         if self.draining:
             raise RequestError(503, "draining", "the server is about to stop")
@@ -386,7 +391,7 @@ class Service:
 
     @staticmethod
     def _seconds_left(request: ServerRequest) -> float | None:
-        """Seconds after which a caller gives up, by its header; `None` without one.
+        """Return the seconds after which the caller gives up, from its header; `None` without one.
 
         Raises:
             RequestError: the header is no number of seconds.
@@ -409,31 +414,34 @@ class Service:
     async def _session(
         self, respond: Callable[[Mapping[str, JSON]], ServerResponse], request: ServerRequest
     ) -> ServerResponse:
-        """NeMo Gym's sessions."""
+        """Respond to NeMo Gym's session requests."""
         return respond(await request.json_object(self.settings))
 
     async def _aggregate(self, request: ServerRequest) -> ServerResponse:
-        """NeMo Gym's means over verified rollouts."""
+        """Respond with NeMo Gym's means over verified rollouts."""
         raw = await request.json_object(self.settings, max_mb=LARGEST_AGGREGATE_MB)
         return json_response(await asyncio.to_thread(aggregate, validate_body(AggregateBody, raw)))
 
     async def _reverify_mode(self, mount: str, request: ServerRequest) -> ServerResponse:
-        """How NeMo Gym verifies rows again: one by one, which a judge that gathers groups cannot."""
+        """Respond with how NeMo Gym may verify rows again: singly, unless groups are gathered."""
         return json_response(
             "stateless" if self._mounts[mount].group_size is None else "unsupported"
         )
 
     async def _page(self, request: ServerRequest) -> ServerResponse:
-        """A page to judge a prompt and a response. It has no data, and requests them with the token that is entered."""
+        """Respond with a page to judge a prompt and a response.
+
+        The page holds no data; it requests them with the token that the user enters.
+        """
         html = resources.files("judgegym.server").joinpath("templates/page.html").read_bytes()
         return ServerResponse(200, html, {**_PAGE_HEADERS})
 
     async def _healthy(self, request: ServerRequest) -> ServerResponse:
-        """Return the process is up."""
+        """Respond that the process is up."""
         return json_response({"status": "ok"})
 
     async def _ready(self, request: ServerRequest) -> ServerResponse:
-        """Return whether new requests are taken."""
+        """Respond whether new requests are accepted."""
         if self.draining or self.core.is_full:
             raise RequestError(
                 503, "draining" if self.draining else "overloaded", "no new requests are taken"
@@ -446,18 +454,18 @@ class Service:
         return json_response({"status": "ready"})
 
     async def _metrics(self, request: ServerRequest) -> ServerResponse:
-        """Prometheus' metrics."""
+        """Respond with Prometheus metrics."""
         text = await asyncio.to_thread(self.core.telemetry.exposition, self.core.pending)
         return ServerResponse(200, text, {"Content-Type": _TEXT})
 
     async def _document(self, request: ServerRequest) -> ServerResponse:
-        """Return the OpenAPI document."""
+        """Respond with the OpenAPI document."""
         return json_response(
             openapi.document(self._mounts, PROTOCOLS, secured=bool(self.settings.tokens))
         )
 
     async def _recent(self, request: ServerRequest) -> ServerResponse:
-        """Return the last judgments."""
+        """Respond with the latest judgments."""
         judgments: list[JSON] = [
             {
                 "at": judgment.at,
@@ -477,7 +485,7 @@ def _get(handler: Handler) -> dict[str, Handler]:
 
 
 def _route_error(methods: Mapping[str, Handler]) -> RequestError:
-    """Return the error of an unknown path, or of one that takes other methods."""
+    """Return the error for an unknown path, or for a path that takes other methods."""
     if not methods:
         return RequestError(404, "http_error", "Not Found")
     return RequestError(
@@ -486,7 +494,7 @@ def _route_error(methods: Mapping[str, Handler]) -> RequestError:
 
 
 def _select_judge(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
-    """Return the judge that a body names, for callers that cannot choose a path, or the one of the path.
+    """Return the judge that a body names, since some clients cannot choose a path; else the path's.
 
     Raises:
         RequestError: there is no such judge.

@@ -1,8 +1,8 @@
-"""The reward server's settings: where it listens, who may call it, and the judges that it serves.
+"""Settings of the reward server: its address, its clients' access, and the judges that it serves.
 
-`--for TRAINER` sets deadlines below the time limit of a trainer's own client, and failures in a
-form that it reads. It
-is a default: what the command line, the environment or the YAML file set comes before it.
+`--for TRAINER` sets deadlines below the time limit of that trainer's client, and reports failures
+in a form that it reads. It is a default: the command line, the environment and the YAML file
+override it.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ def _preset(
     on_failure: OnFailure = "sidecar",
     max_body_mb: float = 8.0,
 ) -> Values:
-    """What a trainer's client needs; no call outlasts its caller.
+    """Return the settings that a trainer's client needs, so that no judge call outlasts its caller.
 
     Args:
-        deadline: seconds within which each request is answered in all, unless it brings its own
+        deadline: seconds within which each request gets its response, unless it brings its own
             deadline.
-        judge_deadline: seconds for a call to the judge with its retries; less, so that the reason
-            arrives.
-        judge_timeout: seconds for one attempt of a call; less, so that one that hangs is repeated.
-        on_failure: how the trainer is told of a failed judge.
-        max_body_mb: the largest body; rollouts of NeMo Gym hold token ids and logprobs.
+        judge_deadline: seconds for a judge call with its retries; less than `deadline`, so that the
+            reason of a failure arrives in time.
+        judge_timeout: seconds for one attempt of a call; less than `judge_deadline`, so that a
+            hanging attempt is retried.
+        on_failure: how the trainer learns of a failed judge.
+        max_body_mb: limit of a body's size; NeMo Gym's rollouts hold token ids and logprobs.
     """
     return {
         "deadline": deadline,
@@ -83,16 +84,15 @@ PRESETS: Mapping[Trainer, Values] = {
 
 
 def shorten_deadline(deadline: float) -> Values:
-    """The deadline of a judge's calls whose results are given within another: less, so that the reason arrives."""
+    """Return a deadline of judge calls below `deadline`; a failure's reason then comes in time."""
     return {"judge_deadline": 0.9 * deadline}
 
 
 def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
-    """Return the sources; after them the preset that the first of them names, and what follows from the deadline.
+    """Append the preset that the sources name, and the settings that follow from the deadline.
 
-    A name that is not known, and a deadline that is no number, are left to the sources. A deadline
-    of the user's own that is shorter than the preset's bounds the judge's calls in place of the
-    preset.
+    Unknown names and deadlines that are no numbers are left for the sources to report. If the user
+    sets a shorter deadline than the preset's, that bounds the judge's calls instead of the preset.
     """
     extended = list(sources)
     trainer = next((source.values[FLAG] for source in sources if FLAG in source.values), None)
@@ -115,27 +115,30 @@ def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
 
 
 class JudgeMount(AnyJudgeSettings):
-    """One judge of the server: its kind, its settings, and how single responses are gathered for it."""
+    """A judge of the server: its kind, its settings, and the gathering of single responses."""
 
     how_to_gather: ClassVar[str] = "a server with --group_size gathers single ones"
 
     group_size: int | None = setting(None, ge=2, common=True)
-    """Gather responses to one prompt that arrive in requests of their own, until there are this many, and judge them
-    together (judges listwise, tournament, arena_hard, choice). If unset, only those of one request."""
+    """Gather responses to one prompt that arrive in separate requests, and judge them together once
+    there are this many (judges listwise, tournament, arena_hard, choice). If unset, only responses
+    of one request are compared.
+    """
     group_wait: float | None = setting(None, gt=0)
-    """With --group_size: judge those that are there this many seconds after the first one; later ones are flagged as
-    failed. The rest of the deadline is the judge's. If unset, half of --deadline."""
+    """With --group_size: after this many seconds judge the responses that have arrived; later ones
+    are flagged as failed. The judge has the rest of the deadline. If unset, half of --deadline.
+    """
 
     def cohort_limits(self, deadline_s: float, prefix: str = "") -> tuple[int, float] | None:
-        """How many single responses are gathered, for at most how many seconds; `None` if they are not.
+        """Return a cohort's size and its longest wait in seconds; `None` if nothing is gathered.
 
         Args:
-            deadline_s: seconds within which each response has a result.
-            prefix: what an error begins with, before the name of the setting.
+            deadline_s: seconds within which each response must have a result.
+            prefix: prefix of setting names in errors.
 
         Raises:
-            SettingsError: the judge sees each response alone or takes fewer, or no time is left for
-                it.
+            SettingsError: the judge sees each response alone or compares fewer, or the wait leaves
+                no time for judging.
         """
         if self.group_size is None and self.group_wait is not None:
             raise SettingsError(
@@ -171,7 +174,7 @@ class JudgeMount(AnyJudgeSettings):
 
 
 _SENDS_ONE: Sequence[Trainer] = ("openrlhf",)
-"""The trainers that have no other way, and send no baseline; the others can send a group, or a baseline."""
+"""Trainers that can send only single responses without a baseline."""
 _GATHERING = ("group_size", "group_wait")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 RESERVED = frozenset(
@@ -184,12 +187,12 @@ def _from_json(value: object) -> object:
 
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the mounts with their API keys and headers as `SecretStr`, so that no dump of the settings shows one."""
+    """Wrap the mounts' API keys and headers in `SecretStr`, so that no dump shows them."""
     return {name: _hide_values(values) for name, values in mounts.items()}
 
 
 def _hide_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a mount, with their sections."""
+    """Wrap the secrets of one mount and of its sections."""
     hidden: dict[str, Any] = {}
     for name, value in values.items():
         if str(name).endswith("api_key") and isinstance(value, str):
@@ -222,9 +225,8 @@ else:  # `for` is a keyword: a class body cannot declare it
                 Trainer | None,
                 setting(
                     None,
-                    "Set deadlines below this trainer's own time limit, and tell it of failures in "
-                    "a form it reads. "
-                    "Every other source of a setting comes before this preset.",
+                    "Set deadlines below this trainer's own time limit, and report failures in a "
+                    "form that it reads. All other sources of settings override this preset.",
                     common=True,
                     group="server",
                 ),
@@ -234,83 +236,96 @@ else:  # `for` is a keyword: a class body cannot declare it
 
 
 class WatchSettings(MonitorSettings):
-    """How the judges of a process are watched, and where that is written."""
+    """Settings of the monitors of a process's judges, and of the folder that they write to."""
 
     run_dir: Path | None = setting(None, common=True)
-    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
-    live.jsonl, which judgegym view shows while the policy is trained. Needs one worker."""
+    """Watch the responses of all trainers, and write the monitors' results to this folder:
+    monitor.jsonl and live.jsonl, which judgegym view shows during training. Needs one worker.
+    """
 
     @property
     def is_watched(self) -> bool:
-        """Whether there are monitors: for the files of a folder, or for a gold judge."""
+        """Whether there are monitors: with a folder to write to, or with a gold judge."""
         return self.run_dir is not None or bool(self.gold_judge)
 
 
 class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSettings, JudgeMount):
-    """Everything that `python -m judgegym.server` accepts."""
+    """All settings of `python -m judgegym.server`."""
 
     help_group: ClassVar[str] = "server"
     _mounted: dict[str, JudgeMount] | None = None
 
     config: Path | None = setting(None, common=True)
-    """Read settings from this YAML file, or from the preset of this name: reward_server_rubric, reward_server_group."""
+    """Read settings from this YAML file, or from the preset of this name: reward_server_rubric,
+    reward_server_group.
+    """
     offline: CliImplicitFlag[bool] = setting(False, common=True)
     """Use a local stand-in as the judge, to try the server without a key or network."""
     mounts: Mounts = setting({})
-    """Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under
-    /safety/…. Settings that a mount leaves out are those of the first judge; but keys, headers and
-    model go to no
-    other base URL, and prices, limits and judge_extra_body to no other model."""
+    """Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is
+    served under /safety/…. A mount inherits the settings that it leaves out from the first judge;
+    but keys, headers and model only for the same base URL, and prices, limits and judge_extra_body
+    only for the same model.
+    """
     host: str = setting("127.0.0.1", common=True)
-    """Listen on this address; any other than loopback needs tokens."""
+    """Listen on this address; any address but loopback needs tokens."""
     port: int = setting(8400, common=True, ge=0, le=65535)
     """Listen on this port; 0 takes a free one."""
     workers: int = setting(1, common=True, ge=1)
-    """Start this many processes that share the port; one is enough unless HTTP keeps a core busy."""
+    """Start this many processes that share the port; one is enough unless HTTP keeps a core busy.
+    """
     tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting(
         {}, common=True
     )
-    """Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in
-    JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line."""
+    """Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set
+    them in JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line.
+    """
     client_budgets: Annotated[dict[str, ClientBudget], NoDecode, BeforeValidator(_from_json)] = (
         setting({})
     )
-    """Limit what is spent for a client, by the name of its token, in calls or US dollars; * is each of the others:
-    {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Further responses have the status budget_spent
-    and no score.
-    budget_calls and budget_usd limit all together. They need one worker, and begin anew with it."""
+    """Limit what is spent for a client, by its token's name, in calls or US dollars; * stands for
+    every other client: {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Responses beyond the
+    budget have the status budget_spent and no score. budget_calls and budget_usd limit all clients
+    together. Budgets need one worker, and start at zero when it starts.
+    """
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
     deadline: float = setting(_DEADLINE_S, gt=0)
-    """Answer within this many seconds, or those of the request's header X-Request-Deadline. Responses that the judge
-    has had for as long are flagged as failed; a request whose judgment had to wait for a place at
-    the judge (--judge_max_concurrency) is 503 with Retry-After, keeps its place, and who asks again
-    finds the result.
-    --judge_deadline, unless it is set, is nine tenths of it, so that the reason of a failure arrives in time."""
+    """Respond within this many seconds, or those of the request's header X-Request-Deadline.
+    Responses that the judge has had for that long are flagged as failed; a request whose judgment
+    waits for the concurrency limit (--judge_max_concurrency) gets HTTP 503 with Retry-After, keeps
+    its place in the queue, and finds the result when it is repeated. --judge_deadline, unless it is
+    set, is nine tenths of it, so that the reason of a failure arrives in time.
+    """
     fallback_score: float = setting(0.0, allow_inf_nan=False)
-    """Send this score if the judge fails: to NeMo Gym beside a mask, where no reward of the group's other rollouts is
-    known; to OpenRLHF and slime with on_failure=score."""
+    """Send this score if the judge fails: to NeMo Gym beside a mask, if no other reward of the
+    group is known; to OpenRLHF and slime with on_failure=score.
+    """
     invalid_completion_score: float = setting(0.0, allow_inf_nan=False)
-    """Send this score for an empty completion, in protocols that need a number (OpenRLHF, slime, NeMo Gym); no judge is
-    asked about it."""
+    """Send this score for an empty completion, which is not judged, in protocols that need a number
+    (OpenRLHF, slime, NeMo Gym).
+    """
     on_failure: OnFailure = setting("sidecar")
-    """Tell of a failed judge in this form. sidecar: NeMo Gym gets HTTP 200 with mask_sample and _ng_failure_class,
-    which its collector and its trainers leave out; OpenRLHF and slime, which read no such field,
-    get HTTP 503. http:
-    all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but
-        OpenRLHF and slime get
-    fallback_score, which they train as a reward."""
+    """Report a failed judge in this form. sidecar: NeMo Gym gets HTTP 200 with mask_sample and
+    _ng_failure_class, so that its collector and its trainers leave the row out; OpenRLHF and slime,
+    which read no such field, get HTTP 503. http: all get HTTP 503 without a reward, for clients
+    that know no other form. score: like sidecar, but OpenRLHF and slime get fallback_score, which
+    they train as a reward.
+    """
     max_pending: int = setting(10_000, ge=1)
-    """Refuse requests with 503 while this many judgments are in flight or queued; and connections beyond as many, or
-    beyond 4096."""
+    """Refuse requests with 503 while this many judgments are in flight or queued; refuse
+    connections beyond this number, or beyond 4096 if that is more.
+    """
     max_body_mb: float = setting(8.0, gt=0)
     """Refuse request bodies larger than this many megabytes, with 413."""
     drain_timeout: float | None = setting(None, ge=0)
-    """On SIGTERM, wait up to this many seconds for requests in flight. If unset, 10 more than --deadline."""
+    """On SIGTERM, wait up to this many seconds for requests in flight. If unset, 10 more than
+    --deadline.
+    """
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the kinds of the mounts, which have what is set for the first judge."""
+        """Yield the mounts' kinds of judges; mounts inherit the first judge's settings."""
         try:
             mounts = _from_json(values.get("mounts", {}))
         except ValueError:
@@ -326,11 +341,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
     @property
     def drain_s(self) -> float:
-        """Seconds for the requests in flight at the end; by default each may be answered."""
+        """Seconds for draining; the default lets every request get its response."""
         return self.deadline + 10.0 if self.drain_timeout is None else self.drain_timeout
 
     def budgets(self) -> ServerBudgets:
-        """What may be spent, in all and for each client.
+        """Return the budgets: in total, and for each client.
 
         Raises:
             SettingsError: a client has no token.
@@ -339,7 +354,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         return ServerBudgets(whole, self.client_budgets, self.tokens)
 
     def needs_one_process(self) -> str | None:
-        """What only a single process can keep, behind the settings that ask for it; `None` if there is nothing."""
+        """Return the feature that needs a single process, with its settings; `None` without one."""
         mounts = list_gathering(self.mounted_judges())
         flags = {
             "a cohort": [
@@ -353,15 +368,15 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         return next((f"{', '.join(names)}: {part}" for part, names in flags.items() if names), None)
 
     def check_processes(self, count: int, unit: str = "worker", setting: str = "--workers") -> None:
-        """Check that as many processes can keep what they are to keep.
+        """Check that cohorts, budgets and monitors work with this many processes.
 
         Args:
-            count: how many there are, or may be.
-            unit: what one of them is called.
-            setting: what sets their number.
+            count: the number of processes that there may be.
+            unit: the word for one process.
+            setting: the setting of their number.
 
         Raises:
-            SettingsError: there may be one only.
+            SettingsError: one of them needs a single process.
         """
         needs = self.needs_one_process() if count > 1 else None
         if needs is not None:
@@ -372,11 +387,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             )
 
     def failure_answers(self) -> FailureAnswers:
-        """What is sent where there is no score."""
+        """Return the substitutes for missing scores."""
         return FailureAnswers(self.fallback_score, self.invalid_completion_score, self.on_failure)
 
     def check_access(self) -> None:
-        """Check that a server which other machines can reach has tokens, or is meant to have none.
+        """Check that a server that other machines can reach has tokens, or is insecure on purpose.
 
         Raises:
             SettingsError: the address is not loopback, and neither tokens nor `insecure` are set;
@@ -392,10 +407,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         )
 
     def mounted_judges(self) -> Mapping[str, JudgeMount]:
-        """Return the judges by name; the empty name is the judge that is served at the root.
+        """Return the judges by name; the judge at the root has the empty name.
 
-        Files that they name are read at the first call: what is served is what a reload is compared
-            with.
+        Files that the settings name are read at the first call, so that a reload compares with what
+        is served.
 
         Raises:
             SettingsError: a mount has a bad name, an unknown setting, a bad value, or cannot gather
@@ -440,7 +455,7 @@ def list_gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
 
 
 def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeMount:
-    """Return a mount, with what it leaves out from the first judge; one that sees each response alone gathers none."""
+    """Return a mount's settings, completed by the first judge's; gathering only if it compares."""
     if re.match(_NAME, name) is None or name in RESERVED:
         raise SettingsError(
             f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - "
@@ -459,5 +474,5 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
 
 
 def bracket_host(host: str) -> str:
-    """Return a host as it stands in a URL."""
+    """Return a host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host

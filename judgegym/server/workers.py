@@ -1,9 +1,9 @@
 """`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT).
 
-Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers'
-counters are in a directory that only this user may enter, and that is gone when the supervisor
-ends. Workers end with their supervisor, also if it is killed. What only one process can keep is
-refused (`RewardServerSettings.check_processes`).
+Guarantees: each worker has a number from 0 to N - 1, which its replacement inherits; the workers'
+counters are in a directory that only this user may enter, and that is deleted when the supervisor
+ends. Workers end with their supervisor, even if it is killed. Settings that need a single process
+are refused (`RewardServerSettings.check_processes`).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from judgegym.server.settings import RewardServerSettings
 logger = logging.getLogger(__name__)
 
 _WORKER = "JUDGES_SERVER_WORKER"
-"""The variable that tells a worker its place: number, supervisor and directory."""
+"""Environment variable that tells a worker its number, its supervisor and its directory."""
 _POLL_S = 0.2
 _AGAIN_S = 1.0
-"""Between two starts of one worker, so that one which dies at once does not keep a core busy with starting."""
+"""Seconds between two starts of a worker, so that one that always dies keeps no core busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """Which of several workers this process is.
+    """The place of this process among the workers.
 
     Attributes:
-        number: from 0; the worker that replaces a dead one has its number.
-        directory: private to them; here they say that they have started.
-        supervisor: a pipe that ends when the supervisor does.
+        number: from 0; a replacement worker gets the number of the dead one.
+        directory: private to the workers; they mark here that they have started.
+        supervisor: a pipe that closes when the supervisor ends.
     """
 
     number: int
@@ -52,12 +52,12 @@ class WorkerIdentity:
 
     @property
     def started(self) -> Path:
-        """The file that tells the supervisor that this worker has started: if it dies from then on, it is replaced."""
+        """The file that marks this worker as started; then it is replaced if it dies."""
         return self.directory / f"{self.number}.started"
 
 
 def find_worker() -> WorkerIdentity | None:
-    """Return the place of this process among the workers; `None` if it is none."""
+    """Return the place of this process among the workers; `None` if it is no worker."""
     if _WORKER not in os.environ:
         return None
     number, supervisor, directory = os.environ[_WORKER].split(":", 2)
@@ -65,7 +65,7 @@ def find_worker() -> WorkerIdentity | None:
 
 
 def worker_file(path: Path | None) -> Path | None:
-    """Return the path that this process writes to where all workers are given the same one."""
+    """Return the file that this process writes: with several workers, one file for each process."""
     return (
         path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and find_worker() else path
     )
@@ -74,13 +74,14 @@ def worker_file(path: Path | None) -> Path | None:
 def supervise(
     settings: RewardServerSettings, arguments: Sequence[str], check: Callable[[], object]
 ) -> int:
-    """Run the workers until a signal comes; replace one that dies. All end if one cannot start at the beginning.
+    """Run the workers until a signal comes, and replace workers that die.
+
+    If a worker cannot start at the beginning, all end.
 
     Args:
         settings: number of workers, host and port.
         arguments: the command line, passed on to the workers.
-        check: reads the settings again, at SIGHUP; workers are told to reload them if it raises
-            nothing.
+        check: reads the settings again at SIGHUP; the workers reload if it raises no error.
 
     Returns:
         The exit code.
@@ -128,16 +129,17 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def terminal_watch() -> Callable[[], bool]:
-    """What says whether the terminal of this process is gone, to be asked at SIGHUP: then it is no request to reload.
+    """Return a function that tells at SIGHUP whether this process has lost its terminal.
 
-    Under `nohup`, which ignores SIGHUP, the server outlives its terminal.
+    SIGHUP is then a hang-up and no request to reload. Under `nohup`, which ignores SIGHUP, the
+    server outlives its terminal.
     """
     had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and os.isatty(0)
     return lambda: had_terminal and not os.isatty(0)
 
 
 def _reload(pool: Sequence[_Worker], check: Callable[[], object]) -> None:
-    """Tell the workers to reload, unless the settings are wrong: that is told once."""
+    """Tell the workers to reload; if the settings are wrong, report that once instead."""
     try:
         check()
     except (UserError, OSError) as error:
@@ -151,7 +153,7 @@ def _reload(pool: Sequence[_Worker], check: Callable[[], object]) -> None:
 
 
 class _Worker:
-    """One of the workers, and after its death the one that replaces it."""
+    """A worker, and its replacements after it dies."""
 
     def __init__(self, identity: WorkerIdentity, command: Sequence[str], counters: str) -> None:
         self._command, self._place = command, identity
@@ -171,11 +173,11 @@ class _Worker:
 
     @property
     def has_started(self) -> bool:
-        """Whether it has served, or the one before it that it replaces."""
+        """Whether this worker, or one that it replaced, has served."""
         return self._place.started.exists()
 
     def replace_if_dead(self) -> int:
-        """Replace it if it has died; the exit code if it has never started, which it would not do next time either."""
+        """Replace the worker if it died; return its exit code if it never started."""
         code = self.process.poll()
         if code is None:
             return 0
@@ -190,7 +192,7 @@ class _Worker:
 
 @contextmanager
 def _reserve_port(settings: RewardServerSettings) -> Iterator[int]:
-    """A port that is bound, but not listened at, while the context lasts, so that no other program takes it.
+    """Reserve a port, so that no other program takes it.
 
     Raises:
         OSError: it cannot be bound.
@@ -208,12 +210,12 @@ _FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)
 
 
 def count_server_processes() -> int:
-    """How many processes the ASGI server of this process runs, as far as one of them can tell."""
+    """Return how many processes this process's ASGI server runs, as far as one of them can tell."""
     return count_processes(sys.argv, os.environ) if _is_started_by_a_server() else 1
 
 
 def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
-    """How many processes a server's command line or its environment asks for; 1 if they do not say.
+    """Return how many processes a server's command line or environment asks for; 1 if neither says.
 
     Args:
         arguments: the command line; only that of an ASGI server counts.
@@ -232,7 +234,7 @@ def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> i
 
 
 def _is_started_by_a_server() -> bool:
-    """Return whether a parent may have started others like this: uvicorn and hypercorn spawn them, gunicorn forks."""
+    """Return whether a parent process may have started several processes like this one."""
     return multiprocessing.parent_process() is not None or os.environ.get(
         "SERVER_SOFTWARE", ""
     ).startswith("gunicorn")

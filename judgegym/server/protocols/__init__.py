@@ -1,1 +1,1 @@
-"""Protocols of trainers: an adapter for each, from a request body to tasks and from results to a response body."""
+"""Trainers' protocols: each turns a request body into tasks, and results into a response body."""

@@ -1,4 +1,4 @@
-"""What protocols have in common: a protocol is the model of its request, which makes tasks of it, and the reply."""
+"""Base class of the protocols: the model of a request, which makes tasks and the response."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.request import ServerResponse
 
 Results: TypeAlias = Sequence[Sequence[ResponseJudgment]]
-"""What is answered: for each task, a result for each response."""
+"""For each task, a result for each response."""
 
 
 def parse_id(value: object) -> str | None:
-    """Return an id of a group or of one of its members, which is text or an integer; `None` for anything else."""
+    """Return the id of a group or a member, text or an integer; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return str(value) or None
 
 
 class RequestBody(BaseModel):
-    """A trainer's request: text is text, and unknown fields are ignored, since trainers add some as they grow.
+    """The body of a trainer's request.
+
+    Types are strict; unknown fields are ignored, since trainers add some.
 
     Class attributes:
         protocol: the protocol's name.
-        path: where requests are sent.
-        answer: the name of the reply's schema in `/openapi.json`.
-        names_judge: the body may name the judge, for callers that cannot choose a path.
-        compares: it needs a judge that compares responses.
-        tells_faults: its reply says of a response that there was nothing to judge, and why;
-            otherwise an error does.
+        path: path of the requests.
+        answer: name of the response's schema in `/openapi.json`.
+        names_judge: whether the body may name the judge, for clients that cannot choose a path.
+        compares: whether it needs a judge that compares responses.
+        tells_faults: whether its response reports a completion with nothing to judge, with the
+            reason; otherwise that is an error.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -48,37 +50,39 @@ class RequestBody(BaseModel):
 
     @classmethod
     def merge_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
-        """Return the body with what the cookies of its session say of it."""
+        """Return the body, completed with what its session's cookies say."""
         return raw
 
     @abstractmethod
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """Return the tasks to score; `raw` is the body as it came.
+        """Make the tasks to score.
+
+        `raw` is the body as received.
 
         Raises:
-            ValueError: the body is not usable; the message says why.
+            ValueError: the body cannot be used; the message says why.
         """
 
     @abstractmethod
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """Return the response for the results.
+        """Make the response from the results.
 
         Raises:
-            RequestError: the protocol tells of a failure by an HTTP status.
+            RequestError: the protocol reports a failure by an HTTP status.
         """
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
-        """Return whether its clients take a failure for their answer, and do not ask again after HTTP 503."""
+        """Return whether clients take a failure as final, and do not retry after HTTP 503."""
         return False
 
     @classmethod
     def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
-        """Return the answer to a request that is not judged: its error, unless the caller needs another form.
+        """Return the response to a request that is not judged; by default raise its error.
 
         Raises:
             RequestError: the error.

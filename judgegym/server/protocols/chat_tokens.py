@@ -1,12 +1,12 @@
-"""Texts of trainers that do not skip special tokens: chat-template tokens are removed from prompts and responses.
+"""Texts with special tokens: cleaned prompts and responses, and the response in a query.
 
-Finds a policy's response in the text that a trainer has decoded: prompt and response in one.
+Some trainers do not skip special tokens when they decode.
 
-Such a text need not begin with the prompt as it was before tokenizing: white space and special
-tokens differ, and a
-prompt that is too long is cut from the left. Guarantees: no part of the prompt is taken for the
-response, and a header of a turn that the policy itself has written hides nothing of what it wrote
-before; where both cannot be had, there is no response. Linear time on any text.
+A query is the text that a trainer decodes from the tokens of prompt and response. It need not begin
+with the prompt as it was before tokenizing: white space and special tokens differ, and a long
+prompt is cut from the left. Guarantees: no part of the prompt is taken for the response, and a turn
+header that the policy itself wrote hides none of its earlier text. Where both cannot hold, there is
+no response. Time is linear in the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _TURNS = (
 
 
 def plain_prompt(text: str) -> str:
-    """The text of the user's turn; of several turns, all with their roles; without turns, the text without tokens."""
+    """Return the user's turn without tokens; of several turns, all with their roles.
+
+    A text without turns is returned without special tokens.
+    """
     for pattern in _TURNS if "<" in text else ():  # all of them begin with this sign
         turns = [(match["role"], match["text"].strip()) for match in pattern.finditer(text)]
         filled = [(role, words) for role, words in turns if words]
@@ -40,7 +43,7 @@ def plain_prompt(text: str) -> str:
 
 
 def plain_response(text: str) -> str:
-    """Return a response without the tokens at its end; tokens within it may be part of the answer, and stay."""
+    """Return a response without special tokens at its end; inner tokens may belong to it."""
     return strip_trailing_tokens(text).strip()
 
 
@@ -60,12 +63,12 @@ _HEADER = re.compile(
 _BETWEEN = re.compile(rf"\s+|{TEMPLATE_TOKEN.pattern}")
 _HALF_A_CHARACTER = "�"
 _LEAST_REST = 16
-"""The fewest characters by which the rest of a prompt that was cut is known; fewer may be the response's own."""
+"""Minimum length of a cut prompt's remainder; a shorter match may be part of the response."""
 _MOST_TRIED = 20
 
 
 def find_response(query: str, prompt: str) -> str | None:
-    """Return the response in a query; `None` if it cannot be told from the prompt.
+    """Return the response in a query; `None` if it cannot be told apart from the prompt.
 
     Args:
         query: the decoded tokens of prompt and response.
@@ -90,9 +93,9 @@ def _words(text: str) -> str:
 
 
 def _prompt_length(query: str, prompt: str) -> int | None:
-    """How many characters at the beginning of `query` are the end of `prompt`: all of it, or else its longest suffix.
+    """Return how many leading characters of `query` are `prompt`, or its longest suffix.
 
-    Both are without white space and special tokens.
+    Both texts have no white space and no special tokens.
     """
     if not prompt:
         return None
@@ -111,12 +114,12 @@ def _prompt_length(query: str, prompt: str) -> int | None:
 
 
 def _skip_prompt(query: str, length: int, *, ending: list[str]) -> str:
-    """What follows the first `length` characters of `query`, white space and special tokens not counted.
+    """Return `query` after `length` characters, not counting white space and special tokens.
 
     Args:
         query: the text.
         length: the number of characters.
-        ending: the special tokens with which the prompt ends; others are the response's own.
+        ending: the special tokens at the end of the prompt; any others belong to the response.
     """
     index = _index_after(query, length)
     while (match := _BETWEEN.match(query, index)) is not None:
@@ -129,7 +132,7 @@ def _skip_prompt(query: str, length: int, *, ending: list[str]) -> str:
 
 
 def _index_after(text: str, length: int) -> int:
-    """Return the place behind the first `length` characters, white space and special tokens not counted."""
+    """Return the index after `length` characters, not counting white space and special tokens."""
     start, left = 0, length
     for token in TEMPLATE_TOKEN.finditer(text):
         count = _count(text, start, token.start())
@@ -140,7 +143,7 @@ def _index_after(text: str, length: int) -> int:
 
 
 def _index_within(text: str, start: int, end: int, length: int) -> int:
-    """The place behind the first `length` characters of a part of the text without tokens, by halving the part."""
+    """Return the index after `length` characters within a part without tokens, by bisection."""
     while length > 0 and end - start > 1:
         middle = (start + end) // 2
         count = _count(text, start, middle)
@@ -156,7 +159,7 @@ def _count(text: str, start: int, end: int) -> int:
 
 
 def _cut_header(query: str, prompt: str) -> str | None:
-    """What follows the header of the last turn: that of the prompt, as far as can be known."""
+    """Return the text after the header of the last turn, if that header belongs to the prompt."""
     headers = list(_HEADER.finditer(query))
     prompt_headers = sum(1 for _ in _HEADER.finditer(prompt))
     if not headers or len(headers) > max(1, prompt_headers):

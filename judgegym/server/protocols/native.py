@@ -1,4 +1,4 @@
-"""The project's own protocol, `POST /v1/score`: one response, or several that may be compared with each other."""
+"""JudgeGym's own protocol, `POST /v1/score`: one response, or several that may be compared."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ from judgegym.server.protocols.base import RequestBody, Results, parse_id
 from judgegym.server.request import ServerResponse, json_response
 
 RubricField: TypeAlias = str | dict[str, object] | None
-"""A rubric in a request: text, or an object of `criteria` and `score1_description`, …; see `rubric_of`."""
+"""A rubric in a request: text, or an object of `criteria`, `score1_description`, ….
+
+`parse_rubric` reads it.
+"""
 
 
 GroupId: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)] | int | None
-"""The id of a group or of a member."""
+"""The id of a group or of one of its members."""
 
 
 class ScoreBody(RequestBody):
-    """`POST /v1/score`, a request for scores.
+    """The body of `POST /v1/score`.
 
-    An unknown field is an error: it is misspelt, and leaving it out would change the score.
+    An unknown field is an error: it is probably misspelt, and ignoring it would change the score.
 
     Attributes:
         prompt: the prompt, as text or as messages.
@@ -46,13 +49,12 @@ class ScoreBody(RequestBody):
         reference: a response that deserves the highest score.
         rubric: the criteria: text, or an object of `criteria` and `score1_description`, ….
         aspects: names, or objects of name, definition, polarity, weight and veto.
-        baseline: the response to compare with; a blank one is none.
+        baseline: the response to compare with; a blank text counts as none.
         criteria: criteria with points: a list of texts and objects, or a mapping of names to these.
-        context: the text that the response should be based on; a list is joined with newlines.
+        context: the text that the response should be grounded in; a list is joined with newlines.
         tools: the definitions of the tools that the policy was offered, as in OpenAI's chat API.
-        group: with `response`, the id of the group to which it belongs, for a judge that compares
-            (`--group_size`).
-        member: with `response`, its id in the group, by which a repeated request is known.
+        group: with `response`, the id of its group, for a judge that compares (`--group_size`).
+        member: with `response`, its id in the group, by which a repeated request is recognized.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -89,7 +91,7 @@ class ScoreBody(RequestBody):
         return self
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """One task."""
+        """Make one task."""
         responses = self.responses if self.responses is not None else [self.response or ""]
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
         tools = read_tools(self.tools)

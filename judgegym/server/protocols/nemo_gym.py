@@ -1,52 +1,48 @@
-"""NeMo Gym's resources server: `/seed_session`, `/verify`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`.
+"""NeMo Gym's resources server: its routes for sessions, verification, comparison and metrics.
 
-A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the
-collector leaves the row out and tries it again, and `mask_sample`, by which trainers leave it out
-of the loss: at the top level, and in `instance_config`, the only place where NeMo-RL reads it. A
-masked row still counts in the baseline of its group; therefore its `reward` is the mean of the
-others, as far as they are known. Clients that know none of this take `on_failure=http`: HTTP 503
-without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in the first form a row
-that cannot be judged is a failed row, too, and not an error.
+The routes are `/seed_session`, `/verify`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`
+and `/compare`.
 
-A rollout whose own response has failed (`status` failed, cancelled, in_progress or queued, `error`,
-or content that was filtered) is a failed row, too, and no judge is asked: its text is no whole
-answer. Its class is `policy_failed`, which the collector tries again and a re-verification of
-failed judges leaves alone. One that was cut off at its limit is judged.
+With `on_failure=sidecar` a failed judge is reported in the row: `_ng_failure_class` makes the
+collector leave the row out and retry it, and `mask_sample` makes trainers leave it out of the loss.
+The mask is sent at the top level and in `instance_config`, the only place where NeMo-RL reads it. A
+masked row still counts in its group's baseline; its `reward` is therefore the mean of the other
+rewards, as far as they are known. Clients that read none of these fields need `on_failure=http`:
+HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; with `sidecar` a row that
+cannot be judged is therefore a failed row too, and no error.
 
-`reward_components` are not sent: NeMo-RL ends training if they do not sum to the reward, and those
-of a judge (a raw score, verdicts that are weighted) do not. They are in `judge_components`.
+A rollout whose own response failed (`status` failed, cancelled, in_progress or queued, `error`, or
+filtered content) is also a failed row, and is not judged: its text is incomplete. Its class is
+`policy_failed`, which the collector retries and a re-verification of failed judges ignores. A
+rollout that was cut off at its token limit is judged.
 
-A row says to which group its rollout belongs, for judges that compare (`--group_size`):
-`_ng_group_id`, else `_ng_task_index`, each with the attempt; and `_ng_rollout_index` says which of
-the group it is.
+`reward_components` are not sent: NeMo-RL ends training if they do not sum to the reward, and a
+judge's components (a raw score, weighted verdicts) do not. They are in `judge_components`.
+
+A row names its rollout's group, for judges that compare (`--group_size`): `_ng_group_id`, else
+`_ng_task_index`, each with the attempt; `_ng_rollout_index` names the rollout within the group.
 
 Environment servers (NeMo Gym 0.7) name the episode when they seed a session, and not in the row of
-`/verify`: the session's cookie says which task it is (the group) and which rollout. They refuse a
-reply with fields that begin with `_ng_`, and make a failed episode of an HTTP error: it ends
-nothing, and after a 503 the collector tries it again. Within a session a failure is therefore an
-HTTP error.
+`/verify`: the session's cookie names task (the group) and rollout. They reject a response with
+fields that begin with `_ng_`, and turn an HTTP error into a failed episode, which ends nothing;
+after a 503 the collector retries it. Within a session a failure is therefore an HTTP error.
 
-Source: NeMo Gym 0.5 and 0.7, for `_ng_group_id` the cohorts of its later GenRM server, and for what
-a trainer reads NeMo-RL's `rollouts.py` and `environments/nemo_gym.py` (August 2026).
+Source: NeMo Gym 0.5 and 0.7; for `_ng_group_id` the cohorts of its later GenRM server; for the
+fields that trainers read, NeMo-RL's `rollouts.py` and `environments/nemo_gym.py` (August 2026).
 
-NeMo Gym's `/aggregate_metrics`: statistics over the rollouts of a run, in the shape that its agent
-reads.
+`/aggregate_metrics` returns statistics over the rollouts of a run, in the shape that NeMo Gym's
+agent reads. The agent replaces a missing field by an empty one without an error, so the shape
+matters: a list of statistics for each task, a mapping of statistics over all rollouts
+(`mean/reward`, `std/raw`, …), and the headline statistics among them. A failed or masked rollout
+counts in `num_failed` and in no statistic; NeMo Gym 0.7 does not send failed ones here.
 
-The agent fills a field that is missing with an empty one, without an error; so the shape matters: a
-list of statistics for each task, a mapping of statistics of all rollouts (`mean/reward`, `std/raw`,
-…), and the headline ones among them. A failed or masked rollout counts in `num_failed` and in no
-statistic; NeMo Gym 0.7 does not send failed ones here.
+`POST /compare` returns the rewards, from 0 to 1, of several responses to one conversation, for
+judges that compare. The response has a number for each of them and cannot report a missing one: if
+the judge failed for a response, it gets the mean of the other rewards, which leaves their
+advantages unchanged. `metrics.judge_failed` counts these, and `comparison_results` names them with
+the reason. With `on_failure=http`, and if no response has a reward, the answer is HTTP 503.
 
-NeMo Gym's `POST /compare`: the rewards of several responses to one conversation, for judges that
-compare.
-
-The rewards are from 0 to 1. The answer has a number for each response and no other way to say that
-there is none: a response that the judge failed to score gets the mean of the other rewards, which
-leaves their advantages as they are; `metrics.judge_failed` counts such responses, and
-`comparison_results` says which they are and why. With `on_failure=http`, and where no response has
-a reward, the answer is HTTP 503.
-
-Source: NeMo Gym 0.5, its GenRM server and the client of it.
+Source: NeMo Gym 0.5, its GenRM server and its client.
 """
 
 from __future__ import annotations
@@ -88,20 +84,20 @@ from judgegym.server.protocols.native import RubricField
 from judgegym.server.request import ServerResponse, json_response, validate_body
 
 FAILURE = "_ng_failure_class"
-"""The class that `gym eval reverify --judge-failed-only` takes."""
+"""The failure class that `gym eval reverify --judge-failed-only` reads."""
 POLICY_FAILED = "policy_failed"
-"""The class of a row whose policy has failed."""
+"""Failure class of a row whose policy failed."""
 INVALID_ROW = "invalid_row"
-"""The class of a row that no judge can score: another rollout of it would fail the same way."""
+"""Failure class of a row that no judge can score: other rollouts of it would fail the same way."""
 MASK = "mask_sample"
 CONFIG = "instance_config"
 MOUNT = "judge_mount"
-"""The field of a row that names the judge, since a resources server's address has no path."""
+"""The row's field that names the judge, since a resources server's address has no path."""
 
 _GROUPS = (("_ng_group_id", "_ng_group_attempt"), ("_ng_task_index", "_ng_attempt_index"))
-"""What names the group of a rollout, each with the number of the attempt at it; the first that a row has counts."""
+"""Fields that name a rollout's group, each with the attempt's field; the first one counts."""
 _MEMBERS = ("_ng_rollout_index", "_rowidx")
-"""What names a rollout in its group: the collector's own number, or NeMo RL's number of the row in its batch."""
+"""Fields that name a rollout in its group: the collector's number, or NeMo RL's row number."""
 
 COMPONENTS = "judge_components"
 _OLD_COMPONENTS = "reward_components"
@@ -111,17 +107,17 @@ _EARLIER_FIELDS = frozenset(
 )
 _EARLIER_FAILURE = "_ng_failure_"
 _MASKED_BY_US = "_ng_failure_masked"
-"""Says that `instance_config` has its mask from us, so that it goes when the row is judged."""
+"""Marks a mask in `instance_config` as ours, so that it is removed when the row is judged."""
 _UNFINISHED = ("failed", "cancelled", "in_progress", "queued")
 _FILTERED = "content_filter"
 _DATA_FAULTS = frozenset({"invalid", UNUSABLE})
 _KINDS = {"judge_failed": "judge_failed", "unparsable": "judge_unparseable"}
-"""NeMo Gym's own names of a failure's kind; it warns of another name that does not begin with the server's."""
+"""NeMo Gym's names of failure kinds; it warns of any other name without the server's prefix."""
 
 SESSION = "resources_session_id"
 _COOKIE = "judgegym_episode"
 _EPISODE = "_ng_judgegym_episode"
-"""In the row of a session: the group and the rollout that its cookie names."""
+"""The row's field for group and rollout, taken from the session's cookie."""
 
 
 class _TaskId(BaseModel):
@@ -141,10 +137,10 @@ class _Seed(BaseModel):
 
 
 def seed_session(raw: Mapping[str, JSON]) -> ServerResponse:
-    """Answer `/seed_session`: nothing is kept here; an environment server gets the episode back as a cookie.
+    """Respond to `/seed_session`: an environment server gets the episode back as a cookie.
 
     Raises:
-        RequestError: it names a session, but not the episode.
+        RequestError: the body names a session but no episode.
     """
     if SESSION not in raw:
         return json_response({})
@@ -160,7 +156,7 @@ def seed_session(raw: Mapping[str, JSON]) -> ServerResponse:
 
 
 def close_session(raw: Mapping[str, JSON]) -> ServerResponse:
-    """Answer `/close_session`: there is nothing to close."""
+    """Respond to `/close_session`; no state is kept, so there is nothing to close."""
     return json_response({name: raw[name] for name in (SESSION,) if name in raw})
 
 
@@ -174,7 +170,7 @@ class CreateParams(BaseModel):
 
 
 class PolicyResponse(BaseModel):
-    """The response of the policy: messages, reasoning, tool calls and their outputs."""
+    """The policy's response: messages, reasoning, tool calls and their outputs."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -185,7 +181,7 @@ class PolicyResponse(BaseModel):
 
     @property
     def failure(self) -> str | None:
-        """Why it is no whole answer; `None` if it is one, or was cut off at its limit."""
+        """The reason why the response is incomplete; `None` if it is whole or cut at its limit."""
         if self.error:
             words = self.error.get("message") if isinstance(self.error, Mapping) else self.error
             return f"the policy's response has an error: {wire.shorten(str(words))}"
@@ -198,7 +194,7 @@ class PolicyResponse(BaseModel):
 
 
 def _read_texts(fields: Mapping[str, object]) -> JudgeTask:
-    """The context and the baseline of a row, where they are texts; a column of that name may hold something else."""
+    """Read the row's context and baseline if they are texts; the columns may hold other things."""
     texts = JudgeTask("", ())
     for name in ("context", "baseline"):
         with suppress(FieldTypeError):
@@ -208,7 +204,7 @@ def _read_texts(fields: Mapping[str, object]) -> JudgeTask:
 
 
 class VerifyBody(RequestBody):
-    """`POST /verify`: a rollout to verify, with the fields of its dataset row."""
+    """The body of `POST /verify`: a rollout to verify, with the fields of its dataset row."""
 
     protocol = "nemo_gym"
     path = "/verify"
@@ -226,7 +222,7 @@ class VerifyBody(RequestBody):
 
     @classmethod
     def merge_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
-        """Return the row with the episode that the session's cookie names, if it has one."""
+        """Return the row, with the episode that the session's cookie names."""
         with suppress(CookieError):
             morsel = SimpleCookie(cookies).get(_COOKIE)
             if morsel is not None and morsel.value.count(".") >= 2:
@@ -234,7 +230,7 @@ class VerifyBody(RequestBody):
         return raw
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """What is judged of the rollout as the response; the row's question, else the input, as the prompt.
+        """Make one task: the judged part of the rollout as response; question or input as prompt.
 
         Raises:
             ValueError: the row cannot be echoed as JSON.
@@ -288,7 +284,7 @@ class VerifyBody(RequestBody):
         ]
 
     def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
-        """The criteria of a row: those of `criteria` must be readable, another column may hold something else."""
+        """Read the row's criteria; those in `criteria` must be readable, other columns need not."""
         if self.criteria is not None:
             return parse_criteria(self.criteria) if isinstance(self.criteria, list | dict) else None
         try:
@@ -299,10 +295,10 @@ class VerifyBody(RequestBody):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """Return the row with the reward and its components, or with what says that there is none.
+        """Return the row with the reward and its components, or with fields that report a failure.
 
         Raises:
-            RequestError: the judge failed, and that is to be told by HTTP.
+            RequestError: the judge failed, and failures are reported by HTTP.
         """
         result = results[0][0]
         is_episode = _EPISODE in raw
@@ -321,7 +317,7 @@ class VerifyBody(RequestBody):
             row |= {"reward": answers.invalid_completion_score, _INVALID: True}
             return json_response(row, failed=result.status)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
-        # Metrics are taken from numbers at the top level only; a field of the row keeps its name.
+        # NeMo Gym takes metrics from top-level numbers only; a field of the row keeps its name.
         numbers = {
             (f"judge_{name}" if name in row else name): value for name, value in components.items()
         }
@@ -336,7 +332,7 @@ class VerifyBody(RequestBody):
     def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
-        """Return a failed row, unless failures are told by HTTP.
+        """Return a failed row, unless failures are reported by HTTP.
 
         Raises:
             RequestError: the error, with `on_failure=http` and within a session.
@@ -351,7 +347,7 @@ class VerifyBody(RequestBody):
 
 
 def _find_group(raw: Mapping[str, JSON]) -> str | None:
-    """The id of a rollout's group: its session's, the caller's, or its task's number, else the id of its prompt."""
+    """Return the id of a rollout's group: from its session, the caller, its task or its prompt."""
     if _EPISODE in raw:
         task, attempt, _ = str(raw[_EPISODE]).split(".", 2)
         return f"session={task} attempt={attempt}"
@@ -371,10 +367,10 @@ def _find_member(raw: Mapping[str, JSON]) -> str | None:
 
 
 def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
-    """What is judged of a rollout: its last message, or if there are tool calls all turns; none without any text.
+    """Return the turns to judge: the last message, or with tool calls all turns; none without text.
 
-    With tools the messages, the calls with their arguments, and the outputs are judged, in their
-    order: a rollout that ends in a call is an answer, too. Reasoning is not shown.
+    With tools, messages, calls with arguments, and outputs are judged in their order: a rollout may
+    end with a call. Reasoning is not shown.
     """
     turns = parse_items(output)
     if all(item.get("type", "message") in ("message", "reasoning") for item in output):
@@ -384,7 +380,7 @@ def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _drop_earlier_result(raw: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the request's fields without those of an earlier answer, which a row that is verified again still has."""
+    """Return the request's fields without those of an earlier verification of the row."""
     earlier = (raw.get(COMPONENTS), raw.get(_OLD_COMPONENTS))
     stale = _EARLIER_FIELDS.union(*(names for names in earlier if isinstance(names, Mapping)))
     row = {
@@ -442,7 +438,7 @@ Rollout = Mapping[str, object]
 
 
 class AggregateBody(BaseModel):
-    """Verified rollouts, to be aggregated."""
+    """The body of `POST /aggregate_metrics`: verified rollouts."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -458,7 +454,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
     ]
     if any(
         _INVALID in rollout for rollout in judged
-    ):  # a share of all, which those that are valid do not name
+    ):  # a share of all rollouts; valid ones lack the field
         judged = [{_INVALID: False, **rollout} for rollout in judged]
     by_task = _group_by(judged, TASK)
     groups: list[JSON] = [
@@ -493,7 +489,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
 
 
 def _group_by(rollouts: Iterable[Rollout], name: str) -> dict[int, list[Rollout]]:
-    """Return the rollouts by a number that they have, in its order; 0 for those without it."""
+    """Group the rollouts by one of their integer fields, in its order; missing ones count as 0."""
     groups: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
         number = rollout.get(name)
@@ -502,7 +498,7 @@ def _group_by(rollouts: Iterable[Rollout], name: str) -> dict[int, list[Rollout]
 
 
 def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
-    """Mean, max, min, median and deviation of each number of the rollouts and of their usage."""
+    """Return mean, max, min, median and deviation of the numbers in rollouts and their usage."""
     columns: dict[str, list[float]] = {}
     for rollout in rollouts:
         response = rollout.get("response")
@@ -520,7 +516,7 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
         summary[f"mean/{name}"] = statistics.mean(values)
         summary[f"max/{name}"] = max(values)
         summary[f"min/{name}"] = min(values)
-        # The sum of two may be beyond the range of a float.
+        # The sum of two values may exceed the range of a float.
         summary[f"median/{name}"] = (
             statistics.median_low(values) / 2 + statistics.median_high(values) / 2
         )
@@ -540,7 +536,7 @@ def _number(value: object) -> float | None:
 
 
 class CompareBody(RequestBody):
-    """`POST /compare`: a conversation up to where the responses part, the responses, and what makes one good."""
+    """The body of `POST /compare`: a shared conversation, its responses, and the criteria."""
 
     protocol = "nemo_gym_compare"
     path = "/compare"
@@ -553,7 +549,7 @@ class CompareBody(RequestBody):
     judge_mount: str | None = None
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """One item with all whole responses; the principle is the criteria."""
+        """Make one task of all complete responses; the principle becomes the criteria."""
         prompt = render_transcript(parse_items(self.conversation_history))
         whole = [response for response in self.response_objs if response.failure is None]
         traces = tuple(final_turns(response.output) for response in whole)
@@ -567,10 +563,11 @@ class CompareBody(RequestBody):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """Rewards in the order of the responses.
+        """Return the rewards in the order of the responses.
 
         Raises:
-            RequestError: no response has a reward; or one has none, and that is to be told by HTTP.
+            RequestError: no response has a reward; or one has none, and failures are reported by
+                HTTP.
         """
         judged = iter(results[0] if results else ())
         faults = [response.failure for response in self.response_objs]

@@ -1,20 +1,18 @@
 """Remote rewards of OpenRLHF, `POST /get_reward`, and of slime, `POST /slime`.
 
-OpenRLHF reads no flag: it trains every number as a reward. So a failed judge is HTTP 503, which its
-client sends again five times; then the sample has no reward, which ends the run. With
-`on_failure=score` the fallback is sent, flagged in `extra_logs.judge_failed`, also by a server that
-is full. A query in which the response cannot be told from the prompt is HTTP 422, and no judge is
-called; with `on_failure=score` it is a failure. An empty response gets `invalid_completion_score`,
-flagged in `extra_logs.invalid_completion`, and costs no call.
+OpenRLHF reads no flag: it trains every number as a reward. A failed judge is therefore HTTP 503,
+which its client retries five times; then the sample has no reward, which ends the run. With
+`on_failure=score` the fallback is sent, flagged in `extra_logs.judge_failed`, also by an overloaded
+server. If the response cannot be found in a query, that is HTTP 422 without a judge call; with
+`on_failure=score` it is a failure. An empty response gets `invalid_completion_score`, flagged in
+`extra_logs.invalid_completion`, and costs no call.
 
 Source: OpenRLHF 0.11, its remote reward model client.
 
-slime's remote reward model: `POST /slime`, answered by a bare number.
-
-The protocol has no field for a failure, and slime trains every number as a reward. So a failed
-judge is HTTP 503, which slime sends again for some minutes; then it ends the run. With
-`on_failure=score` the fallback is sent, with the header `X-Judge-Failed`; an empty response gets
-`invalid_completion_score`, with `X-Invalid-Completion`. slime reads no header.
+slime expects a bare number. The protocol has no field for a failure, and slime trains every number
+as a reward. A failed judge is therefore HTTP 503, which slime retries for some minutes before it
+ends the run. With `on_failure=score` the fallback is sent, with the header `X-Judge-Failed`; an
+empty response gets `invalid_completion_score`, with `X-Invalid-Completion`. slime reads no header.
 
 Source: slime, `--rm-type remote_rm`.
 """
@@ -47,7 +45,10 @@ _TEXTS = ("context", "baseline")
 
 
 class RewardBody(RequestBody):
-    """Parallel lists: prompt with response, prompt, and label (a reference) or null."""
+    """OpenRLHF's body of parallel lists: queries, prompts, and labels (references) or null.
+
+    A query is the text of prompt and response.
+    """
 
     protocol = "openrlhf"
     path = "/get_reward"
@@ -70,7 +71,7 @@ class RewardBody(RequestBody):
         return self
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """Return a task for each query: the response is the query without its prompt."""
+        """Make a task for each query; its response is the query without its prompt."""
         rows = zip(self.query, self.prompts, self.labels or [None] * len(self.query), strict=True)
         tasks: list[JudgeTask] = []
         for index, (query, prompt, label) in enumerate(rows):
@@ -86,21 +87,23 @@ class RewardBody(RequestBody):
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
-        """Rewards in the order of the queries."""
+        """Return the rewards in the order of the queries."""
         return _rewards_response(
             [result for task_results in results for result in task_results], answers
         )
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
-        """See `RequestBody`: its client tries for five seconds only."""
+        """See `RequestBody`: the client retries for five seconds only."""
         return True
 
     @classmethod
     def reply_to_error(
         cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
     ) -> ServerResponse:
-        """With `on_failure=score` the flagged fallback if the server is full, or its judge was away for too long.
+        """Return flagged fallbacks if the server is overloaded or its judge unreachable.
+
+        That needs `on_failure=score`.
 
         Raises:
             RequestError: the error.
@@ -128,10 +131,10 @@ def _rewards_response(
 
 
 def add_label(task: JudgeTask, label: object) -> JudgeTask:
-    """Return the task with its label: text is a reference, unless it is a JSON object of what else the judge is shown.
+    """Return the task with its label: a reference, or a JSON object of further fields.
 
-    That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the
-    row, which parts its samples from those of an equal row.
+    The object may have reference, rubric, criteria, context and baseline. Its `group` is the id of
+    the row, which separates its samples from those of an identical row.
 
     Raises:
         ValueError: the object's rubric is neither text nor an object, or another field cannot be
@@ -171,7 +174,10 @@ INVALID_HEADER = "X-Invalid-Completion"
 
 
 class SlimeBody(RequestBody):
-    """A prompt (text or messages), a response, a label: a reference, or an object of it, rubric, criteria, group."""
+    """slime's body: a prompt (text or messages), a response, and a label.
+
+    A label is a reference, or an object of reference, rubric, criteria and group.
+    """
 
     protocol = "slime"
     path = "/slime"
@@ -182,7 +188,7 @@ class SlimeBody(RequestBody):
     label: object = None
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """One task."""
+        """Make one task."""
         prompt = (
             plain_prompt(self.prompt)
             if isinstance(self.prompt, str)
@@ -192,7 +198,7 @@ class SlimeBody(RequestBody):
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
-        """See `RequestBody`: its client tries ten times at once."""
+        """See `RequestBody`: the client tries ten times without a pause."""
         return True
 
     def reply(
