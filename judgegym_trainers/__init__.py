@@ -1,6 +1,6 @@
-"""JudgeGym in other trainers and evaluation frameworks: one module per target, over one core.
+"""JudgeGym in other trainers and evaluation frameworks: one module for each, over the same core.
 
-Guarantees: importing a module loads the target's own package and nothing of another target; a
-    failed judge becomes what the framework understands as "no reward", or, if it has no such
-    notion, a flagged number. The table of all targets is in `docs/trainers/`.
+Guarantees: importing a module loads its framework's package and no other framework's; a judge's
+failure becomes what that framework understands as "no reward", or a flagged number where it has no
+such notion. `docs/trainers/` has a table of all frameworks.
 """

@@ -1,19 +1,20 @@
-"""A judge for ART's trajectory groups: the `after_each` of `gather_trajectory_groups`.
+"""A judge for ART's groups of trajectories, as `after_each` of `gather_trajectory_groups`.
 
     from judgegym_trainers.art import judge_group
-    groups = await art.gather_trajectory_groups(rollouts,
-    after_each=judge_group("http://127.0.0.1:8400"))
+    groups = await art.gather_trajectory_groups(
+        rollouts, after_each=judge_group("http://127.0.0.1:8400")
+    )
 
 Guarantees:
 
 * A group is one request, so that any judge can compare its trajectories: listwise in one call, with
-  their common beginning only once. Scores belong to ids, never to positions in the judge's reply.
-  Equal trajectories are judged once.
-* A new group is returned; the original is unchanged. Messages, `Choice` objects, tools, additional
-  histories, metadata, policy versions and logs are kept.
-* A trajectory whose judge failed is left out of the new group, and the group's `exceptions` has the
-  reason: any reward would change the deviation by which ART divides the others' advantages. A group
-  with fewer than two remaining trajectories is dropped: `None`.
+  their common beginning once. Scores belong to ids, never to positions in the judge's response.
+  Identical trajectories are judged once.
+* A new group is returned, and the original is unchanged. Messages, `Choice` objects, tools,
+  additional histories, metadata, policy versions and logs are kept.
+* A trajectory whose judge failed is left out of the new group, and `exceptions` of the group has
+  the reason: a reward of any value would change the deviation by which ART divides the others'
+  advantages. A group with fewer than two left is dropped: `None`.
 * The function raises only a `SettingsError`, for a setting that cannot work.
 
 Source: openpipe-art 0.5.18, `art.rewards.ruler_score_group` and `art.gather_trajectory_groups`.
@@ -45,27 +46,27 @@ GroupFunction: TypeAlias = Callable[[TrajectoryGroup], Awaitable[TrajectoryGroup
 
 
 def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any) -> GroupFunction:
-    """Make a function that returns a group with the judge's rewards, or `None`.
+    """Make a function that adds a judge's rewards to a group, or returns `None`.
 
     Each trajectory has the score (0 to 1) in `reward` and `metrics["judge_score"]`, its earlier
     reward in `metrics["independent_reward"]`, the judge's reasons in `logs`.
-    `metrics["invalid_completion"]` is 1 if the policy wrote no text. The group's
-    `metrics["judge_failed"]` is the number of trajectories left out.
+    `metrics["invalid_completion"]` is 1 where the policy wrote no text. The group's
+    `metrics["judge_failed"]` is the number of trajectories that were left out.
 
     Args:
         url: the URL of a reward server.
-        name: the prefix of the metrics' names.
-        settings: further ones of `JudgeSource`: instead of a URL `judge`, the settings of a judge
-            to run in this process, under the server's names, with `offline` by the stand-in;
+        name: prefix of the metrics' names.
+        settings: further settings of `JudgeSource`: instead of a URL `judge`, the settings of a
+            judge to run in this process, under the server's names, with `offline` at the stand-in;
             `token`, `token_env` and `mount` of the server; `invalid_completion_score` of a
             trajectory in which the policy wrote no text; `timeout_s`, seconds for one attempt at
-            the server; `deadline_s`, seconds within which a group has its scores; trajectories
-            without one by then are left out.
+            the server; `deadline_s`, seconds within which a group gets its scores: trajectories
+            without one are left out.
 
     Raises:
-        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those
-            that only the server or the judge's endpoint knows (a mount, a token) raise it at the
-            first group.
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
+            Settings that only the server or the judge's endpoint can check (a mount, a token) raise
+            it at the first group.
     """
     scoring = JudgeSource(url, **settings).make_scorer()
 
@@ -87,8 +88,8 @@ async def close(function: GroupFunction) -> None:
 def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
     """Return the completions of a group.
 
-    The prompt is what the policy was given before its first turn. If trajectories differ in that,
-    the prompt is their common beginning, and the rest belongs to the responses.
+    The prompt is everything before the policy's first turn. If trajectories differ in that, it is
+    their common beginning, and the rest belongs to the responses.
     """
     conversations = [trajectory.messages() for trajectory in group.trajectories]
     starts = map(_find_first_policy_turn, group.trajectories)
@@ -106,7 +107,7 @@ def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
 
 
 def _find_first_policy_turn(trajectory: Trajectory) -> int:
-    """Return the index of the first trainable turn, or else of the first assistant turn."""
+    """Return the index of the first trainable turn, or else of the assistant's first turn."""
     turns = trajectory.messages_and_choices
     trainable = (index for index, turn in enumerate(turns) if isinstance(turn, Choice))
     assistants = (

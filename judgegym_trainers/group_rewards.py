@@ -1,4 +1,4 @@
-"""Settings of trainers whose samples arrive one by one and are gathered in groups."""
+"""Settings of trainers whose samples arrive one by one and are gathered into groups."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from judgegym_trainers.scores.sources import RewardScorer, RewardSettings
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSettings(RewardSettings):
-    """Settings of a judge or an environment for samples that are gathered in groups.
+    """Settings of a judge or an environment for samples that are gathered into groups.
 
-    One of `url`, `judge` and `environment` is set.
+    Exactly one of `url`, `judge` and `environment` is set.
 
     Attributes:
-        environment: instead of a judge: an environment that gives the rewards: a name, a source, or
-            the arguments of `EnvironmentSource.from_settings`.
+        environment: instead, an environment for its rewards: a name, a source, or the arguments of
+            `EnvironmentSource.from_settings`.
         together: whether the samples of a prompt are one request; by default if `judge` compares or
             is a cascade, or if the rewards of `environment` depend on each other.
         group_wait_s: seconds after its first sample for which a group waits for the others.
@@ -35,7 +35,7 @@ class GroupSettings(RewardSettings):
         """Check the settings.
 
         Raises:
-            SettingsError: one cannot work.
+            SettingsError: a setting cannot work.
         """
         super().__post_init__()
         if sum(source is not None for source in (self.url, self.judge, self.environment)) != 1:
@@ -47,9 +47,7 @@ class GroupSettings(RewardSettings):
 
     @property
     def compares(self) -> bool:
-        """Whether the samples of a prompt are judged together.
-
-        An environment is opened to find out.
+        """Whether a prompt's samples are judged together; an environment is opened to find out.
 
         Raises:
             SettingsError: a setting of the environment is wrong.
@@ -63,7 +61,7 @@ class GroupSettings(RewardSettings):
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether scores of single samples share a scale only if judged together.
+        """Whether samples need their prompt's others for scores on one scale.
 
         Raises:
             SettingsError: a setting of the environment is wrong.
@@ -76,7 +74,7 @@ class GroupSettings(RewardSettings):
         return get_environment(self.environment).depends_on_group
 
     def make_scorer(self) -> RewardScorer:
-        """Make a scorer with its own connections.
+        """Make a scorer with connections of its own.
 
         Raises:
             SettingsError: a setting is wrong.
@@ -88,7 +86,7 @@ class GroupSettings(RewardSettings):
         return RewardScorer(EnvironmentScores(self.environment), deadline_s=self.deadline_s)
 
     def make_batcher(self, size: int) -> SampleBatcher:
-        """Make a batcher that scores samples one by one and gathers those of a prompt.
+        """Make a batcher that scores samples one by one, and gathers those of a prompt.
 
         Args:
             size: number of samples of a prompt.

@@ -1,21 +1,21 @@
-"""The judges as scorers of inspect_ai, and the environments as its tasks.
+"""Judges as scorers of inspect_ai, and environments as its tasks.
 
     inspect score LOG --scorer judgegym/rubric -S url=http://127.0.0.1:8400
     inspect eval judgegym/arena_hard -T offline=true --model openai/gpt-6-luna
 
 Guarantees: a failed judge leaves the sample unscored, with the reason, so that inspect's metrics
-    and reducers leave it out and count it in `unscored_samples`; an empty completion is a wrong
-    answer, flagged with inspect's own reason; a setting that cannot work gives a one-line error; no
-    key or token is written into a log.
+and reducers leave it out and count it in `unscored_samples`; an empty completion is a wrong answer,
+flagged with inspect's own reason; a setting that cannot work is one line, and no key or token is
+written into a log.
 
-inspect has no scorer of several samples, and a reducer of epochs makes no calls. `listwise`,
+inspect has no scorer of several samples, and its reducers of epochs make no calls. `listwise`,
 `tournament` and `choice` therefore wait in each epoch's scorer until all epochs of the sample have
-arrived. Use them to score a finished log: an evaluation may start later epochs only after earlier
-ones.
+arrived: use them to score a finished log, since an evaluation may start later epochs only after
+earlier ones have ended.
 
-inspect reads the value of `-S name=value` and `-T name=value` as YAML, and splits a plain text at
-its commas. Such a text is joined again; an unknown argument is an error that suggests the probable
-one.
+inspect reads the value of `-S name=value` and `-T name=value` as YAML, and splits plain text at its
+commas. A text with commas arrives whole; an unknown argument is an error that suggests the closest
+name.
 
 Source: inspect-ai 0.3.285, its scorers, tasks and entry points.
 """
@@ -70,10 +70,9 @@ if TYPE_CHECKING:
 __all__ = ["SCORERS", "TASKS", "environment_task", "reward"]
 
 _EXCLUDED_SETTINGS = frozenset({"judge", "rubric"})
-"""Settings of a server's judge that a scorer lacks: its kind is fixed, and `rubric` is one of its
-options."""
+"""A server's settings that no scorer has: its kind is fixed, and `rubric` is one of its options."""
 _LIST_ARGUMENTS = frozenset({"aspects", "criteria"})
-"""Arguments that are lists; a list for any other argument is a text that was split."""
+"""Arguments that are lists; a list in any other argument is a text that was split."""
 
 
 def join_parts(value: object) -> object:
@@ -99,28 +98,28 @@ def _read_file(value: object) -> object:
 
 
 class ScorerOptions(BaseModel):
-    """The arguments of a scorer beside the settings of its judge.
+    """Arguments of a scorer besides the settings of its judge.
 
     Attributes:
-        url: the URL of a reward server with the judge; without it, the judge runs in inspect's
+        url: URL of a reward server whose judge is called; without it, the judge runs in inspect's
             process.
-        mount: the name of a judge at the server; empty for the judge at the root.
-        token_env: the environment variable with the server's bearer token.
-        offline: without `url`, use the stand-in, without key or network; its scores mean nothing.
-        rubric: the criteria, as text or as an object of criteria, score1_description, …; a sample's
-            own `rubric` in its metadata comes first.
+        mount: name of a judge at the server; empty for the judge at the root.
+        token_env: environment variable with the server's bearer token.
+        offline: without `url`, call the stand-in, without key or network; its scores mean nothing.
+        rubric: the criteria, as text or as an object of criteria, score1_description, …; `rubric`
+            in a sample's metadata overrides it.
         rubric_file: instead, a file with the text.
-        aspects: yes/no questions, as for the judge's setting; a sample's own come first.
-        criteria: criteria with points, as for the judge's setting; a sample's own come first.
-        reference: the location of the reference: `target`, or a field of the sample's metadata;
-            empty for none.
-        baseline: the field of the metadata with the response to compare with; by default the
-            reference.
-        include_history: use all messages before the completion, with tool calls, as the prompt,
-            instead of the sample's input.
+        aspects: yes/no questions, as in the judge's setting; a sample's own override them.
+        criteria: criteria with points, as in the judge's setting; a sample's own override them.
+        reference: the place of the reference: `target`, or a field of the sample's metadata; empty
+            for none.
+        baseline: the metadata field with the response to compare with; without it, the reference is
+            used.
+        include_history: show the judge everything before the completion, with tool calls, instead
+            of the sample's input.
         invalid_completion_score: the score of an empty completion; null leaves the sample unscored.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds after which a sample without a score is unscored.
+        deadline_s: seconds within which a sample gets its score, or stays unscored.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -142,7 +141,7 @@ class ScorerOptions(BaseModel):
 
 
 def refuse_secrets(arguments: Mapping[str, object]) -> None:
-    """Refuse secrets that inspect would write into its log.
+    """Refuse arguments that inspect must not write into its log.
 
     Raises:
         SettingsError: an argument is secret.
@@ -155,11 +154,11 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
 def configure_scorer(
     kind: str, arguments: Mapping[str, object]
 ) -> tuple[ScorerOptions, RewardScorer, str | None]:
-    """Parse a scorer's arguments; return its options, its scorer and the judge's model.
+    """Configure a scorer of one kind of judge.
 
     Returns:
-        Its options; the scorer, shared by scorers with equal arguments; the judge's model, if the
-        judge runs in this process.
+        Its own arguments; what scores, shared with the other scorers of equal arguments; the
+        judge's model, if the judge runs in this process.
 
     Raises:
         SettingsError: an argument is unknown, wrong, or secret.
@@ -209,11 +208,9 @@ def configure_scorer(
         )
     if options.url is not None:
         return options, source.get_shared_scorer(), None
-    mount = settings_from_keywords(JudgeMount, judge)  # the names as they were given, in its errors
+    mount = settings_from_keywords(JudgeMount, judge)  # its errors use the names as given
     if not options.offline:
-        mount.chat_settings(
-            section=""
-        )  # a missing key is an error now, and not at the first sample
+        mount.chat_settings(section="")  # a missing key is an error now, not at the first sample
     return options, source.get_shared_scorer(), mount.judge_name()
 
 
@@ -230,10 +227,10 @@ PACKAGE = "judgegym"
 
 
 def make_registered_name(name: str) -> str:
-    """Return the name to register, so that inspect shows it as `judgegym/NAME`.
+    """Return the name to register, so that inspect lists it as `judgegym/NAME`.
 
-    inspect adds the package's name itself if it finds how the package was installed; it does not
-    find a checkout on PYTHONPATH.
+    inspect adds the package's name itself, but only if it finds how the package was installed,
+    which fails for a checkout on PYTHONPATH.
     """
     return name if registry_name(make_registered_name, name) != name else f"{PACKAGE}/{name}"
 
@@ -243,7 +240,7 @@ TARGET = "target"
 
 
 def make_row(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
-    """Return a sample's completion with its judge's fields; the ids are for comparing judges."""
+    """Make a sample's completion with its judge's fields; its ids are for comparing epochs."""
     metadata = state.metadata or {}
     cells: dict[str, object] = {
         "reference": "\n".join(target)
@@ -277,7 +274,7 @@ def make_row(state: TaskState, target: Target, options: ScorerOptions) -> Comple
 
 
 def read_choice(state: TaskState) -> Choice:
-    """Return a sample's completion with its finish reason and separate reasoning."""
+    """Return a sample's completion, with finish reason and reasoning, which inspect keeps apart."""
     if not state.output.choices:
         return Choice(state.output.completion)
     content = state.output.message.content
@@ -318,7 +315,7 @@ def open_source(
     offline: bool = False,
     **settings: object,
 ) -> OpenedEnvironment:
-    """Open the environment of these settings and read its rows, unless it is already open.
+    """Return the environment of these settings; read its rows unless it is open already.
 
     Raises:
         SettingsError: a setting is unknown, wrong or secret, or the packages of the environments
@@ -329,8 +326,6 @@ def open_source(
     from judgegym_trainers.single_turn import EnvironmentSource, get_environment
 
     refuse_secrets(settings)
-    # A list may be a text that inspect's command line has split: settings of lists read such a
-    # text, too.
     values = {
         name: value if _is_unsplit(value) else join_parts(value) for name, value in settings.items()
     }
@@ -359,7 +354,7 @@ _EPOCHS = (
 
 
 def _make_scorer(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
-    """Make the scorer of a kind of judge, and register it."""
+    """Make and register the scorer of a kind of judge."""
 
     @scorer(metrics=_METRICS, name=make_registered_name(kind))
     def make_judge_scorer(url: str | None = None, **arguments: object) -> Scorer:
@@ -384,8 +379,7 @@ def _make_scorer(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
 
 
 SCORERS = {kind: _make_scorer(kind, judge) for kind, judge in JUDGES.items()}
-"""The scorer of each kind of judge; `judgegym_trainers.inspect_ai.rubric` is that of the kind
-rubric."""
+"""The scorer of each kind of judge; `judgegym_trainers.inspect_ai.rubric` is the rubric's."""
 
 
 def __getattr__(name: str) -> Callable[..., Scorer]:
@@ -408,7 +402,7 @@ def reward(
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
         config: a YAML file or a preset with further settings.
-        split: the split with the samples' rows.
+        split: the split of the samples' rows.
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
         settings: the settings under `env`.
     """
@@ -430,11 +424,11 @@ def _make_score(
     *,
     invalid: str,
 ) -> Score:
-    """Make a sample's score; an unscored sample is left out of inspect's metrics and reducers.
+    """Return a sample's score; without a reward it is unscored, and inspect leaves it out.
 
     Args:
         state: the sample.
-        result: its completion's reward.
+        result: what its completion is worth.
         extra_metadata: metadata beside status and label.
         invalid: inspect's reason for an invalid completion.
     """
@@ -467,7 +461,7 @@ def environment_task(environment: str, **arguments: Any) -> Task:
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
-        arguments: those of `reward`.
+        arguments: the arguments of `reward`.
     """
     with report_in_one_line():
         samples = [_make_sample(row) for row in open_source(environment, **arguments).rows()]

@@ -1,30 +1,29 @@
-"""Rewards for OpenRLHF in its own process: as an agent, and as a reward function.
+"""Rewards for OpenRLHF in its own process: as an agent, or as a reward function.
 
+    # --train.agent_func_path FILE.py
     from judgegym_trainers.openrlhf import agent_executor
-    AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)     #
-    --train.agent_func_path FILE.py
+    AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)
 
+    # --reward.remote_url FILE.py
     from judgegym_trainers.openrlhf import reward_function
-    reward_func = reward_function(                                                #
-        --reward.remote_url FILE.py judge={"judge": "rubric", "judge_model_name": "…"},
-        group_size=8, estimator="rloo"
+    reward_func = reward_function(
+        judge={"judge": "rubric", "judge_model_name": "…"}, group_size=8, estimator="rloo"
     )
 
-Write either into your own file, or use this file, which reads the same arguments as a JSON object
-from the variable `JUDGEGYM_OPENRLHF`.
+FILE.py is your own file, or this file itself, which reads the same arguments as a JSON object from
+the variable `JUDGEGYM_OPENRLHF`.
 
-OpenRLHF does not support missing rewards. The agent masks all tokens of a sample whose judge failed
+OpenRLHF knows no missing reward. The agent masks all tokens of a sample whose judge failed
 (`action_ranges`), so that no estimator trains it, and gives it the mean of its group, so that it
-moves no baseline. The reward function can only give the mean, which is neutral only if the
-estimator subtracts the group's mean. Neither form sees OpenRLHF's arguments: you name the
-`estimator`, and the function refuses unsuitable ones. `on_failure="score"` trains the mean or
-`fallback_score` as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is
-called in a thread for each sample, with prompt and response in one text; the agent has the
-response's own tokens. All samples of a prompt are made in one process of OpenRLHF, where they are
-gathered.
+moves no baseline. The reward function can only give the mean, which has no effect only if the
+estimator subtracts the group's mean. Neither form sees OpenRLHF's arguments; the function therefore
+takes the `estimator`, and refuses others. `on_failure="score"` trains the mean or `fallback_score`
+as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is called in a thread
+for each sample, with prompt and response in one text; the agent has the response's own tokens. All
+samples of a prompt are generated in one process of OpenRLHF, where they are gathered.
 
-OpenRLHF loads such a file by its path, without registering a module: nothing here may need one (no
-dataclasses).
+OpenRLHF loads such a file by its path, without a module of that name, so that this file may use
+nothing that needs one (no dataclasses).
 
 Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`,
 `openrlhf.trainer.ppo_utils.experience_maker`.
@@ -56,10 +55,9 @@ from judgegym_trainers.scores.sources import read_settings_variable
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
-"""The values of `--algo.advantage.estimator` that subtract the mean of the group or of its other
-members."""
+"""Values of `--algo.advantage.estimator` that subtract the mean of the group, or of its others."""
 THREADS = 1024
-"""Maximum number of the reward function's samples that wait for their group at the same time."""
+"""Limit of samples of the reward function that wait for their group at the same time."""
 
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, Any]]
 
@@ -73,20 +71,20 @@ def reward_function(
 ) -> RewardFunction:
     """Make a `reward_func(queries, prompts, labels)`.
 
-    A label is a reference, or an object (also as JSON text) with `reference`, `rubric` and `group`;
-    with an environment it is the id of one of its rows.
+    A label is a reference, or an object (also as JSON text) of `reference`, `rubric` and `group`;
+    with an environment it is a row's id.
 
     Args:
         url: the URL of a reward server.
         group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and
             give those without a score the mean of the others.
-        estimator: `--algo.advantage.estimator`, which is one of `ESTIMATORS`.
-        settings: further ones of `GroupSettings`: instead of a URL `judge`, the settings of a judge
-            to run in this process, under the server's names, or `environment`, which gives the
+        estimator: `--algo.advantage.estimator`, one of `ESTIMATORS`.
+        settings: further settings of `GroupSettings`: instead of a URL `judge`, the settings of a
+            judge to run in this process, under the server's names, or `environment`, for its
             rewards: a name, a source, or the arguments of `EnvironmentSource.from_settings`;
-            `token` and `mount` of the server; `on_failure`: `leave_out`, or `score`, with any
-            estimator: the mean, or else `fallback_score`, is a reward; `invalid_completion_score`,
-            `timeout_s`, `deadline_s`, `group_wait_s`.
+            `token` and `mount` of the server; `on_failure`: `leave_out`, or `score`, which allows
+            any estimator and trains the mean, or else `fallback_score`, as a reward;
+            `invalid_completion_score`, `timeout_s`, `deadline_s`, `group_wait_s`.
 
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
@@ -97,14 +95,11 @@ def reward_function(
     ):
         raise SettingsError(
             "estimator: a reward function can give a failed judge nothing but the mean of its "
-            "group, which only "
-            f"{', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; OpenRLHF's default, "
-            "gae, does not), with a "
-            f"group_size of 2 or more; found estimator {estimator!r} and group_size "
-            f"{group_size!r}. Expected these, "
-            "agent_executor, which leaves such samples out with every estimator, or "
-            "on_failure='score', which trains "
-            "the mean or fallback_score as a reward"
+            f"group, which only {', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; "
+            "OpenRLHF's default, gae, does not), with a group_size of 2 or more; found estimator "
+            f"{estimator!r} and group_size {group_size!r}. Expected these, agent_executor, which "
+            "leaves such samples out with every estimator, or on_failure='score', which trains the "
+            "mean or fallback_score as a reward"
         )
     _allow_more_threads()
 
@@ -132,14 +127,14 @@ def reward_function(
 def agent_executor(
     url: str | None = None, *, group_size: int | None = None, **settings: Any
 ) -> type:
-    """Make an `AgentExecutor` of one turn, whose reward is the judge's.
+    """Make a single-turn `AgentExecutor` whose reward is the judge's.
 
     Args:
         url: the URL of a reward server.
-        group_size: `--rollout.n_samples_per_prompt`, even if it is 1: a group's baseline also
-            counts samples that are left out, so these get the mean of the others.
-        settings: as for `reward_function`; with `on_failure="leave_out"` the tokens of a sample
-            whose judge failed are masked, with `score` they are trained.
+        group_size: `--rollout.n_samples_per_prompt`, even if it is 1: a group's baseline counts
+            samples that are left out, which therefore get the mean of the others.
+        settings: as for `reward_function`; `on_failure="leave_out"` masks the tokens of a sample
+            whose judge failed, `"score"` trains them.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -149,8 +144,8 @@ def agent_executor(
     if is_masked and group_size is None:
         raise SettingsError(
             "group_size: expected --rollout.n_samples_per_prompt (1 where a prompt has one "
-            "sample): the baseline of a "
-            "group counts a sample that is left out, which gets the mean of the others"
+            "sample): the baseline of a group counts a sample that is left out, which gets the "
+            "mean of the others"
         )
     with report_missing_extra("openrlhf"):
         from openrlhf.utils.agent import SingleTurnAgentExecutor
@@ -185,8 +180,8 @@ def agent_executor(
             if is_masked:
                 self._failures.add(result, group_size or 1)
             if is_masked and result.is_failed:
-                # No token is an action: neither loss nor whitening counts it. A length penalty
-                # would move the baseline.
+                # Without action tokens neither loss nor whitening counts the sample. A length
+                # penalty would move the baseline.
                 output |= {"action_ranges": [], "truncated": False}
             return output
 
@@ -194,7 +189,7 @@ def agent_executor(
 
 
 def __getattr__(name: str) -> Any:
-    """Return the object that OpenRLHF looks up in this file, if the user's file has none."""
+    """Make the object that OpenRLHF looks for in this file, with arguments from the variable."""
     if name == "reward_func":
         return reward_function(**cast(Any, read_settings_variable(VARIABLE)))
     if name == "AgentExecutor":
@@ -205,9 +200,9 @@ def __getattr__(name: str) -> Any:
 def _read_settings(
     url: str | None, group_size: int | None, settings: Mapping[str, Any]
 ) -> tuple[GroupSettings, Callable[[str, str | None, object], Awaitable[CompletionReward]]]:
-    """Return the settings, and the function that scores a response.
+    """Return the settings, and a function that judges a response.
 
-    A response is `None` if it was not found in the query.
+    The function takes `None` for a response that was not found in its query.
 
     Raises:
         SettingsError: a setting is unknown or wrong, or there can be no groups of this size.
@@ -245,13 +240,13 @@ def _read_settings(
         row = replace(row, error=NOT_FOUND) if response is None else row
         return await batcher.score(
             f"{prompt}\n{label!r}", row, recurs=True
-        )  # OpenRLHF passes no id of the group
+        )  # OpenRLHF passes no group id
 
     return group_settings, judged
 
 
 def _allow_more_threads() -> None:
-    """Let many samples wait for their judge: OpenRLHF calls the function in few threads."""
+    """Let many samples wait for their judge: OpenRLHF calls the function in its few threads."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:  # loaded outside of OpenRLHF

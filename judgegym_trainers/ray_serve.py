@@ -1,17 +1,15 @@
-"""The reward server on Ray Serve: the ASGI application in autoscaled replicas.
+"""The reward server on Ray Serve: the ASGI application in replicas that scale with the queue.
 
     pip install 'judgegym[ray]'
     serve run judgegym_trainers.ray_serve:app config=reward_server_rubric
 
 Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes
-    no new requests and answers its current ones within `drain_timeout`, by default more than a
-    request's deadline. An unreachable judge is no fault of a replica, so none is restarted for it:
-    `/readyz` reports it. Arguments that cannot work give a one-line error of `serve`, before
-    anything starts.
+no new requests and finishes those that it has, within `drain_timeout`, by default more than a
+request's deadline. An unreachable judge is no fault of a replica, and no replica is restarted for
+it: `/readyz` reports it. Wrong arguments are one line of `serve`, before anything starts.
 
-Each replica has its own core: identical requests share one call within a replica, and finished
-judgments are shared through the judgment cache. Cohorts (`group_size`), budgets and monitors need a
-single replica.
+Each replica has its own core: identical judgments in flight are shared within a replica, finished
+ones through the judgment cache. Cohorts (`group_size`), budgets and monitors need a single replica.
 
 Source: ray 2.60 (`serve/api.py`, `serve/scripts.py`, `serve/_private/replica.py`).
 """
@@ -26,15 +24,14 @@ from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
 
 _TARGET_ONGOING = 256
-"""Number of concurrent requests in a replica before Ray starts another: they wait for judges, not
-for the CPU."""
+"""Requests in flight in a replica before Ray starts another; they wait for judges, not the CPU."""
 _MAX_REPLICAS = 8
 _RAY_SETTINGS = {
     "host": "http_options of Ray Serve",
     "port": "http_options of Ray Serve",
     "workers": "min_replicas, max_replicas",
 }
-"""Settings of the reward server that have no effect in a replica, and their replacements."""
+"""Reward-server settings without effect in a replica, and the settings that replace them."""
 
 
 def app(arguments: Mapping[str, JSON]) -> Any:
@@ -42,8 +39,7 @@ def app(arguments: Mapping[str, JSON]) -> Any:
 
     Args:
         arguments: settings of `python -m judgegym.server` by name, such as `config`; and
-            `min_replicas`,
-        `max_replicas`.
+            `min_replicas`, `max_replicas`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -60,7 +56,7 @@ def app(arguments: Mapping[str, JSON]) -> Any:
 
 
 def _make_application(arguments: dict[str, JSON]) -> Any:
-    """Make the application with these arguments.
+    """Make the application of these arguments.
 
     Raises:
         SettingsError: one is wrong.
@@ -81,8 +77,8 @@ def _make_application(arguments: dict[str, JSON]) -> Any:
     )
     if not 0 <= min_replicas <= max_replicas or max_replicas == 0:
         raise SettingsError(
-            f"min_replicas, max_replicas: {min_replicas} to {max_replicas} replicas; expected the lower number "
-            "first"
+            f"min_replicas, max_replicas: {min_replicas} to {max_replicas} replicas; expected the "
+            "lower number first"
         )
     settings.check_processes(max_replicas, "replica", "max_replicas")
     from ray import serve  # late: the extra `ray`
@@ -90,24 +86,24 @@ def _make_application(arguments: dict[str, JSON]) -> Any:
     deployment = serve.deployment(
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
-        # All members of a cohort wait at the same time: its cohort would miss one that Ray held
-        # back.
+        # All members of a cohort wait at the same time: a request that Ray holds back would be
+        # missing.
         max_ongoing_requests=2 * settings.max_pending if needs_one else 4 * _TARGET_ONGOING,
         autoscaling_config={
             "min_replicas": min_replicas,
             "max_replicas": max_replicas,
             "target_ongoing_requests": _TARGET_ONGOING,
         },
-        graceful_shutdown_timeout_s=settings.drain_s,  # Ray's own 20 s are less than a judgment may take
+        graceful_shutdown_timeout_s=settings.drain_s,  # Ray's default of 20 s is too short
     )
     return deployment.bind()
 
 
 def _take_count(arguments: dict[str, JSON], name: str) -> int | None:
-    """Take a number out of the arguments; `None` if it is not there.
+    """Take a number out of the arguments; return `None` if it is missing.
 
     Raises:
-        SettingsError: it is not a whole number.
+        SettingsError: it is none.
     """
     value = arguments.pop(name, None)
     try:

@@ -1,20 +1,20 @@
 """Evaluators for rLLM: a judge of one completion, or the reward of an environment's row.
 
-    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator
-    judgegym_rubric …
+    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' \
+        rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
 
-`judge_evaluator` and `environment_evaluator` make evaluators for your own module (`--evaluator
+`judge_evaluator` and `environment_evaluator` make evaluators for a module of your own (`--evaluator
 module:name`, or `import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments:
-`judgegym_environment`, and `judgegym_rubric`, `judgegym_composite` and so on for each kind of
-judge, read theirs from the variable `JUDGEGYM_RLLM`, a JSON object with the names of the factories'
-arguments.
+`judgegym_environment`, and `judgegym_rubric`, `judgegym_composite` and so on by the kinds of
+judges, read theirs from the variable `JUDGEGYM_RLLM`, a JSON object with the names of the
+factories' arguments.
 
 Guarantees: a failed judge raises a `NoRewardError`, which rLLM's engine turns into an episode that
-    ended with an error, without trajectories: it has no reward and no signals, and is in no group.
-    An empty completion is a wrong answer, with the signal `invalid_completion`. The judge's
-    explanation is in the episode's `metadata["judge"]`.
+ended with an error, without trajectories: it has no reward, no signals, and no group. An empty
+completion is a wrong answer, with the signal `invalid_completion`. Status, label and explanation of
+the judgment are in the episode's `metadata["judge"]`.
 
-An evaluator sees one episode. A judge that compares waits until all rollouts of a task have
+An evaluator sees one episode. A judge that compares waits until the rollouts of a task have
 arrived: `group_size` of the server, or of `judge`, is their number (`--attempts`, the trainer's
 group size).
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = (*USUAL_COLUMNS["reference"], "ground_truth", "answer", "target")
-"""The names of a row's reference; the first existing one is used."""
+"""Fields of a row that may have its reference; the first one counts."""
 _NUMBER_ARGUMENTS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
 _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBER_ARGUMENTS)
 
@@ -61,10 +61,10 @@ _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBER_ARGUMENTS)
 class JudgeEvaluator:
     """Scores an episode's answer from 0 to 1.
 
-    The judge sees the task's instruction, the episode's answer, and from the task's metadata
-    `messages` (in place of the instruction), `reference` (or `reference_answer`, `ground_truth`,
-    `answer`, `target`), `rubric`, `aspects`, `criteria`, `baseline`, `context`, or another usual
-    name of these.
+    The judge sees the task's instruction, the episode's answer, and these fields of the task's
+    metadata: `messages` (in place of the instruction), `reference` (or `reference_answer`,
+    `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `criteria`, `baseline`, `context`, or
+    other usual names of these.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class JudgeEvaluator:
         Args:
             url: the URL of a reward server.
             correct_from: the score from which an answer counts as correct.
-            settings: further ones of `JudgeSource`: `judge`, the settings of a judge, under the
-                server's names; `offline` with it, to ask the stand-in; `token`, `token_env` and
+            settings: further settings of `JudgeSource`: `judge`, the settings of a judge, under the
+                server's names; with it `offline`, to call the stand-in; `token`, `token_env` and
                 `mount` of the server; `invalid_completion_score` of an empty answer, `timeout_s`,
                 `deadline_s`.
 
@@ -123,7 +123,7 @@ class EnvironmentEvaluator:
         from judgegym_trainers.single_turn import (
             get_environment,
             parse_source,
-        )  # late: beside a server it is not needed
+        )  # late: not needed with a server
 
         check_settings(correct_from=correct_from)
         self.environment = get_environment(parse_source(environment))
@@ -152,9 +152,7 @@ environment_evaluator = EnvironmentEvaluator
 def environment_rows(
     environment: EnvironmentSource | Mapping[str, object] | str,
 ) -> list[dict[str, JSON]]:
-    """Return an environment's rows for an rLLM dataset.
-
-    They have `id`, `uid`, `question`, `messages` and `category`.
+    """Return an environment's rows for rLLM: `id`, `uid`, `question`, `messages`, `category`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -194,7 +192,7 @@ def _make_row(task: Task, episode: Episode) -> CompletionRow:
 
 
 def _read_answer(episode: Episode) -> str:
-    """Return the answer's text; rLLM would write `None` for an agent without an answer."""
+    """Return the answer's text; without one rLLM would format `None`, so it is empty."""
     has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
     return "" if has_none else extract_answer_text(episode)
 
@@ -202,7 +200,7 @@ def _read_answer(episode: Episode) -> str:
 def _make_output(episode: Episode, result: CompletionReward, correct_from: float) -> EvalOutput:
     episode.metadata["judge"] = (
         result.outcome
-    )  # an output's metadata would be among the metrics, which are numbers
+    )  # an output's metadata would become metrics, which are numbers
     reward = result.reward
     if reward is None:
         raise result.error()
@@ -232,15 +230,15 @@ def _read_variable() -> dict[str, Any]:
 
 
 class _KindEvaluator(JudgeEvaluator):
-    """An evaluator without arguments, as rLLM makes one from an entry point."""
+    """An evaluator that rLLM makes from an entry point, without arguments."""
 
     kind: ClassVar[str]
 
     def __init__(self) -> None:
-        """Read the arguments from the variable; without `url`, a judge of this kind runs here.
+        """Read the arguments from the variable; without `url`, judge in this process.
 
         Raises:
-            TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
+            TypeError: an argument is wrong; rLLM's command line shows a `TypeError` in one line.
         """
         try:
             settings = _read_variable()
@@ -258,7 +256,7 @@ class _KindEvaluator(JudgeEvaluator):
 
 
 def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_KindEvaluator]:
-    """Make the evaluator `judgegym_KIND`, for rLLM's entry points."""
+    """Make the evaluator `judgegym_KIND` for rLLM's entry points."""
     name = f"{kind.title().replace('_', '')}Evaluator"
     text = f"`judgegym_{kind}`: {judge.about}."
     return type(name, (_KindEvaluator,), {"kind": kind, "__doc__": text, "__module__": __name__})
@@ -270,8 +268,7 @@ EVALUATORS = {
         _make_evaluator(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_group
     )
 }
-"""The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind
-rubric."""
+"""The evaluator class of each kind of judge; `rllm:RubricEvaluator` is that of the kind rubric."""
 
 
 def __getattr__(name: str) -> type[JudgeEvaluator]:
@@ -282,16 +279,13 @@ def __getattr__(name: str) -> type[JudgeEvaluator]:
 
 
 class EnvironmentFromVariable(EnvironmentEvaluator):
-    """`judgegym_environment`: the reward of an environment, configured by the variable.
-
-    The variable holds the arguments of `EnvironmentSource.from_settings`.
-    """
+    """`judgegym_environment`: an environment's reward, with arguments from the variable."""
 
     def __init__(self) -> None:
-        """Read the arguments from the variable.
+        """Take the arguments from the variable.
 
         Raises:
-            TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
+            TypeError: an argument is wrong; rLLM's command line shows a `TypeError` in one line.
         """
         try:
             settings = _read_variable()

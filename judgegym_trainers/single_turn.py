@@ -1,18 +1,19 @@
-"""Environments for trainers that sample completions themselves: rows, and rewards of completions.
+"""Environments for trainers that sample themselves: messages of rows, rewards of completions.
 
 An `EnvironmentSource` names an environment and its settings. Guarantees: it is a small value that
-can be pickled, compared and hashed, so that it can be sent to other processes and find the
-environment that is already open there; nothing is read before it is opened; its `repr` shows no
-settings, since an API key may be among them.
+pickles, compares and hashes, so that it can be sent to other processes and find there the
+environment that is already open; nothing is read before it is opened; its `repr` shows no setting,
+since settings may include an API key.
 
 An `OpenedEnvironment` is open in this process. Guarantees: equal sources share one environment,
-with its rows, its judge's limits and its judgment cache; opening one does not block others; any
-thread and any event loop, or none, can request rewards, which are made on the process's background
-loop and closed with it; rewards are those of `serve`: equal completions of a row are judged once, a
-failed judgment is retried once, and one that fails for good has no reward. If the judge's endpoint
-refuses key or model from the first request on, or refuses the first eight calls, a `SettingsError`
-is raised. A child forked from a process with open environments can read their rows; for rewards it
-must be started with the method spawn, as an error says.
+with its rows, its judge's limits and its judgment cache; while one is opened, others keep working;
+any thread and any event loop, or none, may ask for rewards, which are made on the process's
+background loop and closed with it. Rewards are those of `serve`: identical completions of a row are
+judged once, a failed judgment is retried once, and a completion whose judge fails for good has no
+reward. If the judge's endpoint rejects key or model from the first request on, or refuses the first
+eight calls, a `SettingsError` says so. A child that was forked from a process with open
+environments can read their rows. For rewards it must be started with the method spawn; an error
+says so.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ from judgegym_trainers.scores.results import (
 )
 
 UID = "uid"
-"""The field of a sample with the id of its row in the environment."""
+"""The field of a sample that has its row's id in the environment."""
 _ARGUMENTS = ("environment", "settings", "config", "offline", "split")
 
 
@@ -79,9 +80,9 @@ class EnvironmentSource:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
             `package.module:Class`.
         arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-6-luna`.
-            Environment variables are read, too, and relative paths are those of the process that
-            opens it.
-        split: the split of the rows.
+            As there, environment variables are read beside them, and relative paths are those of
+            the process that opens it.
+        split: the split of its rows.
     """
 
     environment: str
@@ -98,15 +99,15 @@ class EnvironmentSource:
         offline: bool = False,
         split: Split = "train",
     ) -> EnvironmentSource:
-        """Make a source from settings, in the containers of any configuration library.
+        """Make a source from settings in any configuration library's containers.
 
         Args:
-            environment: as in the attribute.
+            environment: like the attribute.
             settings: the settings under `env`, without that prefix, such as `{"judge_model_name":
                 "gpt-6-luna"}`; `None` means the default.
             config: a YAML file or a preset with further settings.
             offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
-            split: which rows.
+            split: the split of its rows.
 
         Raises:
             SettingsError: a value has no counterpart in JSON, or the split is not known.
@@ -127,10 +128,7 @@ class EnvironmentSource:
 
 
 def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
-    """Return the source named in settings.
-
-    Settings have the source itself, the name of an environment, or the arguments of
-    `EnvironmentSource.from_settings`.
+    """Parse a source: itself, a name, or the arguments of `EnvironmentSource.from_settings`.
 
     Raises:
         SettingsError: an argument is unknown or wrong.
@@ -153,7 +151,7 @@ def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> Envir
 
 
 def _format_argument(name: str, value: object) -> str:
-    """Format a setting as on the command line: text unchanged, all else as JSON.
+    """Format a setting for the command line: text unchanged, anything else as JSON.
 
     Raises:
         SettingsError: the value has no counterpart in JSON.
@@ -193,10 +191,10 @@ _NOT_COMPARABLE = (
 
 @runtime_checkable
 class HasFollowUps(Protocol):
-    """An environment that can tell, without any call, whether a row may get a second turn."""
+    """An environment that knows, without a model call, whether a row may have a second turn."""
 
     def has_follow_ups(self, task: Any) -> bool:
-        """Return whether `follow_up` may go on after the first turn of a row."""
+        """Return whether `follow_up` may continue after the first turn of a row."""
 
 
 def _find_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> str | None:
@@ -214,7 +212,7 @@ def _find_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> s
 
 
 class OpenedEnvironment:
-    """The rows of an environment, and the rewards of completions."""
+    """The rows of an environment, and rewards of completions."""
 
     def __init__(
         self, env: JudgedEnv[Any, Any, Any], source: EnvironmentSource, stack: AsyncExitStack
@@ -223,8 +221,8 @@ class OpenedEnvironment:
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: a row is a conversation of several turns, of which a trainer samples only
-                the first.
+            SettingsError: a row is a conversation of several turns; a trainer samples only the
+                first.
         """
         self.source = source
         self.name = env.spec.name
@@ -232,11 +230,9 @@ class OpenedEnvironment:
         self._tasks: Sequence[Any] = load_tasks(env, source.split)
         if multi_turn_uid := _find_conversation(env, self._tasks):
             raise SettingsError(
-                f"{self.name}: the row {multi_turn_uid!r} is a conversation of several turns, of which "
-                "trainers that sample "
-                "by themselves have the first alone; expected rows of one turn, or `judgegym "
-                "serve`, which goes on "
-                "with it"
+                f"{self.name}: the row {multi_turn_uid!r} is a conversation of several turns, of "
+                "which trainers that sample by themselves have the first alone; expected rows of "
+                "one turn, or `judgegym serve`, which goes on with it"
             )
         self._stack = stack
         self._is_closed = False
@@ -260,23 +256,23 @@ class OpenedEnvironment:
         return self._make_row(self._find_task(uid))
 
     def rows(self) -> Iterator[EnvironmentRow]:
-        """Iterate over all rows in the order of the dataset; each is read when it is needed."""
+        """Iterate over all rows in the order of the dataset; each row is read when it is needed."""
         return (self._make_row(task) for task in self._tasks)
 
     @property
     def compares(self) -> bool:
-        """Whether the completions of a row are compared with each other, and must come together."""
+        """Whether a row's completions are judged against each other, and must be given together."""
         return self._env.group_judge is not None
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether a completion's reward depends on the others of its row that come with it."""
+        """Whether a completion's reward depends on its row's other completions in the call."""
         return not self.compares and depends_on_group(self._env)
 
     async def rewards(
         self, uid: str, completions: Sequence[str | Choice]
     ) -> list[CompletionReward]:
-        """Judge the completions of one row, all at once; a group judge compares them.
+        """Judge the completions of one row concurrently; a judge of groups compares them.
 
         Args:
             uid: the row's id.
@@ -289,14 +285,14 @@ class OpenedEnvironment:
 
         Raises:
             DataError: there is no such row.
-            RuntimeError: the environment has been closed.
-            SettingsError: the judge's endpoint refuses key or model, or all completions, and has
-                judged nothing so far.
+            RuntimeError: the environment is closed.
+            SettingsError: the judge's endpoint refuses the key, the model or all completions, and
+                has judged nothing so far.
         """
         return await BACKGROUND.join(self._rewards(uid, completions))
 
     def rewards_sync(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
-        """Do the same as `rewards`, in code without `await`."""
+        """Judge completions like `rewards`, in code without `await`."""
         return BACKGROUND.run(self._rewards(uid, completions))
 
     async def _rewards(
@@ -326,7 +322,7 @@ class OpenedEnvironment:
         else:
             outcomes = zip(parsed, judgments, rewards, strict=True)
             results = [self._make_result(task, *outcome, together) for outcome in outcomes]
-        # A judge that refuses all requests from the start would leave a trainer without any reward.
+        # If a judge refuses all requests from the start, a trainer would get no reward at all.
         self._first_requests.check([(uid, results)])
         return results
 
@@ -341,7 +337,7 @@ class OpenedEnvironment:
         problem = ""
         if (
             reward is None and judgment.status is Status.OK
-        ):  # scores that cannot be compared with the others'
+        ):  # scores that are not comparable with the others'
             problem = _NOT_COMPARABLE
         elif reward is not None and not math.isfinite(reward):  # of an environment of the user's
             problem = f"the reward is {reward}"
@@ -372,7 +368,7 @@ class OpenedEnvironment:
         return EnvironmentRow(task.uid, messages, task.question, task.category)
 
     async def close(self) -> None:
-        """Close the judge's connections. Run this on the background loop."""
+        """Close the judge's connections; call it on the background loop."""
         self._is_closed = True
         await self._stack.aclose()
 
@@ -383,9 +379,9 @@ _CHANGES = threading.Lock()
 
 
 def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
-    """Return the environment of a source, which is shared in this process; open it if needed.
+    """Return the environment of a source, and open it unless this process has it open.
 
-    Opening reads the rows in the calling thread, which may take seconds. Do not call this on the
+    Opening reads the rows in the calling thread, which may take seconds; do not call it on the
     background loop.
 
     Raises:
@@ -401,7 +397,7 @@ def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
         environment = _open(source)
     except (
         BaseException
-    ) as error:  # any error, also Ctrl-C: whoever waits gets it, and the next call tries again
+    ) as error:  # any error, also Ctrl-C: waiting threads get it, and the next call tries again
         with _CHANGES:
             if _OPENED.get(source) is opening:
                 del _OPENED[source]
@@ -412,10 +408,7 @@ def get_environment(source: EnvironmentSource) -> OpenedEnvironment:
 
 
 def close_opened(*sources: EnvironmentSource) -> None:
-    """Close the environments of these sources now, or all of them.
-
-    The next `get_environment` opens them again.
-    """
+    """Close the environments of these sources now, or all; `get_environment` opens them again."""
     with _CHANGES:
         futures = [_OPENED.pop(source) for source in sources or list(_OPENED) if source in _OPENED]
     for opening in futures:
@@ -431,7 +424,7 @@ def close_all() -> None:
 
 
 def _reset_after_fork() -> None:
-    """Forget environments that other threads of the parent were opening."""
+    """Forget environments that the parent's other threads were opening: nobody finishes them."""
     global _CHANGES
     _CHANGES = threading.Lock()
     for source, opening in list(_OPENED.items()):
@@ -471,10 +464,13 @@ async def _make_environment(
 
 
 class EnvironmentScores:
-    """A `Source` of rewards: completions name a row in the field `UID`, and maybe its `split`."""
+    """A `Source` of an environment's rewards.
+
+    Completions name their row in the field `UID`, and optionally its `split`.
+    """
 
     def __init__(self, source: EnvironmentSource) -> None:
-        """Give the rewards of this environment, which opens at the first completion."""
+        """Use this environment, which opens at the first completion."""
         self._source = source
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
@@ -505,4 +501,4 @@ class EnvironmentScores:
         return await environment.rewards(uid, responses)
 
     async def close(self) -> None:
-        """Leave the environment open: it is shared by the whole process."""
+        """Do nothing: the environment belongs to the process, and equal sources share it."""

@@ -1,20 +1,20 @@
-"""A reward function for slime: for a whole group (`--group-rm`) and for single samples.
+"""Reward function for slime, for a whole group (`--group-rm`) or for single samples.
 
     --custom-rm-path judgegym_trainers.slime.reward --group-rm --rm-url http://127.0.0.1:8400
 
 With `--group-rm` the samples of a prompt are one request, so that any judge can compare them.
-Without it, and in evaluations, which have no `--group-rm` in slime, each sample is a separate
-request that names its group and index.
+Without it, and in evaluations, where slime has no `--group-rm`, each sample is a request of its
+own, which names its group and its index.
 
 Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of
 `RewardSettings`. A `judge` that compares needs `--group-rm`. With a reward server, slime's
-environment needs only aiohttp and orjson.
+environment needs aiohttp and orjson only.
 
 A sample whose judge failed is kept out of the loss (`remove_sample`), and gets the mean of its
-group's others, which leaves their distances from the mean unchanged; its metadata notes this. The
-same happens, without a call, to a sample whose generation was aborted or has failed (`status`), or
-that is already removed. A setting that cannot work raises a `SettingsError` at the first sample,
-which ends the training.
+group's other samples, which keeps their distances from it; its metadata say so. The same happens,
+without a judge call, to a sample whose generation was aborted or failed (`status`), or that is
+removed already. A setting that cannot work raises a `SettingsError` at the first sample, which ends
+the training.
 
 Source: slime, August 2026, its custom reward models.
 """
@@ -36,13 +36,12 @@ from judgegym_trainers.scores.sources import RewardSettings, close
 logger = logging.getLogger(__name__)
 
 _ROUTE = "/slime"
-"""The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
+"""The route of `--rm-type remote_rm`, which `--rm-url` may end with."""
 _UNFINISHED = ("aborted", "failed")
-"""The values of slime's `Sample.Status` for incomplete samples."""
+"""Values of slime's `Sample.Status` for incomplete samples."""
 _NOT_JUDGED = "not_judged"
 _REMOVED = "judge_removed"
-"""A key in a sample's metadata: it was removed here. slime may generate it again, and request its
-reward again."""
+"""Marks a sample's metadata if we removed it; slime may generate it again and ask for a reward."""
 
 __all__ = ["close", "reward"]
 
@@ -51,7 +50,7 @@ Reward: TypeAlias = float | dict[str, float]
 
 
 class SlimeSample(Protocol):
-    """The attributes of slime's sample that are read and written here."""
+    """The attributes of slime's sample that are read or written here."""
 
     prompt: Conversation
     response: str
@@ -66,14 +65,13 @@ class SlimeSample(Protocol):
 async def reward(
     args: object, samples: SlimeSample | Sequence[SlimeSample], **further: object
 ) -> Reward | list[Reward]:
-    """Return the reward of a sample, or those of several samples.
-
-    With `--group-rm` they are a group, else separate samples.
+    """Return the reward of a sample, or the rewards of several.
 
     Args:
         args: slime's arguments.
-        samples: one sample or several; those without a score are marked.
-        further: further arguments of slime; not used.
+        samples: one sample or several, with `--group-rm` one group; samples without a score are
+            marked.
+        further: what slime may add; not used.
 
     Raises:
         SettingsError: a setting cannot work.
@@ -88,9 +86,8 @@ async def reward(
     if any(isinstance(sample, list) for sample in sample_list):
         raise SettingsError(
             "--group-rm: slime cannot give rewards to rollouts of several samples (a "
-            "--custom-generate-function-path "
-            "that returns a list); expected no --group-rm, with which each sample is judged by "
-            "itself"
+            "--custom-generate-function-path that returns a list); expected no --group-rm, with "
+            "which each sample is judged by itself"
         )
     skip_results = [_find_skip_result(sample) for sample in sample_list]
     positions = [index for index, result in enumerate(skip_results) if result is None]
@@ -118,10 +115,7 @@ async def reward(
 
 
 def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
-    """Return the result of a sample that is not judged; `None` for others.
-
-    It is incomplete, or not trained.
-    """
+    """Return the result of an incomplete or removed sample, which is not judged; else `None`."""
     if _read_metadata(sample).get(_REMOVED):
         sample.remove_sample = False
     status = getattr(sample.status, "value", sample.status)
@@ -148,21 +142,19 @@ def _read_metadata(sample: SlimeSample) -> Mapping[str, object]:
 
 @cache
 def _warn_once() -> None:
-    """Warn once per process how slime's baselines count failures; evaluations have none."""
+    """Warn once how slime's baselines count a failure here; its evaluations have no baseline."""
     logger.warning(
         "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of "
-        "its group, by which "
-        "slime (grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; "
-        "the sample itself is "
-        "kept out of the loss"
+        "its group, by which slime (grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes "
+        "the others' rewards; the sample itself is kept out of the loss"
     )
 
 
 def _read_settings(args: object) -> RewardSettings:
-    """Read the settings from slime's arguments.
+    """Read the settings in slime's arguments.
 
     Raises:
-        SettingsError: a setting is unknown or has the wrong type.
+        SettingsError: a setting is unknown, or not a number where a number is needed.
     """
     settings = RewardSettings.from_settings(getattr(args, "judgegym", None), within="judgegym")
     rm_url = getattr(args, "rm_url", None)

@@ -1,32 +1,32 @@
-"""Plugins for verifiers (`verifiers.v1`): judges, tasksets and an Env for groups.
+"""Plugins for verifiers (`import verifiers.v1`): judges, tasksets and an Env for groups.
 
-verifiers finds a plugin by the name of a top-level module: `setup.py` defines these names, and each
+verifiers finds a plugin by the name of a top-level module: `setup.py` lists these names, and each
 is a copy of `verifiers_plugin/`, which takes the classes of its name from `plugin`. prime-rl uses
 the same ids.
 
-Add judges with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each trace, or an
-error if the judge failed, so that the trace is not `ok` and has no reward; traces of one process
-share connections, limits and the judge's cache. A judge that compares needs `group_size`, so that
-the server, or this process, gathers the traces of a task; the Env `judgegym-group` does not need
-it.
+Judges are plugged in with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each
+trace, or an error if the judge failed, so that the trace is not `ok` and has no reward; traces of
+one process share connections, limits and the judge's cache. A judge that compares needs a server,
+or a judge in this process, that gathers the traces of a task (`group_size`); the Env
+`judgegym-group` does not.
 
 Tasksets have an environment's rows as tasks, and its judgments as rewards. Guarantees: the reward
 of a trace is that of `serve` for the same completion; a task has the name of its environment and
-its row's id, so that an env server's worker can find the row; nothing needs the runtime, so that
-`vf-replay` can rescore, also with other settings.
+its row's id, so that the worker of an env server finds the row by itself; nothing needs the
+runtime, so that `vf-replay` rescores, even with other settings.
 
 The Env runs n attempts of a task at once. Guarantees: one judgment of all successful attempts, by
-the task's environment or by a group judge; each attempt gets its own reward, `group`; an attempt
-without a verdict has no reward, and its trace is not `ok`, so that prime-rl does not train on it.
-With `keep_scored` such a trace does not affect the others: prime-rl leaves out all traces of an
-episode that is not `ok`.
+the environment of the task or by a judge of groups; each attempt gets its own reward, `group`; an
+attempt without a verdict has none, and its trace is not `ok`, so that prime-rl does not train on
+it. `keep_scored` keeps the other traces: prime-rl leaves out all traces of an episode that is not
+`ok`.
 
-A judgment's explanation and status are in `trace.info["judge_calls"]`, where verifiers records its
-own judges; metrics tell whether the judge failed, and whether the completion was empty or in the
+Explanation and status of a judgment are in `trace.info["judge_calls"]`, where verifiers records its
+own judges; metrics say whether the judge failed and whether the completion was empty or in the
 wrong format.
 
-Source: verifiers 0.4.0 (`v1/task.py`, `v1/env.py`), prime-rl of August 2026
-    (`orchestrator/envs.py`).
+Source: verifiers 0.4.0 of November 2026 (`v1/task.py`, `v1/env.py`), prime-rl of August 2026
+(`orchestrator/envs.py`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _CLIENT_SETTINGS = {
     "base_url": "judge_base_url",
     "api_key_var": "judge_api_key_env",
 }
-"""verifiers' names for settings of a judge in this process."""
+"""verifiers' setting names, with the names of a judge in this process."""
 
 
 def record(
@@ -87,11 +87,11 @@ def record(
     """Record a judgment on its trace.
 
     Args:
-        result: the judgment.
+        result: what it said.
         trace: the judged trace.
         name: the reward's name.
         request: the judge's request.
-        prefix: the prefix of the metrics' names.
+        prefix: prefix of the metrics' names.
     """
     parsed = {"score": result.reward, "status": result.status, "label": result.label}
     response = vf.JudgeResponse(text=result.explanation, parsed=parsed)
@@ -101,10 +101,10 @@ def record(
 
 
 def refuse_secrets(settings: Mapping[str, object], within: str = "") -> None:
-    """Refuse keys in settings, which verifiers writes into the run's directory.
+    """Refuse keys among settings, which verifiers writes into the run's directory.
 
     Raises:
-        ValueError: there is one.
+        ValueError: a setting is secret.
     """
     problem = find_secret(settings, within)
     if problem is not None:
@@ -115,8 +115,7 @@ class ScoresConfig(vf.BaseConfig):
     """A reward server, or a judge in this process."""
 
     url: str = ""
-    """URL of the reward server, such as http://127.0.0.1:8400; empty for a judge in this
-    process."""
+    """URL of the reward server, such as http://127.0.0.1:8400; empty for a judge in process."""
     mount: str = ""
     """Name of a judge at the server; empty for the judge at the root."""
     token_env: str = ""
@@ -130,17 +129,19 @@ class ScoresConfig(vf.BaseConfig):
     deadline_s: float = DEADLINE_S
     """Seconds within which there is a score, or the judge has failed."""
     invalid_completion_score: float = Field(0.0, allow_inf_nan=False)
-    """Reward of an empty completion, about which no judge is asked."""
+    """Reward of an empty completion, which is not judged."""
 
     view: Literal["last_reply", "full_trace"] = "last_reply"
-    """What of a trace is judged."""
+    """The judged part of a trace."""
     rubric: str = ""
     """Rubric of tasks that have none."""
     question_field: str = ""
     """The task's field with the question; empty for its prompt."""
     reference_field: str = "answer"
-    """The task's field with the reference, and so on. A task without it has none; one of another
-    name must exist."""
+    """The task's field with the reference; the settings below are alike.
+
+    A task without the field has none; if another name is set, the field must exist.
+    """
     rubric_field: str = "rubric"
     aspects_field: str = "aspects"
     criteria_field: str = "criteria"
@@ -161,7 +162,7 @@ class ScoresConfig(vf.BaseConfig):
         return self
 
     def source(self, settings: Mapping[str, object]) -> JudgeSource:
-        """Return the source of scores; `settings` are those of a judge in this process.
+        """Make the source of scores; `settings` are those of a judge in this process.
 
         Raises:
             SettingsError: a setting is of the wrong type.
@@ -201,9 +202,9 @@ class ScoresConfig(vf.BaseConfig):
         return {"prompt": self._prompt(task), **request_fields}
 
     def response(self, trace: vf.Trace) -> JSON:
-        """Return the last reply.
+        """Return the last reply; with `view=full_trace`, all messages since the policy's first.
 
-        With `view=full_trace`, all messages since the policy's first one, with tool calls.
+        Tool calls are included.
         """
         branches = trace.branches
         nodes = branches[-1].nodes if self.view == "full_trace" and branches else []
@@ -215,7 +216,7 @@ class ScoresConfig(vf.BaseConfig):
         )
 
     def tools(self, trace: vf.Trace) -> dict[str, JSON]:
-        """Return the tools offered to the policy, if its tool calls are judged.
+        """Return the tools that the policy was offered, if its calls of them are judged.
 
         Raises:
             CellError: a definition cannot be sent.
@@ -239,7 +240,10 @@ class ScoresConfig(vf.BaseConfig):
 
 
 class JudgePluginConfig(ScoresConfig, vf.JudgeConfig):
-    """Settings of a plugged judge; `model`, `base_url` and `api_key_var` are those of a judge in this process."""
+    """Settings of a plugged judge.
+
+    `model`, `base_url` and `api_key_var` are those of a judge in this process.
+    """
 
     model: str = _UNSET
     base_url: str = _UNSET
@@ -247,7 +251,7 @@ class JudgePluginConfig(ScoresConfig, vf.JudgeConfig):
 
 
 class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
-    """One of the judges; a subclass names its kind."""
+    """Base class of the plugged judges; a subclass sets its kind."""
 
     KIND: ClassVar[str]
 
@@ -274,7 +278,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         return verdict.reward
 
     def _source(self) -> JudgeSource:
-        """Return the source of scores, shared by all traces of the process.
+        """Make the source of scores, which all traces of the process share.
 
         Raises:
             SettingsError: the judge in this process is of another kind, or compares without
@@ -296,8 +300,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         if source.compares and not source.judge.get("group_size"):
             raise SettingsError(
                 f"the judge {self.KIND} compares completions: use the environment judgegym-group, "
-                "or set group_size to "
-                "the number of rollouts of a task"
+                "or set group_size to the number of rollouts of a task"
             )
         return source
 
@@ -315,14 +318,16 @@ class EnvironmentTaskConfig(vf.TaskConfig):
     """Settings of the environment, under `--env.taskset.task.*`."""
 
     environment: str = ""
-    """For the taskset `judgegym-environment`: `path/to/file.py:Class`, `package.module:Class` or a
-    built-in name."""
+    """An environment for the taskset `judgegym-environment`.
+
+    `path/to/file.py:Class`, `package.module:Class` or a built-in name.
+    """
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment as under `--env.`, such as `judge_model_name`."""
     config: str = ""
     """A preset or YAML file with further settings."""
     split: Literal["train", "eval"] = "train"
-    """Which rows."""
+    """The split of the rows."""
     offline: bool = False
     """Judge with the stand-in, on the bundled samples; its rewards mean nothing."""
 
@@ -347,13 +352,13 @@ class EnvironmentTaskConfig(vf.TaskConfig):
 
 
 class EnvironmentTasksetConfig(vf.TasksetConfig):
-    """Settings of a taskset that is made from an environment."""
+    """Settings of a taskset of an environment's rows."""
 
     task: EnvironmentTaskConfig = EnvironmentTaskConfig()
 
 
 class EnvironmentData(vf.TaskData):
-    """A row of an environment: what a worker needs to find it again."""
+    """A row of an environment: the data by which a worker finds it again."""
 
     environment: str
     uid: str
@@ -361,7 +366,7 @@ class EnvironmentData(vf.TaskData):
 
 
 class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig]):
-    """A row of an environment, whose completions the environment judges."""
+    """A row of an environment, which judges its completions."""
 
     @property
     def key(self) -> str:
@@ -382,7 +387,7 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
         return verdict.reward
 
     async def judged(self, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
-        """Judge the last replies; a `group_judge` compares them."""
+        """Return the judgments of the last replies; a `group_judge` compares them."""
         environment = await asyncio.to_thread(self._open_environment)
         return await environment.rewards(self.data.uid, [read_choice(trace) for trace in traces])
 
@@ -396,7 +401,7 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
 
 
 class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
-    """The rows of an environment; a subclass names it."""
+    """The rows of an environment; a subclass names the environment."""
 
     ENVIRONMENT: ClassVar[str] = ""
 
@@ -432,7 +437,7 @@ def find_taskset_class(environment: str) -> type[EnvironmentTaskset]:
 
 
 def read_choice(trace: vf.Trace) -> Choice:
-    """Return the policy's last reply, with its reasoning and finish reason."""
+    """Return the policy's last reply, with its reasoning and its finish reason."""
     messages = trace.assistant_messages
     reasoning = messages[-1].reasoning_content if messages else None
     finish_reason = next(
@@ -442,7 +447,7 @@ def read_choice(trace: vf.Trace) -> Choice:
 
 
 def _make_data(row: EnvironmentRow, environment: str) -> EnvironmentData:
-    """Make a row's data: a separate system prompt, and a single question as text."""
+    """Return a row as data: its system prompt apart, a single question as text."""
     messages = [dict(message) for message in row.messages]
     system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None
     is_question = len(messages) == 1 and messages[0]["role"] == "user"
@@ -467,15 +472,16 @@ class GroupEnvConfig(vf.EnvConfig):
     max_concurrent_agents: int | None = Field(None, ge=1)
     """Attempts that run at once; all of them if unset."""
     judge: ScoresConfig = ScoresConfig()
-    """A judge of groups (`settings.judge`: listwise, tournament, choice, arena_hard); without it,
-    the environment's."""
+    """A judge of groups (`settings.judge`: listwise, tournament, choice, arena_hard).
+
+    Without it, the environment judges.
+    """
     weight: float = 1.0
     """Weight of the group's reward."""
     own_rewards: bool = False
-    """Whether the task also scores each attempt by itself, with its own rewards and judges."""
+    """Whether the task also scores each attempt alone, with its own rewards and judges."""
     keep_scored: bool = True
-    """Whether an episode is `ok` where at least two attempts have a reward, and others have
-    none."""
+    """Whether an episode is `ok` if at least two attempts have a reward and others have none."""
 
 
 class GroupEnv(vf.Env[GroupEnvConfig]):
@@ -485,26 +491,25 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         """Check that there is a judge.
 
         Raises:
-            SettingsError: there is none, and the taskset does not belong to an environment.
+            SettingsError: there is no judge, and the taskset is not an environment's.
         """
         super().__init__(config)
         self._has_judge = bool(config.judge.url or config.judge.settings or config.judge.offline)
         if not self._has_judge and not issubclass(type(self.taskset).task_type(), EnvironmentTask):
             raise SettingsError(
                 "env.judge: expected url (of a reward server) or settings (of a judge in this "
-                "process), since the "
-                f"taskset {config.taskset.id} has no judge of groups"
+                f"process), since the taskset {config.taskset.id} has no judge of groups"
             )
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Start all attempts; verifiers limits how many run at once."""
+        """Start all attempts; `max_concurrent_agents` limits how many run at once."""
         attempted = task if self.config.own_rewards else task.defer_scoring()
         async with asyncio.TaskGroup() as attempts:  # type: ignore[attr-defined]  # verifiers needs Python 3.11
             for _ in range(self.config.n):
                 attempts.create_task(agents.agent.run(attempted))
 
     async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
-        """Judge the successful attempts."""
+        """Judge the attempts that succeeded."""
         traces = [trace for trace in episode.traces if trace.ok]
         if len(traces) < _MIN_ATTEMPTS:
             for trace in traces:
@@ -524,7 +529,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def run_episode(
         self, task: vf.Task, ctx: Any, **watchers: Callable[..., None] | None
     ) -> vf.Episode:
-        """Run one episode; with `keep_scored` a failed attempt does not make it fail."""
+        """Run an episode; with `keep_scored` a failed attempt does not fail it."""
         episode = await super().run_episode(task, ctx, **watchers)
         if self.config.keep_scored and not episode.errors:
             episode.ok = sum(trace.ok for trace in episode.traces) >= _MIN_ATTEMPTS
@@ -533,7 +538,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def _judge_traces(
         self, task: vf.Task, traces: Sequence[vf.Trace]
     ) -> list[CompletionReward]:
-        """Judge the traces and record the verdicts."""
+        """Return a verdict for each trace, and record it there."""
         if not self._has_judge:
             verdicts: list[CompletionReward] = await task.judged(traces)
             for trace, verdict in zip(traces, verdicts, strict=True):
@@ -559,7 +564,7 @@ def _mark_failed(trace: vf.Trace, error: NoRewardError) -> None:
 
 
 def plugin(name: str) -> dict[str, type]:
-    """Return the classes of the plugin with this name, by their own names.
+    """Return the classes of the plugin with this name, by class name.
 
     Args:
         name: `judgegym_` and a kind of judge, a built-in environment, `environment` or `group`.

@@ -198,8 +198,8 @@ class Cohorts:
     ) -> ResponseJudgment:
         came, wait = len(missed.slots), self._format_wait(missed)
         result = make_failure(
-            f"late: the cohort was closed with {came} of {missed.size} members "
-            f"{wait} s after the first one came (--group_wait, or less for one with less time)"
+            f"late: the cohort was closed with {came} of {missed.size} members {wait} s after the "
+            "first one came (--group_wait, or less for one with less time)"
         )
         if missed.results.done() and not missed.results.cancelled():
             judged = missed.results.result()
@@ -337,8 +337,8 @@ class Cohorts:
         empty = came - len(cohort.responses)
         empty_clause = f", {empty} of them with nothing to judge" if empty else ""
         return (
-            f"{came} of {cohort.size} members came {period}{empty_clause}: "
-            "there is nothing to compare with"
+            f"{came} of {cohort.size} members came {period}{empty_clause}: there is nothing to "
+            "compare with"
         )
 
     def _format_wait(self, cohort: Cohort) -> str:

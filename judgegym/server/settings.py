@@ -150,8 +150,7 @@ class JudgeMount(AnyJudgeSettings):
         if most is None:
             raise SettingsError(
                 f"{prefix}group_size: the judge {self.judge} sees each response alone; those that "
-                "compare responses "
-                f"are {', '.join(COMPARING_KINDS)}"
+                f"compare responses are {', '.join(COMPARING_KINDS)}"
             )
         if self.group_size > most:
             raise SettingsError(
@@ -162,8 +161,7 @@ class JudgeMount(AnyJudgeSettings):
         if wait_s >= deadline_s:
             raise SettingsError(
                 f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, of "
-                "which the rest is the "
-                f"judge's; found {wait_s:g}"
+                f"which the rest is the judge's; found {wait_s:g}"
             )
         return self.group_size, wait_s
 
@@ -382,8 +380,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         if needs is not None:
             raise SettingsError(
                 f"{needs} needs one {unit}, which handles some 3,000 requests a second; found "
-                f"{count} {unit}s. "
-                f"Use {setting}=1, or a server of its own for each mount"
+                f"{count} {unit}s. Use {setting}=1, or a server of its own for each mount"
             )
 
     def failure_answers(self) -> FailureAnswers:
@@ -440,8 +437,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         ):
             raise SettingsError(
                 f"--for: {getattr(self, FLAG)} sends one response a request, and the judge "
-                f"{self.judge} compares "
-                "several; set --group_size to the number of samples for each prompt"
+                f"{self.judge} compares several; set --group_size to the number of samples for "
+                "each prompt"
             )
         for name, values in self.mounts.items():
             mounted[name] = _mount(name, values, mounted[""])

@@ -1,4 +1,6 @@
-"""`python -m judgegym_trainers.nemo_gym [FOLDER]`: put resources_servers/judgegym into a NeMo Gym project.
+"""`python -m judgegym_trainers.nemo_gym [FOLDER]`: install our server into a NeMo Gym project.
+
+The command writes `resources_servers/judgegym`.
 
 Exit codes: 0, or 2 if the folder cannot be written there.
 """
@@ -17,14 +19,12 @@ from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError
 
 TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"
-"""The folder in this package that is copied."""
+"""The server's folder in this package."""
 _REQUIREMENT = "judgegym[server]"
 _ENVIRONMENT_SERVERS = "environment_servers"
-"""The folder of NeMo Gym 0.7 with environment servers, which agents call; older versions have
-none."""
+"""The folder of NeMo Gym 0.7 with the servers in front of an agent; older versions lack it."""
 _FROM_0_7 = "\n# From 0.7 on"
-"""The beginning of the last part of each configuration, which needs a NeMo Gym with environment
-servers."""
+"""Start of the last part of each configuration, which needs a NeMo Gym with environment servers."""
 
 
 def copy_server_folder(folder: Path) -> Path:
@@ -34,10 +34,10 @@ def copy_server_folder(folder: Path) -> Path:
         folder: the folder of a NeMo Gym project, or a checkout of NeMo Gym.
 
     Returns:
-        The copy: `folder/resources_servers/judgegym`.
+        The copy: `place/resources_servers/judgegym`.
 
     Raises:
-        SettingsError: there is no such folder, or it already has a server of this name.
+        SettingsError: there is no such folder, or it has a server of this name.
     """
     if not folder.is_dir():
         raise SettingsError(f"{folder} is no folder; expected the one in which `gym` is called")
@@ -64,7 +64,7 @@ def copy_server_folder(folder: Path) -> Path:
 
 
 def _has_environment_servers(folder: Path) -> bool:
-    """Return whether NeMo Gym (of a checkout, or installed) has environment servers.
+    """Return whether NeMo Gym, in this checkout or installed, has environment servers.
 
     True if there is no NeMo Gym.
     """

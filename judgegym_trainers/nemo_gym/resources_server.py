@@ -34,18 +34,17 @@ with report_missing_extra("nemo-gym"):
     from nemo_gym.server_utils import get_server_url
 
 _GYM_SETTINGS = ("host", "port", "workers")
-"""Settings of the reward server that NeMo Gym's configuration has under other names."""
+"""Reward-server settings for which NeMo Gym's configuration has its own names."""
 
 
 class JudgeGymServerConfig(BaseResourcesServerConfig):
     """The server's block in NeMo Gym's configuration.
 
     Attributes:
-        reward_server: settings of `judgegym judge-server` by name. What is left out, or null, comes
-            from the variables JUDGEGYM_…, from the YAML file that `config` names, and from the
-            preset `for: nemo_gym`.
-        judge_model_server: the model server of NeMo Gym that is the judge, in place of
-            `judge_base_url`.
+        reward_server: settings of `judgegym judge-server` by name. Settings that are left out, or
+            null, come from the variables JUDGEGYM_…, from the YAML file that `config` names, and
+            from the preset `for: nemo_gym`.
+        judge_model_server: a model server of NeMo Gym as the judge, in place of `judge_base_url`.
     """
 
     reward_server: dict[str, Any] = Field(default_factory=dict)
@@ -58,7 +57,9 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
     config: JudgeGymServerConfig
 
     def setup_webserver(self) -> FastAPI:
-        """Return the application; the reward server answers all paths.
+        """Return the application, which forwards all paths to the reward server.
+
+        Its judges live as long as the process.
 
         Raises:
             SystemExit: a setting is wrong.
@@ -72,15 +73,15 @@ class JudgeGymResourcesServer(SimpleResourcesServer):
         return app
 
     def setup_exception_middleware(self, app: FastAPI) -> None:
-        """Add no middleware: the reward server answers every error, and notices disconnects."""
+        """Add no middleware: the reward server responds to errors, and notices disconnects."""
 
     async def verify(self, body: BaseVerifyRequest) -> BaseVerifyResponse:
-        """Raise an error: the reward server answers `/verify`."""
+        """Not called: the reward server responds to `/verify`."""
         raise NotImplementedError
 
 
 def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
-    """Make the application with these settings.
+    """Make the application for these settings.
 
     Raises:
         SettingsError: a setting is wrong, or cannot work in a server that NeMo Gym starts.
@@ -124,7 +125,7 @@ def _judge_settings(
     """Return the judge's endpoint, if it is a model server of NeMo Gym.
 
     Raises:
-        SettingsError: another endpoint is set, too.
+        SettingsError: another endpoint is set as well.
     """
     if config.judge_model_server is None:
         return {}

@@ -1,6 +1,7 @@
-"""`python -m judgegym_trainers.openenv ENVIRONMENT [--env.name=value …]`: serve an environment.
+"""`python -m judgegym_trainers.openenv ENVIRONMENT`: serve an environment to OpenEnv's clients.
 
-Exit codes: 0, or 2 if an argument or a setting is wrong or OpenEnv is not installed.
+Further arguments are settings, such as `--env.NAME=VALUE`. Exit codes: 0, or 2 if an argument or a
+setting is wrong or OpenEnv is not installed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = OneLineParser(
         "python -m judgegym_trainers.openenv",
         "Serve an environment to OpenEnv's clients. Further arguments are settings of `judgegym "
-        "serve`, "
-        "such as --env.judge_model_name=NAME, --config=FILE or --offline.",
+        "serve`, such as --env.judge_model_name=NAME, --config=FILE or --offline.",
     )
     parser.add_argument(
         "environment", help="a built-in name such as arena_hard, or path/to/file.py:Class"

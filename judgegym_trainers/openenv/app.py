@@ -1,6 +1,6 @@
-"""The application defined by `server`'s environment variables, for uvicorn.
+"""The application of `server`'s environment variables, for `uvicorn`.
 
-Start it with `uvicorn judgegym_trainers.openenv.app:app`.
+uvicorn judgegym_trainers.openenv.app:app
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ class CompletionAction(Action):
 
 
 class RowObservation(Observation):
-    """A row after `reset`, and its result after `step`.
+    """A row after `reset`; the result of its completion after `step`.
 
-    The reward is `None` where the judge failed; then `metadata` has `judge_failed`, and why in
+    The reward is `None` if the judge failed; then `metadata` has `judge_failed`, and the reason in
     `explanation`.
     """
 
@@ -50,7 +50,7 @@ class RowObservation(Observation):
 
 
 class RowState(State):
-    """Where a session is."""
+    """The state of a session."""
 
     environment: str = Field(default="", description="the environment's name")
     split: str = Field(default="", description="train or eval")

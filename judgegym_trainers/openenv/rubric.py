@@ -1,15 +1,15 @@
-"""JudgeGym's judges as OpenEnv rubrics.
+"""Judges as OpenEnv's rubrics.
 
     rubric = JudgeRubric("http://127.0.0.1:8400")
 
-Guarantees: a failed judge is `None`, OpenEnv's "no reward", and never a number; the judge's
-    explanation is in the observation's metadata. OpenEnv's own containers do not support `None`:
-    `Gate` and `WeightedSum` raise a `TypeError`, and `Sequential` continues and returns the score
-    of the rubrics that follow. Therefore wrap a composition with judges in `FailSafe`, whose reward
-    is `None` if one of its judges has failed.
+Guarantees: a failed judge is `None`, OpenEnv's "no reward", and never a number; status and
+explanation of the judgment are in the observation's metadata. OpenEnv's own containers do not
+handle `None`: `Gate` and `WeightedSum` raise a `TypeError`, and `Sequential` continues and returns
+the score of the rubrics that follow. Wrap a composition with judges in `FailSafe`, whose reward is
+`None` if a judge in it failed.
 
-The location of a text is a path such as `observation.metadata.question`, several paths of which the
-first existing one counts, or a function of action and observation.
+The place of a request's text is a path such as `observation.metadata.question`; several paths, of
+which the first that is there counts; or a function of action and observation.
 
 Source: openenv 0.10.0, `openenv.core.rubrics`.
 """
@@ -34,7 +34,7 @@ with report_missing_extra("openenv"):
 __all__ = ["FailSafe", "JudgeRubric", "close"]
 
 TextLocation: TypeAlias = str | Sequence[str] | Callable[[object, object], object]
-"""The location of a value: a path, several paths, or a function of action and observation."""
+"""The place of a value: a path, several paths, or a function of action and observation."""
 
 _QUESTION_NAMES = ("messages", "prompt", "question")
 _ANSWER_NAMES = ("completion", "response", "answer", "message", "text", "content")
@@ -79,15 +79,15 @@ def make_row(
     response: TextLocation = RESPONSE,
     fields: Mapping[Field, TextLocation] = FIELDS,
 ) -> CompletionRow:
-    """Return the completion of a step, read from the locations of its texts.
+    """Make the completion of a step, with its texts read from their places.
 
     Args:
-        action: OpenEnv's.
-        observation: OpenEnv's.
-        prompt: the location of the prompt, which is text or messages.
-        response: the location of the policy's response.
-        fields: the locations of the judge's other fields, by the names of `POST /v1/score`; missing
-            values are left out.
+        action: OpenEnv's action.
+        observation: OpenEnv's observation.
+        prompt: the place of the policy's prompt, text or messages.
+        response: the place of the policy's completion.
+        fields: the places of further fields, by the names of `POST /v1/score`; missing values are
+            left out.
     """
     prompt_value, response_value = (
         _convert_messages(_find_value(location, action, observation))
@@ -130,7 +130,7 @@ def _find_value(location: TextLocation, action: object, observation: object) -> 
 
 
 def _convert_messages(value: object) -> object:
-    """Return text, or messages with pydantic models converted to mappings."""
+    """Return text or messages unchanged; messages that are pydantic models become mappings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return value
     return [
@@ -139,14 +139,14 @@ def _convert_messages(value: object) -> object:
 
 
 class JudgeRubric(Rubric):
-    """A rubric whose score, from 0 to 1, is that of a judge.
+    """A rubric whose score, from 0 to 1, is a judge's.
 
-    In async code the score is awaited, as `Environment._apply_rubric_async` does; in a thread
-    without an event loop, such as that of a synchronous `step`, the call blocks. Rubrics with equal
-    settings share their connections.
+    In async code the score is awaited, as by `Environment._apply_rubric_async`; in a thread without
+    an event loop, such as a synchronous `step`, the call blocks until it is ready. Rubrics with
+    equal settings share their connections.
 
     Attributes:
-        last_score: the last score, as in every rubric; `None` if the judge failed.
+        last_score: as in every rubric; `None` if the judge failed.
         last_result: reward, status, label and explanation of the last call.
         raises: whether a failure raises a `NoRewardError`; set by `FailSafe`.
     """
@@ -165,16 +165,16 @@ class JudgeRubric(Rubric):
 
         Args:
             url: the URL of a reward server.
-            prompt: the location of the prompt: a path such as `observation.prompt`, several, or a
-                function of action and observation.
-            response: the location of the response.
-            fields: the locations of reference, rubric, aspects, criteria, baseline and context.
-            name: the prefix of the keys in the observation's metadata.
-            settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
-                process, under the server's names, with `offline` by the stand-in; `token`,
+            prompt: the place of the prompt: a path such as `observation.prompt`, several paths, or
+                a function of action and observation.
+            response: the place of the response.
+            fields: the places of reference, rubric, aspects, criteria, baseline and context.
+            name: prefix of the keys in the observation's metadata.
+            settings: further settings of `JudgeSource`: `judge`, the settings of a judge to run in
+                this process, under the server's names, with `offline` at the stand-in; `token`,
                 `token_env` and `mount` of the server; `invalid_completion_score` of an empty
-                response, about which no judge is asked; `timeout_s`, seconds for one attempt at the
-                server; `deadline_s`, seconds within which a step has its score, or has failed.
+                response, which is not judged; `timeout_s`, seconds for one attempt at the server;
+                `deadline_s`, seconds within which a step gets its score, or fails.
 
         Raises:
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
@@ -215,7 +215,7 @@ class JudgeRubric(Rubric):
 
 
 class FailSafe(Rubric):
-    """A composition of rubrics; its reward is `None` if one of its judges has failed."""
+    """A composition of rubrics; its reward is `None` if a judge that it called failed."""
 
     def __init__(self, rubric: Rubric) -> None:
         """Wrap the outermost rubric: `FailSafe(Sequential(Gate(JudgeRubric(…)), …))`."""
@@ -227,7 +227,7 @@ class FailSafe(Rubric):
     ) -> float | Awaitable[float | None] | None:
         """Return the reward; an awaitable of it if an inner rubric is asynchronous."""
         for inner_rubric in self.rubrics():
-            inner_rubric.last_score = None  # one that is not reached has none
+            inner_rubric.last_score = None  # a rubric that is not reached has no score
             if isinstance(inner_rubric, JudgeRubric):
                 inner_rubric.raises = True
         try:

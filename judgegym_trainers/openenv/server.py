@@ -1,19 +1,19 @@
-"""The server of a single-turn environment: OpenEnv's `create_app` over an open environment.
+"""The server of a single-turn environment: OpenEnv's `create_app` over one in this process.
 
 Arguments name the environment, or environment variables, as in a container:
 
-    OPENENV_JUDGEGYM_ENVIRONMENT=arena_hard                             a name,
-    path/to/file.py:Class or module:Class OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name":
-    "gpt-6-luna"}'    those under `env`, as JSON or YAML, or a file OPENENV_JUDGEGYM_SPLIT=train
-    or eval OPENENV_JUDGEGYM_SESSIONS=256                                       WebSocket sessions
-    at once
+    OPENENV_JUDGEGYM_ENVIRONMENT=arena_hard   # or path/to/file.py:Class, module:Class
+    OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name": "gpt-6-luna"}'   # JSON, YAML, or a file
+    OPENENV_JUDGEGYM_SPLIT=train              # or eval
+    OPENENV_JUDGEGYM_SESSIONS=256             # WebSocket sessions at once
 
-`JUDGEGYM_ENV__…`, `JUDGEGYM_CONFIG` and `JUDGEGYM_OFFLINE` are read as by every command.
+The settings are those under `env`. `JUDGEGYM_ENV__…`, `JUDGEGYM_CONFIG` and `JUDGEGYM_OFFLINE` are
+read as by every command.
 
-It implements OpenEnv's `Environment`: `reset` returns a row, `step` the reward of a completion.
-Guarantees: the row depends only on the seed; all instances share the environment that is open in
-this process, with its judge's limits; any number of sessions is judged at once; a failed judge is
-`reward=None`, flagged in the metadata.
+The environment is OpenEnv's `Environment`: `reset` returns a row, `step` the reward of a
+completion. Guarantees: the row depends on the seed alone; all instances share the environment that
+is open in this process, with its judge's limits; any number of sessions is judged at once; a failed
+judge is `reward=None`, flagged in the metadata.
 
 Source: openenv 0.10.0, `openenv.core.env_server.http_server`, `openenv.core.env_server.interfaces`.
 """
@@ -52,11 +52,11 @@ with report_missing_extra("openenv"):
 SESSIONS = 256
 _VARIABLE_PREFIX = "OPENENV_JUDGEGYM_"
 _SPLITS: dict[Split, str] = {"train": "train", "eval": "validation"}
-"""Our splits, with OpenEnv's types of them."""
+"""JudgeGym's splits, with OpenEnv's types of them."""
 
 
 class RowReward(Rubric):
-    """The environment's reward of the completion, as OpenEnv's rubric."""
+    """The environment's reward of a completion, as OpenEnv's rubric."""
 
     def __init__(self, environment: OpenedEnvironment) -> None:
         """Reward with an environment that is open in this process."""
@@ -64,7 +64,7 @@ class RowReward(Rubric):
         self.environment = environment
 
     async def forward(self, action: CompletionAction, observation: RowObservation) -> float | None:
-        """Return the reward, or `None`; the observation's metadata explains it."""
+        """Return the reward, or `None`; the observation's metadata get the details."""
         choice = Choice(
             action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason
         )
@@ -74,7 +74,7 @@ class RowReward(Rubric):
 
 
 def describe_outcome(result: CompletionReward) -> dict[str, Any]:
-    """Return a reward's entries in the metadata of an observation."""
+    """Return an observation's metadata about a reward."""
     return {
         "judge_failed": result.is_failed,
         "invalid_completion": result.is_invalid,
@@ -84,7 +84,7 @@ def describe_outcome(result: CompletionReward) -> dict[str, Any]:
 
 
 class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowState]):
-    """One session: a row, then its reward. It also implements OpenEnv's routes of tasks."""
+    """One session: a row, then its reward; with OpenEnv's routes for tasks."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -107,16 +107,16 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """Begin an episode.
 
         Args:
-            seed: chooses the row, if neither `uid` nor `index` does; by default a random one, named
+            seed: selects the row, unless `uid` or `index` does; by default a random seed, which is
                 in the metadata.
-            episode_id: the id of the episode; by default a new one.
-            uid: the row with this id.
-            index: the row at this index of the split, from 0.
+            episode_id: the episode's id; by default a new one.
+            uid: the row's id.
+            index: the row's index in the split, from 0.
             split: `train` or `eval`; by default the server's.
             further: what clients may add; not used.
 
         Raises:
-            DataError: there is no such row or split, or uid and index are both given.
+            DataError: there is no such row or split, or `uid` and `index` are both set.
         """
         environment = await self._open_split(split)
         if uid is not None and index is not None:
@@ -161,9 +161,8 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
         Args:
             action: the completion.
-            timeout_s: seconds for the judge, after which it has failed.
-            split: the split of `action.uid`; by default that of the last reset, or else the
-                server's.
+            timeout_s: seconds after which the judge has failed.
+            split: the split of `action.uid`; by default the last reset's, or else the server's.
             further: what clients may add; not used.
 
         Raises:
@@ -197,13 +196,13 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **row: Any
     ) -> RowObservation:
-        """Do the same as `reset_async`, in code without `await`."""
+        """Begin an episode like `reset_async`, in code without `await`."""
         return run_blocking(self.reset_async(seed, episode_id, **row))
 
     def step(
         self, action: CompletionAction, timeout_s: float | None = None, **further: Any
     ) -> RowObservation:
-        """Do the same as `step_async`, in code without `await`."""
+        """Reward a completion like `step_async`, in code without `await`."""
         return run_blocking(self.step_async(action, timeout_s, **further))
 
     @property
@@ -212,7 +211,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Return the response of `GET /metadata`."""
+        """Return the metadata for `GET /metadata`."""
         rows = (
             f"{len(self._default_environment)} rows, split {self._default_environment.source.split}"
         )
@@ -231,13 +230,13 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return len(await self._open_split(split))
 
     async def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """List the rows' ids and indices."""
+        """Return ids and indices of all rows."""
         return await self.get_task_range(split)
 
     async def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
-        """List the ids and indices of some rows."""
+        """Return ids and indices of some rows."""
         uids = (await self._open_split(split)).uids
         return [{"id": uids[index], "index": index} for index in range(len(uids))[start:stop]]
 
@@ -255,10 +254,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return {"id": row.uid, "index": index, "messages": messages, "category": row.category}
 
     async def _open_split(self, split: str | None) -> OpenedEnvironment:
-        """Return the environment of a split.
-
-        A new one is opened in a thread, because that reads its rows.
-        """
+        """Return the environment of a split; open it in a thread, since that reads its rows."""
         if split is None or split == self._default_environment.source.split:
             return self._default_environment
         if split not in _SPLITS:
@@ -272,9 +268,8 @@ def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
     """Make the application: a FastAPI app with OpenEnv's routes.
 
     Args:
-        source: the environment; its rows are read now, so that a wrong setting is an error at the
-            start.
-        sessions: maximum number of concurrent WebSocket sessions.
+        source: the environment; its rows are read now, so that wrong settings fail at the start.
+        sessions: limit of concurrent WebSocket sessions.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -294,7 +289,7 @@ def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
 
 
 def from_variables(variables: Mapping[str, str]) -> Any:
-    """Make the application that environment variables define.
+    """Make the application that environment variables describe.
 
     Raises:
         SettingsError: no environment is named, or a setting is wrong.
@@ -337,8 +332,8 @@ def from_variables(variables: Mapping[str, str]) -> Any:
         values = None
     if not isinstance(values, Mapping):
         raise SettingsError(
-            f"{_VARIABLE_PREFIX}SETTINGS: expected an object of settings as JSON or YAML, or a file of "
-            "these"
+            f"{_VARIABLE_PREFIX}SETTINGS: expected an object of settings as JSON or YAML, or a "
+            "file of these"
         )
     source = EnvironmentSource.from_settings(
         environment, values, split=cast(Split, split)
@@ -347,5 +342,5 @@ def from_variables(variables: Mapping[str, str]) -> Any:
 
 
 async def _respond_with_error(request: Request, error: Exception) -> JSONResponse:
-    """Answer 400 with the reason for a user's error; OpenEnv would answer 500 without one."""
+    """Respond with 400 and the reason to a caller's mistake; OpenEnv would send a bare 500."""
     return JSONResponse({"detail": str(error)}, status_code=400)

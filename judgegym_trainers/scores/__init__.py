@@ -1,1 +1,1 @@
-"""The scores of texts that a trainer has: from a reward server over HTTP, or from a judge in this process."""
+"""Scores of a trainer's texts: from a reward server over HTTP, or from a judge in this process."""

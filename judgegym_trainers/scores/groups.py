@@ -1,18 +1,18 @@
-"""Groups of completions that are judged together: of a trainer's batch, or of single samples.
+"""Groups of completions that are judged together: whole batches, or samples that arrive one by one.
 
-`GroupedBatch` identifies a group by its position in the trainer's global batch. Guarantees: a group
-is judged once, whole, by the process that holds its first completion, even if the trainer spreads
-it over several processes; neighbouring groups with equal prompts stay separate; a batch that does
-not consist of whole groups of one row each is refused with the same one-line error in all
-processes. torch is not imported: it is used if the trainer has set up its process group.
+`GroupedBatch` finds a group by its position in the trainer's global batch. Guarantees: a group is
+judged once, as a whole, by the process that holds its first completion, even if the trainer spreads
+it over several processes; neighbouring groups with identical prompts stay apart; if a batch does
+not consist of whole groups of one row each, all processes raise the same error. torch is not
+imported: it is used if the trainer has set up its process group.
 
-`SampleBatcher` identifies a group by its id. Guarantees: the samples of a group are gathered in
-whatever order they arrive. With a judge that compares, a group is judged once it is whole, or
-`group_wait_s` after its first sample; a later sample is compared with the others in a separate
-request. With any other judge each sample is judged immediately, and waits for its group only if the
-judge failed. Every sample gets a finite score: its reward, the score of an empty completion, or,
-flagged, the mean of its group in place of a missing reward. It can be used from any event loop; a
-cancelled caller does not cancel its group.
+`SampleBatcher` finds a group by its id. Guarantees: samples of one group are gathered in any order.
+With a judge that compares, a group is judged once it is complete, or `group_wait_s` after its first
+sample if others are missing; a later sample is compared with the others in a request of its own.
+With any other judge each sample is judged at once, and waits for its group only if the judge
+failed. Every sample gets a finite score: its reward, the score of an empty completion, or in place
+of a missing reward the mean of its group, flagged. Any event loop may call it; a caller that is
+cancelled does not cancel its group.
 
 Source: TRL 1.16, `GRPOTrainer`; torch 2.13, `torch.distributed`.
 """
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 PartT = TypeVar("PartT")
 _PROCESS_TIMEOUT = timedelta(hours=6)
-"""Maximum wait for the judgments of another process, which have their own deadlines."""
+"""How long a process waits for another one's judgments, which have deadlines of their own."""
 
 Judge = Callable[[Sequence[Sequence[CompletionRow]]], Awaitable[list[list[CompletionReward]]]]
 """`RewardScorer.score`."""
 
 
 def find_distributed() -> Any:
-    """Return `torch.distributed` if the trainer runs in several processes; else `None`."""
+    """Return `torch.distributed` if the trainer runs in several processes; otherwise `None`."""
     module = sys.modules.get("torch.distributed")
     if (
         module is None
@@ -63,12 +63,11 @@ def find_distributed() -> Any:
 
 
 class GroupedBatch:
-    """Judges batches in groups.
+    """Judges batches in groups, across all processes of a trainer.
 
-    If there are several processes, all of them must judge each batch, even an empty part.
-
-    Each object has its own process group, so that two reward functions that run at the same time
-    cannot take each other's parts. All processes must make their first calls in the same order.
+    All processes must judge each batch, even with an empty part of it. Each batch has a process
+    group of its own: two reward functions that run at the same time cannot receive each other's
+    parts. All processes make their first call in the same order.
     """
 
     def __init__(self, scorer: RewardScorer) -> None:
@@ -78,10 +77,10 @@ class GroupedBatch:
         self._processes: Any = None
 
     async def score(self, rows: Sequence[CompletionRow], size: int) -> list[CompletionReward]:
-        """Score this process's rows, which form groups of `size` in the global batch.
+        """Return the results of this process's rows, in groups of `size` in the global batch.
 
         Raises:
-            SettingsError: the global batch does not consist of groups of this size, or a process
+            SettingsError: the global batch does not consist of groups of this size; or a process
                 could not judge at all.
         """
         if self._distributed is None and (module := find_distributed()) is not None:
@@ -105,7 +104,7 @@ class GroupedBatch:
                 results.update(zip(range(start, start + size), group_results, strict=True))
         except (
             JudgeGymError
-        ) as judge_error:  # the other processes wait for an answer: all raise the same
+        ) as judge_error:  # the other processes wait: all must raise the same error
             error = str(judge_error)
         for other_results, other_error in await self._gather((results, error)):
             results |= other_results
@@ -120,7 +119,7 @@ class GroupedBatch:
         return [results[index] for index in indices]
 
     async def _gather(self, part: PartT) -> list[PartT]:
-        """Gather the parts of all processes, in the order of their ranks."""
+        """Return the parts of all processes, in the order of their ranks."""
         if self._distributed is None:
             return [part]
         parts: list[PartT | None] = [None] * self._distributed.get_world_size()
@@ -131,28 +130,26 @@ class GroupedBatch:
         if len(batch) % size:
             suffix = f" of {processes} processes" if processes > 1 else ""
             raise SettingsError(
-                f"group_size: a batch{suffix} of {len(batch)} completions cannot be split into groups "
-                f"of {size}; "
-                "expected the trainer's num_generations, and torch.distributed where a group is "
-                "spread over processes"
+                f"group_size: a batch{suffix} of {len(batch)} completions cannot be split into "
+                f"groups of {size}; expected the trainer's num_generations, and torch.distributed "
+                "where a group is spread over processes"
             )
         for start in range(0, len(batch), size):
             if any(row.shared != batch[start].shared for row in batch[start + 1 : start + size]):
                 raise SettingsError(
                     f"group_size: completions {start} to {start + size - 1} of the batch do not "
-                    "belong to one "
-                    f"row; expected the trainer's num_generations, found {size}"
+                    f"belong to one row; expected the trainer's num_generations, found {size}"
                 )
 
 
 GROUP_WAIT_S = 600.0
 """Seconds after its first sample for which a group waits for the others."""
 _MAX_REMEMBERED_GROUPS = 1024
-"""Maximum number of judged groups that are remembered for late samples."""
+"""Limit of judged groups that are remembered for late samples."""
 
 
 class _Group:
-    """The samples of one group so far."""
+    """The samples of one group that have arrived so far."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -162,7 +159,7 @@ class _Group:
         self.tasks = Tasks()  # those that outlive their caller
 
     def add(self, row: CompletionRow) -> asyncio.Future[CompletionReward]:
-        """Add a sample; return the future of its result."""
+        """Add a sample; return a future of its result."""
         self.rows.append(row)
         self.results.append(asyncio.get_running_loop().create_future())
         if len(self.rows) >= self.size:
@@ -190,9 +187,9 @@ class SampleBatcher:
             judge: judges groups.
             size: number of samples in a group.
             together: whether the judge compares them, or puts their scores on one scale.
-            may_be_alone: whether it can judge a single sample.
-            wait_s: seconds that a group waits for more samples after its first one.
-            fallback_score: the score of a sample without a reward in a group without any reward.
+            may_be_alone: whether the judge can judge a single sample.
+            wait_s: seconds after its first sample for which a group waits for the others.
+            fallback_score: the score of a sample without a reward in a group without any.
             invalid_completion_score: the score of an empty completion.
 
         Raises:
@@ -216,13 +213,13 @@ class SampleBatcher:
     async def score(
         self, group: Hashable, row: CompletionRow, *, size: int | None = None, recurs: bool = False
     ) -> CompletionReward:
-        """Score a sample; the result always has a `score`.
+        """Return the result of a sample; it always has a `score`.
 
         Args:
             group: the id of its group.
             row: the sample.
-            size: the size of this group, if it differs from the others'.
-            recurs: whether this id may later name another group, as when the prompt is the only id.
+            size: number of samples in this group, if it differs from the usual one.
+            recurs: whether this id will name another group later, as with a prompt for an id.
 
         Raises:
             SettingsError: no sample can be judged.
@@ -253,7 +250,7 @@ class SampleBatcher:
         )
 
     async def _close_in_time(self, group: _Group) -> None:
-        """Wait until a group is whole or its time is over; judge it, if it is judged together."""
+        """Wait until a group is complete or its time is over, and judge it if it is compared."""
         try:
             await asyncio.wait_for(group.closed.wait(), self._wait_s)
         except asyncio.TimeoutError:
@@ -262,7 +259,7 @@ class SampleBatcher:
             await _settle(group.results, self._judge_rows(group.rows))
 
     async def _score_late(self, group: _Group, row: CompletionRow) -> CompletionReward:
-        """Score a sample whose group is closed: take an equal sample's result, or compare again."""
+        """Return a late sample's result: its twin's, or one from a comparison with the group."""
         if row in group.rows:
             return await asyncio.shield(group.results[group.rows.index(row)])
         return (await self._judge_rows([*group.rows, row]))[-1]
@@ -298,13 +295,13 @@ class SampleBatcher:
 async def _settle(
     futures: Sequence[asyncio.Future[CompletionReward]], work: Awaitable[Sequence[CompletionReward]]
 ) -> None:
-    """Give each future its result, or the error."""
+    """Set the result of each future, or the error."""
     try:
         results = await work
-    except Exception as error:  # noqa: BLE001  # each caller gets it: a setting that cannot work
+    except Exception as error:  # noqa: BLE001  # each caller gets the error: a setting cannot work
         for future in futures:
             future.set_exception(error)
-            future.exception()  # a caller that has left does not ask
+            future.exception()  # marks it as retrieved, since a cancelled caller does not ask
         return
     for future, result in zip(futures, results, strict=True):
         future.set_result(result)

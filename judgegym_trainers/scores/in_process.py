@@ -1,8 +1,8 @@
-"""Scores of a judge in this process.
+"""Scores of a judge in this process; importing this module needs all packages of the judges.
 
-This module is imported only when needed: it needs all packages of the judges. With `group_size`,
-single responses are gathered in cohorts of this process: use it for trainers that send all samples
-of a prompt from one process. If several processes each send a part of a group, use a server.
+With `group_size`, single responses are gathered into cohorts of this process. That suits trainers
+that send all samples of a prompt from one process; if several processes each send a part of a
+group, a server must gather it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class InProcessSource:
         """Score with `judge`, configured as in the server.
 
         Args:
-            judge: the judge's settings; its key `offline` means the same as the argument, and
-                `monitor` holds the server's monitor settings, such as `run_dir` and `gold_judge`.
+            judge: the settings of the judge; `offline` is like the argument, and `monitor` has the
+                server's settings of monitors, such as `run_dir` and `gold_judge`.
             deadline_s: seconds within which a score is returned.
-            offline: use the stand-in instead of the judge's endpoint; its scores mean nothing.
+            offline: call the stand-in instead of the judge's endpoint; its scores mean nothing.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -81,7 +81,7 @@ class InProcessSource:
             (results,) = await core.score("", tasks, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
             return make_failures(f"{_MAX_PENDING} judgments are under way", len(group))
-        except NotYetError as error:  # the judge has been away for longer than the deadline
+        except NotYetError as error:  # the judge was unreachable for longer than the deadline
             return make_failures(error.message, len(group))
         except ValidationError as error:
             first = error.errors()[0]
@@ -111,12 +111,12 @@ class InProcessSource:
             return self._core
 
     async def _open_stand_in(self, stack: AsyncExitStack) -> JudgeMount:
-        """Return the judge at a stand-in, which also knows the gold judge's prompt files."""
+        """Return the judge's settings at a stand-in that also knows the gold judge's prompts."""
         prompts = [] if self._monitor_settings is None else list_references(self._monitor_settings)
         return await stand_in_settings(stack, self._judge, prompts)
 
     def _monitors(self, judge: JudgeMount) -> ServerMonitors | None:
-        """Return the judge's monitors; each process of a trainer has its own folder."""
+        """Return the judge's monitors; each of a trainer's processes has a folder of its own."""
         monitor_settings = self._monitor_settings
         if monitor_settings is None:
             return None

@@ -1,9 +1,9 @@
-"""Requests for scores, made from the cells and conversations of trainers.
+"""Completions with the fields for their judge, read from trainers' cells and conversations.
 
 Trainers pass cells as their data frames hold them: Arrow structs with null fields, NumPy arrays and
-scalars, NaN for missing values, OmegaConf containers. Guarantees: missing cells are left out; a
-number, a list or an object where text is expected is converted to text, as with OpenRLHF's labels;
-any other cell is an error of that row only.
+scalars, NaN for missing values, OmegaConf containers. Guarantees: a missing cell is left out; a
+number, a list or an object in place of text becomes its text, as with a label of OpenRLHF; any
+other cell is an error of that row only.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _ERROR_FIELDS = ("is_error", "error", "status")
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
 FIELDS: tuple[Field, ...] = get_args(Field)
-"""The fields of a row that a judge may see beside its prompt."""
+"""Fields of a row that a judge may be shown besides the prompt."""
 
 
 class CellError(ValueError):
-    """A cell cannot be sent to a judge; the message names the field and the type found."""
+    """A cell cannot be sent to a judge; the message names the field and the type of the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionRow:
-    """One completion.
+    """A completion with the fields for its judge.
 
     Attributes:
         shared: the request's fields that all completions of its group share.
-        response: the completion; a choice only for an environment.
-        error: the reason why it cannot be judged, or empty.
+        response: the completion; a `Choice` only for an environment.
+        error: the reason why it cannot be judged; otherwise empty.
     """
 
     shared: Mapping[str, JSON]
@@ -59,15 +59,15 @@ def make_completion_row(
     group: object = None,
     member: object = None,
 ) -> CompletionRow:
-    """Make a completion with its judge's fields; an unusable field is this row's error.
+    """Make a completion with the fields for its judge; unusable fields are this row's error.
 
     Args:
         prompt: the policy's prompt, as text or messages.
-        response: the policy's response.
+        response: the policy's completion.
         cells: the row, with `FIELDS` under their own names.
         label: the reference, or an object of `reference`, `rubric`, `criteria`, `context` and
-            `baseline`; it takes precedence over the cells.
-        group: the id of the response's group, if usable.
+            `baseline`; it overrides the cells.
+        group: the id of the response's group; ignored if it cannot be an id.
         member: the response's id in its group.
     """
     try:
@@ -107,9 +107,9 @@ def make_request_body(group: Sequence[CompletionRow]) -> dict[str, JSON]:
 
 
 def to_json(value: object) -> JSON:
-    """Convert a value to JSON.
+    """Convert a value to JSON: arrays to lists, NaN to null, secrets and paths to text.
 
-    Arrays become lists, null fields are dropped, NaN becomes null, secrets and paths become text.
+    Null fields are left out.
 
     Raises:
         CellError: the value has no counterpart in JSON.
@@ -132,7 +132,7 @@ def to_json(value: object) -> JSON:
 
 
 def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
-    """Read a request's fields from a row; missing cells are left out.
+    """Read the request fields of a row that has them under their own names, without missing cells.
 
     Raises:
         CellError: a field cannot be sent.
@@ -149,7 +149,7 @@ def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
 
 
 def read_tool_fields(tools: object) -> dict[str, JSON]:
-    """Read the request's field `tools`; empty if the cell holds something else.
+    """Read the request field with tool definitions; empty if the cell holds something else.
 
     Raises:
         CellError: a definition cannot be sent.
@@ -172,7 +172,7 @@ def read_tool_fields(tools: object) -> dict[str, JSON]:
 
 
 def _read_cell(row: Mapping[str, object], name: str) -> JSON:
-    """Read a field from its first usual column; criteria of another column only if they parse."""
+    """Read a field from its first usual column; criteria of another column only if readable."""
     if row.get(name) is not None:
         return to_json(row[name])
     cells = {
@@ -194,9 +194,7 @@ def _read_cell(row: Mapping[str, object], name: str) -> JSON:
 
 
 def read_label_fields(label: object) -> dict[str, JSON]:
-    """Read the fields of a label.
-
-    A label is the reference, or an object (also as JSON text) of further fields.
+    """Read the fields of a label: a reference, or an object (also as JSON text) of several.
 
     Raises:
         CellError: the label cannot be sent.
@@ -211,7 +209,7 @@ def read_label_fields(label: object) -> dict[str, JSON]:
 
 
 def parse_group_id(value: JSON) -> str | int | None:
-    """Return a cell as the id of a group or a member; `None` if it cannot be one."""
+    """Return a cell as the id of a group or of one of its members; `None` if it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return value if isinstance(value, int) or 0 < len(value) <= MAX_ID_LENGTH else None
@@ -254,7 +252,7 @@ def _read_aspects(value: JSON) -> JSON:
 
 
 def _read_criteria(value: JSON) -> JSON:
-    """Read criteria, also as JSON text; any other text of this name is ignored."""
+    """Read criteria, also as JSON text; any other text is a different thing under the same name."""
     if not isinstance(value, str):
         return value or None
     try:
@@ -276,15 +274,15 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 
 
 def convert_conversation(conversation: object) -> JSON:
-    """Convert a text or messages with role and content to JSON.
+    """Convert a conversation to JSON: text, or messages with role and content.
 
-    A single assistant turn without content becomes an empty text.
+    A single blank assistant turn becomes an empty text.
 
-    Tool calls, their results and names are kept; `judgegym.judges.conversations` writes them out as
-    text. An image is kept with its data, or as its URL.
+    Tool calls, their results and names are kept; `judgegym.judges.conversations` renders them. An
+    image is kept with its data, or as its URL.
 
     Raises:
-        CellError: it is neither text nor messages.
+        CellError: the conversation is neither text nor messages.
     """
     if isinstance(conversation, str):
         return conversation
@@ -325,7 +323,7 @@ def _convert_turn(turn: object) -> dict[str, JSON]:
 
 
 def _convert_parts(content: object) -> str | list[dict[str, JSON]]:
-    """Convert content to text, or to parts of text and images; of other parts only the kind."""
+    """Convert content to text, or to parts of text and images; of others only the type is kept."""
     if hasattr(content, "tolist"):  # an array, as a data frame has it
         content = content.tolist()
     if isinstance(content, str):
@@ -359,7 +357,7 @@ def _convert_part(part: object) -> dict[str, JSON]:
 
 
 def _convert_call(value: object) -> JSON:
-    """Convert a tool call, or a value in one, to JSON; `…` for what JSON cannot hold."""
+    """Convert a tool call, or a value in one, unchanged; `…` for what JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): _convert_call(item) for name, item in value.items() if item is not None}
     try:

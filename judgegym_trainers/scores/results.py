@@ -1,7 +1,7 @@
-"""Rewards of completions in training: by a judge of texts, or by an environment.
+"""The reward of a completion in training, from a judge of texts or from an environment.
 
-Guarantees: a failed judge gives no reward; its `score`, for trainers that accept only numbers, is
-    marked in `flags`; an empty completion is not a failed judge.
+Guarantees: a failed judge has no reward; its `score`, for trainers that accept only numbers, is
+marked in `flags`; an empty completion is no failed judge.
 """
 
 from __future__ import annotations
@@ -18,37 +18,39 @@ JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
 MAX_FAILURES = 32
-"""After this many failed judgments in a row (or two groups), an adapter that masks them ends the
-training."""
+"""After this many failed judgments in a row, or two groups, masked training is stopped."""
 REFUSED_AT_START = 8
 _REJECTION = re.compile(
     r": rejected( HTTP (?P<status>\d+))? after \d+ request| rejected the first \d+ requests: HTTP "
     r"(?P<of_all>\d+): "
 )
-"""The text of a judge's `EndpointError` or `EndpointOutage` in the explanation of a judgment."""
+"""Pattern of the endpoint's `EndpointError` or `EndpointOutage` in a judgment's explanation."""
 
 
 class RefusedError(ValueError):
-    """Completions cannot be judged, as with a missing baseline; the message has the reason."""
+    """Completions cannot be judged, as without a baseline or with a rubric of another scale.
+
+    The message has the reason.
+    """
 
 
 class NoRewardError(RuntimeError):
-    """The judge failed, and the framework expects an error for that; the message has the reason."""
+    """The judge failed, for frameworks that expect an error then; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionReward:
-    """A completion's reward, from a judge or from an environment.
+    """The reward of a completion, from a judge or an environment.
 
     Attributes:
         reward: a judge's score from 0 to 1, or an environment's reward in its own range; `None` if
-            the judge failed, or if empty completions get none.
-        status: the judgment's status, or `refused` for a row that cannot be judged.
+            the judge failed, or if an empty completion shall have none.
+        status: how the judgment ended, or `refused` for a row that cannot be judged.
         label: the verdict in the judge's terms, if it is one word, such as `win`.
-        explanation: the judge's reasons; without a verdict, what went wrong.
-        metrics: the environment's metrics of this completion alone, finite numbers; empty if the
-            judge failed.
-        instead: the number for trainers that do not support missing rewards.
+        explanation: the judge's reasons; without a verdict, the error.
+        metrics: the environment's metrics of this completion, finite numbers; empty if the judge
+            failed.
+        instead: the number for a trainer that knows no missing reward.
     """
 
     reward: float | None
@@ -65,20 +67,17 @@ class CompletionReward:
 
     @property
     def is_invalid(self) -> bool:
-        """Whether the completion is empty or in the wrong format, and was not judged."""
+        """Whether the completion is empty or in the wrong format, so that no judge was called."""
         return self.status == INVALID_COMPLETION
 
     @property
     def is_failed(self) -> bool:
-        """Whether a completion with something to judge has no reward."""
+        """Whether a completion that could be judged has no reward."""
         return self.reward is None and not self.is_invalid
 
     @property
     def refusal(self) -> str:
-        """The reason why retrying cannot help, or empty.
-
-        Either the row cannot be judged, or the judge's endpoint refuses it.
-        """
+        """The reason why retrying cannot help: a refused row or request; otherwise empty."""
         is_refusal = self.status == REFUSED or (
             self.is_failed and _REJECTION.search(self.explanation) is not None
         )
@@ -86,22 +85,22 @@ class CompletionReward:
 
     @property
     def is_unauthorized(self) -> bool:
-        """Whether the judge's endpoint refuses the key or the model, and so every request."""
+        """Whether the judge's endpoint rejects the key or the model, as for every other request."""
         match = _REJECTION.search(self.explanation) if self.is_failed else None
         return match is not None and (match["status"] or match["of_all"]) in ("401", "403", "404")
 
     @property
     def flags(self) -> dict[str, float]:
-        """Flags (1 or 0) for trainers that log numbers; all completions have the same keys."""
+        """The flags, 1 or 0, for trainers that log numbers; all completions have the same keys."""
         return {"judge_failed": float(self.is_failed), "invalid_completion": float(self.is_invalid)}
 
     @property
     def outcome(self) -> dict[str, str | None]:
-        """The status, label and explanation, by name."""
+        """Status, label and explanation of the judgment."""
         return {"status": self.status, "label": self.label, "explanation": self.explanation}
 
     def error(self) -> NoRewardError:
-        """Make the error for a missing reward."""
+        """Make the error of a missing reward."""
         return NoRewardError(
             f"no reward ({self.status}): {self.explanation or 'no reason was given'}"
         )
@@ -112,22 +111,22 @@ class CompletionReward:
         return {"score": self.score, **self.flags}
 
     def or_else(self, instead: float) -> CompletionReward:
-        """Return the same result, with this score if there is no reward."""
+        """Return a copy with this score in place of a missing reward."""
         return replace(self, instead=instead)
 
 
 def make_failures(
     explanation: str, count: int = 1, status: str = JUDGE_FAILED
 ) -> list[CompletionReward]:
-    """Make the results of `count` completions without a reward."""
+    """Return `count` results without a reward."""
     return [CompletionReward(None, status, explanation=explanation)] * count
 
 
 class FailureStreak:
-    """Ends a training whose judge is down, if failed samples are masked.
+    """Stops a training whose judge is down, where failed samples are masked.
 
-    A batch of only masked samples has no tokens, and trainers divide by the number of tokens: the
-    loss would be NaN. If it is 0 instead, the training would continue without learning.
+    A batch of masked samples has no token left, and trainers divide by the number of tokens: the
+    loss would be NaN. Where it is 0 instead, training would continue for nothing.
     """
 
     def __init__(self) -> None:
@@ -135,12 +134,10 @@ class FailureStreak:
         self._count = 0
 
     def add(self, result: CompletionReward, group_size: int) -> None:
-        """Count a judgment; a success resets the count.
-
-        Fewer than `MAX_FAILURES` failures in a row, or fewer than two groups, are allowed.
+        """Count a judgment; allow fewer than `MOST_FAILED` failures in a row, or two groups.
 
         Raises:
-            NoRewardError: there are too many.
+            NoRewardError: too many judgments failed in a row.
         """
         self._count = self._count + 1 if result.is_failed else 0
         if self._count >= max(MAX_FAILURES, 2 * group_size):
@@ -151,11 +148,11 @@ class FailureStreak:
 
 
 class FirstRequests:
-    """Detects that the first requests are all refused: the settings are wrong, not the rows.
+    """Detects that all first requests are refused: then the settings are wrong, not the rows.
 
-    Completions of one prompt count as one in a batch, since that prompt alone may be at fault.
-    Refusals arrive sooner than verdicts: use the object in a `with` statement during a call, so
-    that the count waits for its end.
+    Completions of one prompt show the judge the same prompt, which alone may be at fault; in a
+    batch they count as one. Refusals arrive before verdicts: a call in progress is a `with` block,
+    and the check waits for its end.
     """
 
     def __init__(self) -> None:
@@ -175,7 +172,7 @@ class FirstRequests:
         """Read the results of a request; return why it was refused, or an empty text.
 
         Raises:
-            SettingsError: the judge's endpoint refuses the key or the model.
+            SettingsError: the judge's endpoint rejects the key or the model.
         """
         if any(result.status == OK for result in results):
             self._is_proven = True
@@ -188,8 +185,8 @@ class FirstRequests:
         """Count the requests of a whole batch, each with its prompt and its results.
 
         Raises:
-            SettingsError: there is no score so far, and all of this batch of several prompts, or
-                `REFUSED_AT_START` requests, were refused; or see `add`.
+            SettingsError: no request has a score so far, and this whole batch of several prompts,
+                or `REFUSED_AT_START` requests, were refused; or see `add`.
         """
         if self._is_proven:
             return
@@ -206,12 +203,10 @@ class FirstRequests:
 
 
 def substitute_reward(rewards: Sequence[float | None], fallback: float) -> float:
-    """Return the substitute for a missing reward: the group's mean.
-
-    It leaves the others' distances from the mean unchanged.
+    """Return the group's mean for a missing reward: it keeps the others' distances from it.
 
     Args:
-        rewards: the rewards of the group, the missing one included.
+        rewards: the group's rewards, including the missing one.
         fallback: the substitute if the group has no reward.
     """
     available = [reward for reward in rewards if reward is not None]

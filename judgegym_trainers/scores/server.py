@@ -1,4 +1,4 @@
-"""Scores of a reward server, over HTTP."""
+"""Scores from a reward server over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from judgegym_trainers.scores.results import OK, CompletionReward, RefusedError,
 logger = logging.getLogger(__name__)
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Seconds before each retry of a reward server that cannot be reached."""
+"""Seconds before each retry at an unreachable reward server."""
 
 _HINTS = {
     401: "set token to one of the server's bearer tokens",
@@ -45,26 +45,24 @@ class ServerSource:
     def __init__(
         self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float
     ) -> None:
-        """Score with the server at `url`.
+        """Score through the server at `url`.
 
         Args:
             url: the server's URL, such as `http://127.0.0.1:8400`; a token in it is never shown.
             token: a bearer token, if the server needs one.
             mount: the name of a mounted judge; empty for the judge at the root.
-            timeout_s: seconds for one attempt; an unreachable server is not retried after that
-                time.
-            deadline_s: seconds for a request with all its attempts, if the server asks for retries
-                (503).
+            timeout_s: seconds for one attempt; after them an unreachable server is not retried.
+            deadline_s: seconds for a request with all its attempts, at a server that asks for
+                retries (503).
 
         Raises:
-            SettingsError: `url` is not the URL of a server, or the token cannot be sent in a
-                header.
+            SettingsError: `url` is not the URL of a server, or no header can hold the token.
         """
         if not _is_http(url):
             raise SettingsError(
                 "url: expected the URL of a reward server, such as http://127.0.0.1:8400"
             )
-        token = (token or "").strip()  # a file of a secret ends with a line break
+        token = (token or "").strip()  # a secret read from a file ends with a line break
         if not all("!" <= character <= "~" for character in token):
             raise SettingsError(
                 "token: it holds a character that no header can hold, such as a space"
@@ -86,16 +84,15 @@ class ServerSource:
         self._is_proven = False
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """See `Source`. An unreachable server is retried after each of `PAUSES_S`.
+        """Score a group, as `Source` says; retry after each of `PAUSES_S` while it is unreachable.
 
-        A busy server (503) is retried after its `Retry-After`, until the deadline: work that it has
-        begun continues, and is not paid for twice. A server that has responded before and now
-        rejects the judge or the token is retried like an unreachable one: a proxy responds like
-        that during a restart.
+        A busy server (503) is called again after its `Retry-After`, until the deadline: judgments
+        in progress continue, and are not paid for twice. If a server that has responded before now
+        rejects the judge or the token, it is retried like an unreachable one: a proxy responds so
+        while the server restarts.
 
         Raises:
-            BudgetError: the budget of the server or of its client is spent: no later request would
-                get a score.
+            BudgetError: a budget at the server is spent: no later request would get a score.
         """
         request = wire.dumps(make_request_body(group))
         started, pauses = time.monotonic(), iter(PAUSES_S)
@@ -147,7 +144,7 @@ class ServerSource:
             )
 
     async def _post(self, request: bytes, within_s: float) -> tuple[int, bytes, float | None]:
-        """Send a request; return the status, the body, and `Retry-After` in seconds."""
+        """Send a request; return the status, the body, and the seconds of `Retry-After`."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)
@@ -166,14 +163,14 @@ class ServerSource:
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        is_whole = not parts.query and not parts.fragment  # the path of a judge comes behind it
+        is_whole = not parts.query and not parts.fragment  # a judge's path is appended
         return (
             parts.scheme in ("http", "https")
             and bool(parts.hostname)
             and parts.port != 0
             and is_whole
         )
-    except ValueError:  # brackets or a port that are none
+    except ValueError:  # malformed brackets or port
         return False
 
 

@@ -1,18 +1,18 @@
-"""Sources of scores for trainers: a reward server, or a judge in this process.
+"""Sources of scores for a trainer's reward function: a reward server, or a judge in this process.
 
 Guarantees of a `RewardScorer`:
 
-* There is a result within the deadline; it is a failure if there is no response by then.
-* It can be used from any event loop, or none: the work is done on the process's background loop,
-  which closes sessions when the process ends. Equal requests of a batch are sent once.
+* A result within the deadline; without a response by then it is a failure.
+* It works in any event loop, or without one: the work runs on the process's background loop, which
+  closes sessions when the process ends. Identical requests of a batch are sent once.
 * A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a
   `SettingsError` at the first request.
 * A reward server whose budget is spent raises a `BudgetError`: all further rewards would be
   missing.
 * A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each
-  reason. If all prompts of a first batch with several, or the first `REFUSED_AT_START` requests,
-  are refused, a `SettingsError` is raised, since the settings must be wrong. Completions of one
-  prompt in a batch count as one request: that prompt alone may be at fault.
+  reason. If all prompts of a first batch of several prompts, or the first `REFUSED_AT_START`
+  requests, are refused, a `SettingsError` says that the settings are wrong. All completions of one
+  prompt in a batch count as one request, since that prompt alone may be at fault.
 * With a reward server only aiohttp and orjson are imported; a judge in this process needs all
   packages of the judges.
 """
@@ -54,25 +54,25 @@ logger = logging.getLogger(__name__)
 TIMEOUT_S = 150.0
 """Seconds for one attempt at a reward server."""
 DEADLINE_S = 900.0
-"""Seconds within which a trainer's function has its scores."""
+"""Seconds within which a trainer's function gets its scores."""
 _MOST_WARNINGS = 100
 _NO_KEY = ("", "none")
-"""Values that mean "no key"."""
+"""Values that mean that there is no key."""
 
 
 class Source(Protocol):
     """Scores requests; always used on the background loop."""
 
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """Score each completion of a request; several completions are compared.
+        """Return a result for each completion of a request: one, or several that are compared.
 
-        Empty ones have no reward. A failed judge is a result, not an error.
+        Empty completions have no reward. A failed judge is a result, not an error.
 
         Raises:
             RefusedError: the request cannot be judged (a missing baseline, a rubric of another
                 scale, …).
             SettingsError: no request can be judged.
-            BudgetError: no further request is judged.
+            BudgetError: no further request will be judged.
         """
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ class RewardScorer:
     """Scores the completions of a trainer's reward function.
 
     Attributes:
-        first_requests: detects that the first requests are all refused.
+        first: tells whether all first requests were refused.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class RewardScorer:
         """Score with `source`, until the end of the process or until `close`.
 
         Args:
-            source: the source of the scores.
+            source: makes the scores.
             deadline_s: seconds after which a request without a response has no score.
             invalid_completion_score: the reward of an empty completion; `None` for no reward.
         """
@@ -110,13 +110,13 @@ class RewardScorer:
     async def score(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
-        """Score the completions of each group, in order.
+        """Return the results of each group's completions, in order.
 
-        Each group is a request; all requests are sent at once.
+        Each group is one request, and all are judged concurrently.
 
         Raises:
             SettingsError: a setting cannot work.
-            BudgetError: the reward server's budget is spent.
+            BudgetError: a budget of the reward server is spent.
         """
         results = await self.score_part(groups)
         self.first_requests.check(zip((group[0].shared for group in groups), results, strict=True))
@@ -125,11 +125,11 @@ class RewardScorer:
     async def score_part(
         self, groups: Sequence[Sequence[CompletionRow]]
     ) -> list[list[CompletionReward]]:
-        """Score a part of a batch; call `first_requests.check` for the whole batch."""
+        """Score a part of a batch; call `first.check` with the whole batch afterwards."""
         return await BACKGROUND.join(self._score_groups(groups))
 
     async def score_each(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
-        """Score completions that are judged separately.
+        """Return the results of completions that are judged alone.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -200,7 +200,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "a finite number": _is_finite,
     "a number of seconds above 0": lambda value: _is_finite(value) and value > 0,
 }
-"""The checks of settings, by the words for them in messages."""
+"""Checks of setting values, by the text that messages use."""
 _EXPECTED = {
     **dict.fromkeys(("offline", "together"), "true or false"),
     **dict.fromkeys(("url", "token", "token_env", "mount"), _TEXT),
@@ -208,11 +208,11 @@ _EXPECTED = {
     "judge": "a mapping",
     "on_failure": "leave_out or score",
 }
-"""The expected value of each setting, by name; others are numbers, or are checked elsewhere."""
+"""Expected type of each setting; settings that are not listed are numbers, or checked elsewhere."""
 
 
 def check_settings(**settings: object) -> None:
-    """Check settings whose types are unchecked.
+    """Check the types and values of settings.
 
     Raises:
         SettingsError: a setting has the wrong type, or cannot work.
@@ -230,24 +230,23 @@ def check_settings(**settings: object) -> None:
 class JudgeSource:
     """A source of scores: a reward server, or a judge in the calling process.
 
-    It can be pickled, and holds no connections. Its `repr` shows neither the token nor the judge's
-    settings, which may have an API key.
+    It pickles, and holds no connections. Its `repr` shows neither the token nor the judge's
+    settings, which may include an API key.
 
     Attributes:
-        url: the URL of a reward server; or
-        judge: the settings of a judge to run in each judging process, under the server's names: a
+        url: URL of a reward server; or
+        judge: settings of a judge to run in each process that judges, under the server's names: a
             mapping of any configuration library, or a `JudgeMount`. A mapping may also have
-            `offline`, as the attribute, and `monitor` with `run_dir`, `gold_judge` and the server's
-            other monitor settings.
-        offline: with `judge`, use the stand-in instead of its endpoint; its scores mean nothing.
+            `offline`, like the attribute, and `monitor`: `run_dir`, `gold_judge` and the server's
+            other settings of monitors.
+        offline: with `judge`, call the stand-in instead of its endpoint; its scores mean nothing.
         token: the server's bearer token; trainers print and log it with their settings.
-        token_env: instead, the environment variable with the token, in the process that scores.
-        mount: the name of a judge at the server; empty for the judge at the root.
+        token_env: instead, the environment variable that has the token where the scores are made.
+        mount: name of a judge at the server; empty for the judge at the root.
         invalid_completion_score: the reward of an empty completion, which is not judged; `None` for
             no reward.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a request has its scores; without one by then it is a
-            failure.
+        deadline_s: seconds within which a request gets its scores; without them it has failed.
     """
 
     url: str | None = None
@@ -285,11 +284,11 @@ class JudgeSource:
         """Read unchecked settings, in the containers of any configuration library.
 
         Args:
-            settings: the settings by name; null is the default.
-            within: their section, for messages.
+            settings: the settings by name; null means the default.
+            within: their place, for messages.
 
         Raises:
-            SettingsError: they are no mapping, or one is unknown or has the wrong type.
+            SettingsError: they are no mapping, or a setting is unknown or has the wrong type.
         """
         values = to_json(settings or {})
         if not isinstance(values, Mapping):
@@ -321,7 +320,7 @@ class JudgeSource:
 
     @property
     def depends_on_group(self) -> bool:
-        """Whether the judge puts the scores of a group on one scale, as a cascade does."""
+        """Whether the judge puts completions judged together on one scale, as a cascade does."""
         if not self.judge:
             return False
         from judgegym.judges.parts.cascade import CascadeSettings  # late, as below
@@ -333,13 +332,13 @@ class JudgeSource:
         """The kind of the judge in this process; `None` if a server judges."""
         if not self.judge:
             return None
-        # Late: beside a reward server a trainer's environment needs none of the judges' packages.
+        # Late: with a reward server a trainer's environment needs none of the judges' packages.
         from judgegym.judges.scorers.settings import find_named_definition
 
         return find_named_definition(self.judge)
 
     def make_scorer(self) -> RewardScorer:
-        """Make a scorer with its own connections.
+        """Make a scorer with connections of its own.
 
         Raises:
             SettingsError: neither or both of `url` and `judge` are given, a setting is unknown or
@@ -359,7 +358,7 @@ class JudgeSource:
             misplaced = next((name for name, value in server_settings.items() if value), None)
             if misplaced is not None:
                 raise SettingsError(f"{misplaced}: only with url; a judge in this process has none")
-            # Late: beside a reward server a trainer's environment needs none of the judges'
+            # Late: with a reward server a trainer's environment needs none of the judges'
             # packages.
             from judgegym_trainers.scores.in_process import InProcessSource
 
@@ -383,12 +382,10 @@ class JudgeSource:
         )
 
     def get_shared_scorer(self) -> RewardScorer:
-        """Return the scorer of these settings; equal settings share one.
-
-        Trainers may pass settings to a function at each call.
+        """Return the scorer that equal settings share, since trainers pass the settings each time.
 
         Raises:
-            SettingsError: see `make_scorer`.
+            SettingsError: see `scoring`.
         """
         judge = sorted((self.judge or {}).items())
         key = wire.dumps({**asdict(self), "judge": judge, "token": self.bearer_token()})
@@ -400,7 +397,7 @@ class JudgeSource:
         """Return the server's token.
 
         Raises:
-            SettingsError: its variable is not set, or the token is also given.
+            SettingsError: the variable is not set, or a token is given as well.
         """
         if not self.token_env:
             return self.token
@@ -413,7 +410,7 @@ class JudgeSource:
 
 @dataclass(frozen=True, kw_only=True)
 class RewardSettings(JudgeSource):
-    """The settings of a trainer that accepts only numbers: a source, and a fallback reward.
+    """Settings of a trainer that accepts only numbers: a source, and a fallback.
 
     Attributes:
         fallback_score: the reward of a sample whose judge failed, if its group has no other reward.
@@ -423,17 +420,16 @@ class RewardSettings(JudgeSource):
 
 
 def make_single_source(url: str | None, settings: Mapping[str, Any]) -> JudgeSource:
-    """Make a source for a trainer that has one response at a time.
+    """Make a source for a trainer that judges one response at a time.
 
     Raises:
-        SettingsError: a setting is wrong, or the judge compares several.
+        SettingsError: a setting is wrong, or the judge compares several responses.
     """
     source = JudgeSource(url, **settings)
     if source.compares:
         raise SettingsError(
             "judge: a step has one response, and this judge compares several; set url to a reward "
-            "server that gathers "
-            "them (judgegym judge-server --judge listwise --group_size N)"
+            "server that gathers them (judgegym judge-server --judge listwise --group_size N)"
         )
     return source
 
@@ -448,10 +444,7 @@ async def close() -> None:
 
 
 def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
-    """Return an error for the first secret in settings; `None` without one.
-
-    A secret is a key, a token, or a URL with a user, password or token.
-    """
+    """Return a message about the first secret in settings: a key, a token, or URL credentials."""
     for name, value in settings.items():
         location = f"{within}.{name}" if within else name
         if name.endswith("extra_headers") and value:
@@ -479,7 +472,7 @@ def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
 
 
 def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
-    """Return the sections in a setting: itself, or those of a list."""
+    """Return the mappings in a setting: a section, or a list of sections."""
     if isinstance(value, Mapping):
         return [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -488,14 +481,14 @@ def _find_sections(value: object) -> Sequence[Mapping[str, object]]:
 
 
 def read_settings_variable(variable: str, *, missing: str = "") -> dict[str, JSON]:
-    """Read settings from a variable, a JSON object by their names.
+    """Read the settings in an environment variable, a JSON object.
 
     Args:
-        variable: its name.
-        missing: the default if it is not set.
+        variable: the variable's name.
+        missing: the text to read if it is not set.
 
     Raises:
-        SettingsError: it is no JSON object.
+        SettingsError: the variable has no JSON object.
     """
     settings = wire.loads_or_none(os.environ.get(variable) or missing)
     if not isinstance(settings, Mapping):

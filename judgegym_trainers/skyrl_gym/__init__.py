@@ -4,14 +4,14 @@
     register_environment(source)                      # in the training entry point
     write_dataset("train.jsonl", source)              # for data.train_data
 
-Guarantees: every completion is judged as in `serve`, with the limits and the cache of the process;
-    a setting that cannot work is an error when the environment is registered. SkyRL accepts only
-    floats as rewards: a completion whose judge failed gets `fallback_score`, with `judge_failed` in
-    the step's metadata and the episode's metrics. `JudgedGenerator` of `generator.py` takes such
-    completions out of the loss; `leave_out_failed` does so for any generator's output.
+Guarantees: every completion is judged as in `serve`, with the process's limits and cache; a setting
+that cannot work is an error at registration. SkyRL accepts only a float as reward: a completion
+whose judge failed gets `fallback_score`, with `judge_failed` in the step's metadata and the
+episode's metrics. `JudgedGenerator` of `generator.py` takes such completions out of the loss;
+`leave_out_failed` does so for any generator's output.
 
 Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (`GeneratorOutput`,
-    `PromptDataset`), November 2026.
+`PromptDataset`), November 2026.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Episode(BaseTextEnv):
     """An episode of one step, with its metrics."""
 
     def __init__(self, extras: Mapping[str, Any] | None, fallback_score: float) -> None:
-        """Begin without metrics; set the row's columns and the fallback reward."""
+        """Start without metrics; `extras` has the columns of the row."""
         super().__init__()
         spec = (extras or {}).get("reward_spec")
         self._spec: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
@@ -61,10 +61,7 @@ class _Episode(BaseTextEnv):
         self._metrics: dict[str, float] = {}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the episode's metrics.
-
-        `reward_of_judged` and the environment's own only exist if the judge gave a reward.
-        """
+        """Return the episode's metrics; only a judged completion has `reward_of_judged`."""
         return dict(self._metrics)
 
     def end(self, result: CompletionReward) -> BaseTextEnvStepOutput:
@@ -81,7 +78,7 @@ class _Episode(BaseTextEnv):
 
 
 class SingleTurnEnv(_Episode):
-    """A row of an environment, and the reward of the completion."""
+    """A row of an environment, and the reward of its completion."""
 
     def __init__(
         self,
@@ -91,10 +88,10 @@ class SingleTurnEnv(_Episode):
         source: EnvironmentSource,
         fallback_score: float = 0.0,
     ) -> None:
-        """Take the row named by `reward_spec.uid` of `extras`.
+        """Read the row's id from `extras`, in `reward_spec.uid`.
 
         Raises:
-            DataError: they name none.
+            DataError: the id is missing.
         """
         super().__init__(extras, fallback_score)
         self._uid, self._source = self._spec.get("uid"), source
@@ -102,7 +99,7 @@ class SingleTurnEnv(_Episode):
             raise DataError("reward_spec.uid: expected the id of a row, as write_dataset writes it")
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Return the reward of a completion; blocks until it is there.
+        """Return the reward of a completion; block until it is ready.
 
         Raises:
             DataError: the environment has no such row.
@@ -114,9 +111,9 @@ class SingleTurnEnv(_Episode):
 def register_environment(
     source: EnvironmentSource | str, *, env_class: str | None = None, fallback_score: float = 0.0
 ) -> str:
-    """Register an environment with skyrl-gym; call this in the training entry point.
+    """Register an environment with skyrl-gym.
 
-    That is the process in which the generator runs.
+    Call it in the training entry point, where the generator runs.
 
     Args:
         source: the environment, or its name if it needs no settings.
@@ -124,7 +121,7 @@ def register_environment(
         fallback_score: the reward of a completion whose judge failed.
 
     Returns:
-        The id, which the dataset's rows have as `env_class`.
+        The id, which is `env_class` in the dataset's rows.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -139,7 +136,7 @@ def register_environment(
 
 
 class JudgeEnv(_Episode):
-    """A prompt of any dataset, and a judge's score of the completion."""
+    """A prompt of any dataset, and a judge's score of its completion."""
 
     def __init__(
         self,
@@ -162,13 +159,13 @@ class JudgeEnv(_Episode):
         return prompt, {}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Return the score of a completion; blocks until it is there.
+        """Return the score of a completion; block until it is ready.
 
         Raises:
             SettingsError: the first requests were all refused.
         """
-        # The ids for a server that gathers groups: the row's, if it has one, and one of this step,
-        # for its retries.
+        # Ids for a server that gathers groups: the row's, if it has one, and this step's, for its
+        # retries.
         ids = {} if self._index is None else {"group": self._index, "member": uuid.uuid4().hex}
         row = make_completion_row(
             self._prompt, action, self._spec, self._spec.get("ground_truth"), **ids
@@ -186,31 +183,31 @@ def register_judge(
     env_class: str = "judgegym",
     **settings: Any,
 ) -> str:
-    """Register an environment that gives a judge's score, from 0 to 1, for your own dataset.
+    """Register an environment that returns a judge's score, from 0 to 1, for your own dataset.
 
     A row's `reward_spec.ground_truth` is the reference, or an object of `reference` and `rubric`;
     `reference`, `rubric`, `aspects`, `criteria`, `baseline` and `context` in `reward_spec` reach
-    the judge, too.
+    the judge too.
 
     Args:
         url: the URL of a reward server.
         fallback_score: the reward of a completion whose judge failed.
         env_class: the id.
-        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
-            process, under the server's names, with `offline` by the stand-in; `token`, `token_env`
-            and `mount` of the server; `invalid_completion_score` of an empty completion, about
-            which no judge is asked; `timeout_s`, seconds for one attempt at the server;
-            `deadline_s`, seconds within which a step has its score, or has failed.
+        settings: further settings of `JudgeSource`: `judge`, the settings of a judge to run in this
+            process, under the server's names, with `offline` at the stand-in; `token`, `token_env`
+            and `mount` of the server; `invalid_completion_score` of an empty completion, which is
+            not judged; `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds
+            within which a step gets its score, or fails.
 
     Returns:
-        The id, which the dataset's rows have as `env_class`.
+        The id, which is `env_class` in the dataset's rows.
 
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
     """
     check_settings(fallback_score=fallback_score)
     source = make_single_source(url, settings)
-    source.get_shared_scorer()  # a wrong setting is an error now
+    source.get_shared_scorer()  # wrong settings are errors now
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=env_class, entry_point=f"{__name__}:JudgeEnv", kwargs=kwargs)
     return env_class
@@ -219,7 +216,7 @@ def register_judge(
 def dataset_rows(
     source: EnvironmentSource | str, *, env_class: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the environment's rows in SkyRL's format; see `write_dataset`."""
+    """Yield the environment's rows in the format of SkyRL's datasets; see `write_dataset`."""
     source = parse_source(source)
     environment = get_environment(source)
     name = env_class or f"judgegym_{environment.name}"
@@ -238,9 +235,9 @@ def write_dataset(
     """Write the environment's rows as a JSONL file for `data.train_data` or `data.val_data`.
 
     Args:
-        path: the file, which ends in `.jsonl`.
-        source: the environment, with the same split as the one that is registered.
-        env_class: the id under which it is registered.
+        path: the file, whose name ends in `.jsonl`.
+        source: the environment, with the same split as the registered one.
+        env_class: the id of the registered environment.
 
     Raises:
         SettingsError: SkyRL would not read a file of this name.
@@ -257,15 +254,15 @@ def write_dataset(
 def leave_out_failed(
     output: MutableMapping[str, Any], input_batch: Mapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Take the trajectories whose judge failed out of the loss.
+    """Take trajectories whose judge failed out of the loss.
 
-    Their loss masks become zero, and their rewards the mean of their prompt's other completions, so
-    that these keep the order and signs of their advantages, and a prompt with no other has no
+    Their loss masks become zero, and their rewards the mean of their prompt's other rewards: the
+    others keep the order and signs of their advantages, and a prompt without other rewards has no
     signal.
 
     Args:
         output: the output of `SkyRLGymGenerator.generate`, which is changed and returned.
-        input_batch: its input.
+        input_batch: the generator's input.
 
     Raises:
         SettingsError: the output has no `env_metrics`, as with `generator.batched`.
@@ -293,7 +290,7 @@ def leave_out_failed(
         for index in failed:
             token_rewards = rewards[
                 index
-            ]  # a number, or one for each token, of which the last has it all
+            ]  # a number, or one for each token, with the reward at the last
             is_list = isinstance(token_rewards, Sequence) and len(token_rewards) > 0
             rewards[index] = [*[0.0] * (len(token_rewards) - 1), mean] if is_list else mean
             masks[index] = [0] * len(masks[index])

@@ -1,8 +1,8 @@
-"""SkyRL's generator, with trajectories whose judge failed taken out of the loss.
+"""SkyRL's generator, with trajectories whose judge failed left out of the loss.
 
     from judgegym_trainers.skyrl_gym.generator import JudgedGenerator
 
-Let `BasePPOExp.get_generator` of an experiment return it in place of `SkyRLGymGenerator`, with the
+`BasePPOExp.get_generator` of an experiment returns it in place of `SkyRLGymGenerator`, with the
 same arguments.
 
 Source: skyrl 0.4.0, `skyrl.train.generators.skyrl_gym_generator`.
@@ -18,15 +18,15 @@ from judgegym_trainers.skyrl_gym import leave_out_failed
 
 
 class JudgedGenerator(SkyRLGymGenerator):
-    """Generates as SkyRL does, and masks trajectories without a score.
+    """Generates as SkyRL does, and leaves trajectories whose judge failed out of the loss.
 
-    A masked trajectory has a loss mask of 0, and the mean of its prompt's other rewards.
+    They get a loss mask of 0, and the mean of their prompt's other rewards.
     """
 
     async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> Any:
         """Generate trajectories, and take those without a score out of the loss.
 
         Raises:
-            SettingsError: `generator.batched` is on, so that trajectories have no metrics.
+            SettingsError: `generator.batched` is on: trajectories then have no metrics.
         """
         return leave_out_failed(await super().generate(input_batch, disable_tqdm), input_batch)

@@ -1,16 +1,15 @@
 """Environments and judges for tinker-cookbook: groups of rollouts of one prompt, judged together.
 
-`datasets.py` has the dataset builders for a recipe's train config.
+`datasets.py` has what a recipe's train config takes.
 
-Guarantees: a builder can be pickled, and holds neither connections nor secrets; in every process
-    and event loop it finds the environment or the judge that is already open there. All completions
-    of a group are judged at once; the judge's explanation is in the logs of each rollout's last
-    step. No sampled tokens can raise an error; thinking that the renderer recognises is separate
-    from the answer.
+Guarantees: a builder pickles, and holds neither connections nor secrets; in every process and event
+loop it uses the environment or the judge that is already open there. All completions of a group are
+judged at once; status and explanation are in the logs of each rollout's last step. Malformed tokens
+raise no error; thinking that the renderer recognizes is kept apart from the answer.
 
-Every reward is a finite number. If the judge failed, it is the mean of the others, with the metric
-`judge_failed` 1: the others keep their advantages, and its own is zero. The cookbook drops a group
-with fewer than two results under every rollout strategy, and continues.
+Every reward is a finite number. If the judge failed, it is the mean of the others, which keeps
+their advantages and makes its own zero, with the metric `judge_failed` 1. The cookbook drops a
+group with fewer than two results under every rollout strategy, without ending a step.
 
 Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
 """
@@ -53,11 +52,11 @@ with report_missing_extra("tinker"):
 
 @dataclass(frozen=True, slots=True)
 class TinkerCompletion:
-    """A sampled completion.
+    """A completion that a policy sampled.
 
     Attributes:
         choice: text, thinking, and whether the text was cut off.
-        is_parsed: whether the tokens end as the renderer expects.
+        is_parsed: whether the tokens end as the renderer expects it.
     """
 
     choice: Choice
@@ -73,9 +72,9 @@ class TinkerCompletion:
 
 @cache
 def find_renderer(renderer_name: str, model_name: str) -> Renderer:
-    """Return a renderer with a model's tokenizer; one per process.
+    """Return a renderer by name, with a model's tokenizer, which may be a folder.
 
-    The model may be a folder.
+    Each process makes it once.
     """
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
@@ -83,13 +82,13 @@ def find_renderer(renderer_name: str, model_name: str) -> Renderer:
 def read_completion(
     renderer: Renderer, tokens: Sequence[int], stop_reason: str | None
 ) -> TinkerCompletion:
-    """Read sampled tokens; the stop reason `length` means that they were cut off."""
+    """Parse sampled tokens; the stop reason `length` means that they were cut off."""
     finish_reason = CUT_OFF if stop_reason == "length" else "stop"
     try:
         message, termination = renderer.parse_response(list(tokens))
     except (
         RendererError
-    ):  # more than one turn: all of it is the policy's answer, in the wrong format
+    ):  # more than one turn: the whole text is the completion, in the wrong format
         return TinkerCompletion(
             Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish_reason), False
         )
@@ -102,7 +101,7 @@ def read_completion(
 
 
 class OneTurnEnv(Env):
-    """Asks the policy once. Single use, like all of the cookbook's environments."""
+    """Asks the policy once, for a single use, like the cookbook's environments."""
 
     def __init__(self, messages: Sequence[Message], renderer: Renderer) -> None:
         """Ask with these messages, rendered for the policy."""
@@ -113,13 +112,13 @@ class OneTurnEnv(Env):
         self._renderer = renderer
 
     async def initial_observation(self) -> tuple[tinker.ModelInput, StopCondition]:
-        """Return the prompt's tokens, and the stop condition."""
+        """Return the prompt's tokens, and the policy's stop condition."""
         return self._renderer.build_generation_prompt(
             self._messages
         ), self._renderer.get_stop_sequences()
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
-        """End the episode with reward 0; `compute_group_rewards` adds the judge's."""
+        """End the episode with a reward of 0, to which `compute_group_rewards` adds the judge's."""
         completion = read_completion(self._renderer, action, (extra or {}).get("stop_reason"))
         return StepResult(
             reward=0.0,
@@ -135,14 +134,14 @@ class OneTurnEnv(Env):
 
 
 class NoRewardsError(AllTrajectoriesFailedError):
-    """A group without rewards; the cookbook skips it, and counts it as skipped."""
+    """A group without rewards, which the cookbook skips and counts as skipped."""
 
 
 def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[float, Metrics]]:
     """Return the reward and the metrics of each rollout.
 
-    An environment's metrics are left out if the judge failed: the cookbook averages the existing
-    ones.
+    A failed judge leaves out the environment's metrics: the cookbook averages those that are
+    present.
 
     Raises:
         NoRewardsError: fewer than two rollouts (in a group of one: none) have a result.
@@ -162,7 +161,7 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """The sampling of a prompt.
+    """How a prompt is sampled.
 
     Attributes:
         group_size: number of rollouts.
@@ -177,12 +176,12 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class JudgedGroupBuilder(EnvGroupBuilder):
-    """The common part of both kinds of groups.
+    """Base class of both kinds of groups.
 
     Attributes:
-        rollouts: the sampling of the prompt.
+        rollouts: how the prompt is sampled.
         uid: the row's id.
-        tags: the tags by which the cookbook groups metrics.
+        tags: tags by which the cookbook groups metrics.
     """
 
     rollouts: Rollouts
@@ -217,7 +216,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         return group_rewards(results, "/".join((*self.tags, self.uid)))
 
     async def cleanup(self) -> None:
-        """Do nothing: all groups share the process's connections, which are closed with it."""
+        """Do nothing: connections belong to the process, and all groups share them."""
 
     def logging_tags(self) -> list[str]:
         """Return the tags by which the cookbook groups metrics."""
@@ -256,7 +255,8 @@ class PromptGroupBuilder(JudgedGroupBuilder):
 
     Attributes:
         messages: the policy's prompt.
-        fields: the judge's other fields, as in a body of `POST /v1/score`: reference, rubric, ….
+        fields: further fields for the judge, as in a body of `POST /v1/score`: reference, rubric,
+            ….
         source: the judge.
     """
 

@@ -1,10 +1,10 @@
-"""Datasets for a recipe's train config: an environment's rows, or prompts with a judge.
+"""Datasets for the train config of a recipe: an environment's rows, or prompts with a judge.
 
     config = train.Config(dataset_builder=EnvironmentDatasetBuilder(environment="arena_hard", …), …)
 
-Guarantees: the rows of an epoch are in the same order as in `serve` with the same seed, whichever
-    batch is requested first; each row is read once before the first rollout, and an unreadable row
-    is an error that names it.
+Guarantees: the rows of an epoch are in the same order as in `serve` with the same seed, in whatever
+order batches are requested; each row is read once before the first rollout, and an unreadable row
+is an error that names its place.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """A prompt, and the judge's other fields, as in a body of `POST /v1/score`."""
+    """A prompt with further fields for the judge, as in a body of `POST /v1/score`."""
 
     uid: str
     messages: tuple[Message, ...] = ()
@@ -51,7 +51,7 @@ class PromptRow:
 
 
 def load_prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[PromptRow]:
-    """Load the rows of a file or of a dataset on the hub, or convert given rows.
+    """Return the rows of a file or a dataset, or the given rows.
 
     Raises:
         DataError: they cannot be loaded, there are none, or one has no prompt.
@@ -115,13 +115,13 @@ class JudgedDataset(RLDataset):
         epochs: int = 1,
         seed: int | None = None,
     ) -> None:
-        """Set the rows and the batches.
+        """Set the rows.
 
         Args:
             uids: the rows' ids, each once.
             make_group: makes the group of a row.
             batch_size: number of groups in a batch.
-            epochs: number of times that each row is used.
+            epochs: how often each row comes.
             seed: shuffles each epoch; `None` keeps the order of `uids`.
         """
         self._uids, self._make_group = uids, make_group
@@ -156,16 +156,16 @@ class JudgedDataset(RLDataset):
 
 @chz.chz
 class JudgedDatasetBuilder(RLDatasetBuilder):
-    """The common part of both dataset builders.
+    """Base class of both kinds of datasets.
 
     Attributes:
         model_name_for_tokenizer: the policy, or a folder with its tokenizer.
         renderer_name: the cookbook's name of its renderer.
         batch_size: number of groups in a batch.
         group_size: number of rollouts in a group.
-        epochs: number of times that each row is used.
-        seed: the seed of the rows' order.
-        test_group_size: number of rollouts for a row of the test set.
+        epochs: how often each row comes.
+        seed: seed of the rows' order.
+        test_group_size: number of rollouts of a test row.
     """
 
     model_name_for_tokenizer: str
@@ -184,7 +184,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
 
     @chz.validate
     def _check_secrets(self) -> None:
-        """Refuse secrets: the cookbook writes its config into files and logging services."""
+        """Refuse secrets: the cookbook writes its config into files and to logging services."""
         problem = find_secret(
             {
                 name: getattr(self, name)
@@ -217,10 +217,7 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     async def _rows(
         self, rollouts: Rollouts, *, is_test: bool
     ) -> tuple[Sequence[str], GroupFactory] | None:
-        """Return the ids of a set's rows, and the factory of their groups.
-
-        `None` if there is no test set.
-        """
+        """Return the ids of a set's rows, and a function for their groups, or `None` for no set."""
 
 
 @chz.chz
@@ -266,19 +263,18 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
 
     Attributes:
         prompts: a JSONL, JSON, CSV or Parquet file, a dataset on the hub, or the rows themselves. A
-            row has `prompt` (text or messages), and may have an id and the judge's other fields:
+            row has `prompt` (text or messages), and may have an id and fields for the judge:
             `reference`, `rubric`, `aspects`, `criteria`, `baseline`, `context`.
         test_prompts: the same for the test set.
         url: the URL of a reward server; or
-        judge: the settings of a judge to run in each judging process, under the server's names.
-        judge_offline: with `judge`, use the stand-in; its scores mean nothing.
-        token_env: the environment variable with the server's bearer token, which is written to no
-            file.
+        judge: the settings of a judge to run in each process that judges, under the server's names.
+        judge_offline: with `judge`, call the stand-in; its scores mean nothing.
+        token_env: the environment variable with the server's bearer token, which is never written
+            to a file.
         mount: the name of a judge at the server; empty for the judge at the root.
         invalid_completion_score: the reward of an empty completion.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a group has its scores; without one by then it is a
-            failure.
+        deadline_s: seconds within which a group gets its scores; without them it has failed.
         name: the tag under which the cookbook logs metrics.
     """
 

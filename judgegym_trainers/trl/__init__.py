@@ -6,19 +6,18 @@
     from judgegym_trainers.trl import judge_environment
     arena = judge_environment("arena_hard", {"judge_model_name": "gpt-6-luna"})
     trainer = GRPOTrainer(..., reward_funcs=arena.reward, train_dataset=arena.dataset())
-    trainer = GRPOTrainer(..., reward_funcs=combined_reward([arena.reward, short]),
-    train_dataset=arena.dataset()) trainer = GRPOTrainer(..., environment_factory=arena,
-    train_dataset=arena.dataset())
+    both = combined_reward([arena.reward, short])
+    trainer = GRPOTrainer(..., reward_funcs=both, train_dataset=arena.dataset())
+    trainer = GRPOTrainer(..., environment_factory=arena, train_dataset=arena.dataset())
 
 Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and
-    deviation; with other reward functions, where TRL would count it as 0, the first batch raises an
-    error; all completions of a batch are judged at the same time; a group is judged once, whole, on
-    any number of processes; connections of a reward function are closed when the training ends; a
-    judge that is down ends the training. All objects can be pickled, which the asynchronous trainer
-    needs.
+deviation; with other reward functions, where TRL would count it as 0, the first batch is an error.
+All completions of a batch are judged concurrently; a group is judged once, as a whole, on any
+number of processes. Everything that a reward function opens is closed when the training ends; a
+judge that is down ends the training. All functions pickle, which the asynchronous trainer needs.
 
 Source: TRL 1.16.0 (November 2026), `GRPOTrainer`, `AsyncGRPOTrainer`: reward functions,
-    `environment_factory`.
+`environment_factory`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import names that need the environments' packages, which a reward server does without."""
+    """Import the names that need the environments' packages, which a reward server does not."""
     if name in ("JudgeEnvironment", "judge_environment"):
         from judgegym_trainers.trl import environment
 

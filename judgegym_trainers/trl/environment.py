@@ -1,23 +1,24 @@
-"""An environment for TRL: dataset, reward function and `environment_factory`.
+"""An environment for TRL: a dataset of its rows, a reward function, and `environment_factory`.
 
-`reward` judges what the policy writes. As `environment_factory`, for training together with
-environments that have tools, it judges what the policy submits with a tool. Both give the rewards
-of `serve`, in the environment's own range.
+`reward` judges what the policy writes. As `environment_factory`, for training beside environments
+with tools, the environment judges what the policy submits with a tool. Both give the rewards of
+`serve`, in the environment's own range.
 
-Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged
-    together, as group judges need, and equal ones are judged once. If the judge's endpoint refuses
-    the key or the model, or all prompts of a first batch with several, or the first
-    `REFUSED_AT_START`, a `SettingsError` is raised. The batch is that of all processes if the group
-    size is known.
+Guarantees: all completions of a batch are judged concurrently; those of a row are judged together,
+which judges of groups need, and identical ones once. If the judge's endpoint rejects the key or the
+model, or refuses all prompts of a first batch of several prompts, or the first `REFUSED_AT_START`,
+a `SettingsError` says that the settings are wrong. The batch is that of all processes if the size
+of groups is known.
 
-TRL's completions are text, or messages: several after tool calls, of which the last assistant turn
-is the answer. If TRL knows the tokenizer's chat template, reasoning has its own field.
+TRL's completions are text or messages: with tool calls there are several messages, and the last
+assistant turn is the answer. If TRL knows the chat template of the tokenizer, reasoning has its own
+field.
 
 With `environment_factory`, TRL calls `reset(**row)` before it samples, offers the public methods to
-the policy as tools, and at the end calls `get_reward()` of each environment in the batch, one after
-another, without arguments: an environment does not see what the policy has written, only what it
-passes to a tool. So the policy answers with the tool `answer`. The first call of `get_reward`
-judges the answers of all environments at once; the others find their rewards ready.
+the policy as tools, and at the end asks each environment of the batch, one after another, for
+`get_reward()` without arguments: an environment sees only what the policy passes to a tool, not its
+text. The policy therefore answers with the tool `answer`. The first call of `get_reward` judges the
+answers of all environments at once; the others find their rewards.
 
 Source: TRL 1.16.0, `GRPOTrainer._generate_and_score_completions`, `._calculate_rewards`.
 """
@@ -82,7 +83,7 @@ class TrainerRow(TypedDict):
 
 
 def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRow:
-    """Make the completion of the row with these cells.
+    """Return the completion of the row that these cells name.
 
     Raises:
         DataError: they name no row.
@@ -98,14 +99,12 @@ def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRo
 def read_choice(
     completion: Conversation, ids: object = None, ends: Collection[int] | None = None
 ) -> Choice:
-    """Read the answer in a completion as a choice.
-
-    It has no text if the completion ends before an answer.
+    """Return the answer in a completion; its text is empty if the completion ends before an answer.
 
     Args:
         completion: text, or the messages of the policy and its tools.
-        ids: the completion's tokens.
-        ends: the end tokens; a completion that does not end with one was cut off.
+        ids: the tokens of the completion.
+        ends: the tokens that end a completion; one without them at its end was cut off.
     """
     is_cut_off = (
         bool(ends) and isinstance(ids, Sequence) and bool(ids) and ids[-1] not in (ends or ())
@@ -144,7 +143,7 @@ def judge_environment(
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
         group_size: the trainer's `num_generations`; needed with `group_judge` as
             `environment_factory`.
-        name: its name in TRL's logs and in the rows; by default the environment's.
+        name: the name in TRL's log and in the rows; by default the environment's.
 
     Raises:
         SettingsError: there is no such environment, or a setting has no counterpart in JSON.
@@ -158,12 +157,14 @@ def judge_environment(
 
 
 class JudgeEnvironment:
-    """The parts of an environment that a trainer takes; it keeps no reference to rollouts.
+    """The parts of an environment that a trainer takes.
+
+    It does not keep rollouts alive.
 
     Attributes:
-        name: under which TRL logs its rewards.
-        reward: for `reward_funcs`: the rewards of what the policy has written to rows of
-            `dataset()`; `None` where the judge failed, and for rows of other environments.
+        name: its name in TRL's log.
+        reward: for `reward_funcs`: the rewards of completions to rows of `dataset()`; `None` if the
+            judge failed, and for rows of other environments.
     """
 
     def __init__(self, source: EnvironmentSource, *, name: str, group_size: int | None) -> None:
@@ -175,7 +176,7 @@ class JudgeEnvironment:
         self._sources = {split: replace(source, split=split) for split in _SPLITS}
         self._scorer = RewardScorer(EnvironmentScores(source), deadline_s=None)
         self._groups = GroupedBatch(self._scorer)
-        self._close = self._close_now  # one object, so that it is known again
+        self._close = self._close_now  # one object, so that it is recognized
         self._started: list[weakref.ref[ToolEpisode]] = []
         self._alive: set[int] = set()
         self._counter = itertools.count()
@@ -184,7 +185,7 @@ class JudgeEnvironment:
         )
 
     def __reduce__(self) -> tuple[Callable[[], JudgeEnvironment], tuple[()]]:
-        """Pickle the call that made it, for TRL's asynchronous trainer; see `check_worker`."""
+        """Pickle as the call that makes it again, for asynchronous training; see `check_worker`."""
         check_worker(self)
         return self._factory, ()
 
@@ -216,10 +217,10 @@ class JudgeEnvironment:
 
     @property
     def closing(self) -> object:
-        """A callback for `callbacks`, needed only with `environment_factory`.
+        """A callback for `environment_factory` that closes connections when the training ends.
 
-        It closes the judge's connections when the training ends. `reward` does so by itself.
-        Without it they are closed when the trainer is deleted, or the process ends.
+        `reward` does so by itself. Otherwise they are closed when the trainer is deleted, or the
+        process ends.
         """
         return make_closing_callback(self._close)
 
@@ -279,14 +280,14 @@ class JudgeEnvironment:
     async def _judge_rows(
         self, rows: Sequence[CompletionRow], size: int | None, size_error: str
     ) -> list[CompletionReward]:
-        """Judge this process's completions, in order.
+        """Return the results of this process's completions, in order.
 
         Args:
             rows: the rows of this process.
             size: the number of completions of each row, which may be spread over several processes:
-                all of them must call this at the same time. `None`: all are here, and neighbours
-                with the same row belong together.
-            size_error: the error if they are compared and the size is unknown.
+                all of these call this at the same time. `None`: all are here, and neighbours with
+                the same row belong together.
+            size_error: the error where they are compared and the size is not known.
 
         Raises:
             SettingsError: the completions are not in groups of this size, or none can be judged.
@@ -305,17 +306,16 @@ class JudgeEnvironment:
     def _begin(self, episode: ToolEpisode) -> None:
         """Add an episode to those that are judged together next."""
         reference = weakref.ref(episode)
-        if reference in self._started:  # of a batch that nobody has asked for its rewards
+        if reference in self._started:  # a batch whose rewards nobody asked for
             self._started = []
         self._started.append(reference)
 
     def _judge(self, episode: ToolEpisode) -> None:
-        """Start judging an episode, together with all that have begun with it."""
+        """Start to judge an episode, with all that began together with it."""
         batch = [member for reference in self._started if (member := reference()) is not None]
         self._started = []
         batch = batch if episode in batch else [episode]
-        # Reasoning stands outside the call of the tool, so that its format is not checked: it
-        # counts as valid.
+        # Reasoning is outside the tool call, so its format is not checked: it counts as valid.
         rows = [
             make_rollout_row(*row_episode._require_row(), Choice(row_episode._text, reasoning=""))
             for row_episode in batch
@@ -340,8 +340,7 @@ class JudgeEnvironment:
             size = None  # a process may have none of these rows, and the others would wait for it
             size_error = (
                 "environment_factory: among other environments, a group that is compared cannot be "
-                "gathered from "
-                "several processes; take reward_funcs=….reward, and rows of dataset()"
+                "gathered from several processes; take reward_funcs=….reward, and rows of dataset()"
             )
         results = await self._judge_rows(rows, size, size_error)
         count_failures(results, self._failure_streak, self._group_size or len(results))
@@ -356,13 +355,13 @@ class ToolEpisode:
     """
 
     def __init__(self, environment: JudgeEnvironment) -> None:
-        """Be one of the rollouts of `environment`."""
+        """Make a rollout of `environment`."""
         self.rewarded: CompletionReward | None = None
         self._environment = environment
         self._text = ""
         self._row: tuple[object, object] | None = None
         self._is_mixed = (
-            False  # whether there may be other environments in the batch, which other classes judge
+            False  # whether the batch may have other environments, which other classes judge
         )
         self._judgment: tuple[asyncio.Task[list[CompletionReward]], int, str] | None = None
         """The batch's judgment, the episode's index in it, and its answer at that time."""
@@ -374,7 +373,7 @@ class ToolEpisode:
             DataError: it is no such row.
         """
         self._row, self._is_mixed = (row.get("uid"), row.get("split")), "environment" not in row
-        make_rollout_row(*self._row, Choice(""))  # an error here and not later
+        make_rollout_row(*self._row, Choice(""))  # an error here, not later
         self.rewarded, self._text, self._judgment = None, "", None
         self._environment._begin(self)
 
@@ -399,16 +398,13 @@ class ToolEpisode:
         if self._judgment is None:
             check_episodes(find_calling_trainer())
         self.rewarded, text = await self._await_judgment()
-        if text != self._text:  # another environment was done before this one had answered
+        if text != self._text:  # another environment finished before this one answered
             self._judgment = None
             self.rewarded, _ = await self._await_judgment()
         return self.rewarded.reward
 
     async def _await_judgment(self) -> tuple[CompletionReward, str]:
-        """Judge, unless another episode of the batch has started to.
-
-        Cancelling one waiter does not cancel the judgment for the others.
-        """
+        """Judge the batch, unless another episode has; a cancelled caller does not stop it."""
         if self._judgment is None:
             self._environment._judge(self)
         assert self._judgment is not None  # `_judge` sets it

@@ -1,13 +1,14 @@
-"""Reward functions for TRL: of a judge (server or in this process), and combined ones.
+"""Reward functions for TRL: from a judge at a reward server or in this process, or combined.
 
 The score of a failed judge, and of a row that cannot be judged, is `None`. An empty completion is a
-wrong answer (`invalid_completion_score`) and is not judged. A judge that compares completions
+wrong answer (`invalid_completion_score`), and is not judged. A judge that compares completions
 (`listwise`, `tournament`, `choice`, `arena_hard` without a baseline) needs `group_size`, which is
 the trainer's `num_generations`.
 
 TRL adds the scores of several reward functions and leaves `None` out of the sum, so that a failed
-judge would count as 0. `combined_reward` leaves such a completion out of the group instead. A judge
-that fails 32 times in a row, or for two groups, ends the training.
+judge counts as a score of 0 next to the others' scores. `combined_reward` leaves such a completion
+out of the group instead. A judge that fails 32 times in a row, or for two groups, ends the
+training.
 
 Source: TRL 1.16.0, `GRPOTrainer._calculate_rewards`, `._generate_and_score_completions` (`nansum`),
 `AsyncRolloutWorker`.
@@ -50,18 +51,16 @@ logger = logging.getLogger(__name__)
 
 
 class RewardFunction:
-    """A reward function that TRL calls once for each batch.
+    """A reward function as TRL calls it, once for each batch.
 
-    An error, which ends the training, closes its connections.
-
-    It is pickled as the call that made it: TRL's asynchronous trainer sends it to another process,
-    where it opens its connections again.
+    An error ends the training, and closes everything. The function pickles as the call that made
+    it: TRL's asynchronous trainer sends it to another process, where it opens again what it needs.
 
     Attributes:
-        __name__: its name in TRL's logs.
-        close: closes its connections.
-        rows_of: the environment whose rows it scores, by their column `environment`; `None` for all
-            rows.
+        __name__: its name in TRL's log.
+        close: closes what it has opened.
+        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`
+            if it scores all rows.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class RewardFunction:
         *,
         rows_of: str | None = None,
     ) -> None:
-        """Score batches with `score`; `factory` makes the same function again."""
+        """Score batches with `score`; `factory` makes the same function again, and pickles."""
         self.__name__ = name
         self.close, self.rows_of = close, rows_of
         self._score, self._factory = score, factory
@@ -90,23 +89,23 @@ class RewardFunction:
             return await self._score(prompts, completions, columns)
         except (
             BaseException
-        ):  # any error, also a cancellation: TRL tells nobody that the training has ended
+        ):  # any error, also a cancellation: TRL does not signal the end of the training
             await self.close()
             raise
 
     def __reduce__(self) -> tuple[Callable[[], RewardFunction], tuple[()]]:
-        """Pickle the call that made it; see `check_worker`."""
+        """Pickle as the call that makes it again; see `check_worker`."""
         check_worker(self)
         return self._factory, ()
 
 
 async def close(reward: RewardFunction) -> None:
-    """Close a reward function's connections now; otherwise when the training ends."""
+    """Close a function's connections now; otherwise they are closed when the training ends."""
     await reward.close()
 
 
 def _find_loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return TRL's loggers of columns and of metrics; ones that do nothing if there are none."""
+    """Return TRL's loggers of columns and metrics, or functions that do nothing."""
     extra, metric = (columns.get(name) for name in ("log_extra", "log_metric"))
     return (extra if callable(extra) else _log_nothing), (
         metric if callable(metric) else _log_nothing
@@ -123,13 +122,13 @@ def log_results(
     streak: FailureStreak,
     group_size: int | None,
 ) -> list[float | None]:
-    """Log explanations, statuses, failure shares, shares of empty completions, and metrics.
+    """Log explanations, statuses, shares of failed and empty completions, and means of metrics.
 
     Args:
-        results: one for each completion; `None` for completions that other functions judge, which
-            are not counted.
+        results: one for each completion; `None` for completions that other functions score, which
+            count in no share.
         columns: the keywords of the call.
-        name: the prefix of columns and metrics.
+        name: prefix of the names of columns and metrics.
         streak: the failures so far.
         group_size: the number of completions of each prompt; `None` if unknown, as in TRL's
             asynchronous trainer, whose calls have one group each.
@@ -162,7 +161,7 @@ def log_results(
 def count_failures(
     results: Sequence[CompletionReward], streak: FailureStreak, group_size: int
 ) -> None:
-    """Warn about a batch's failures, with the last reason, and count those in a row.
+    """Warn of a batch's failures, with the last one's reason, and count those in a row.
 
     Raises:
         NoRewardError: the judge is down.
@@ -179,7 +178,7 @@ def count_failures(
 
 
 def read_cell(columns: Mapping[str, object], name: str, index: int) -> Any:
-    """Return a column's value for a completion; `None` if there is none."""
+    """Return a completion's cell in a column; `None` if there is none."""
     column = columns.get(name)
     return column[index] if isinstance(column, Sequence) and index < len(column) else None
 
@@ -189,8 +188,8 @@ COLUMNS: Mapping[str, Field] = {
     for name in reversed(FIELDS)
     for column in reversed(USUAL_COLUMNS[name])
 }
-"""The dataset columns that are sent to the judge, with the request's field for each; a `rubric` may
-hold criteria."""
+"""Dataset columns that are sent to the judge, with their request field; `rubric` may be criteria.
+"""
 
 
 def judge_reward(
@@ -201,28 +200,27 @@ def judge_reward(
     Args:
         url: the URL of a reward server.
         group_size: the trainer's `num_generations`: compare the completions of a group with each
-            other (listwise, tournament, choice, arena_hard), or let a server's cascade decide them
-            by one judge (a cascade in this process always does). A group that is spread over
-            several processes is gathered, and judged by one of them. In evaluations the size is the
-            trainer's `num_generations_eval`.
-        name: the function's name in TRL's logs.
+            other (listwise, tournament, choice, arena_hard), or let a cascade at a server use one
+            judge for all of them; a cascade in this process always does so. A group that is spread
+            over several processes is gathered, and judged by one of them. In evaluations the size
+            is the trainer's `num_generations_eval`.
+        name: the function's name in TRL's log.
         settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
             process, under the server's names; `token`, `token_env` and `mount` of the server;
-            `invalid_completion_score` of an empty completion (0; `None` leaves it out);
-            `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds after which a
-            missing score is `None`.
+            `invalid_completion_score` of an empty completion (0), which `None` leaves out;
+            `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds within which a
+            batch has its scores: what has none by then is `None`.
 
     Raises:
-        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those
-            that only the server or the judge's endpoint knows (a mount, a token) raise it at the
-            first batch, which ends the training.
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
+            Settings that only the server or the judge's endpoint can check (a mount, a token) raise
+            it at the first batch, which ends the training.
     """
     source = JudgeSource(url, **settings)
     if group_size is None and source.compares:
         raise SettingsError(
             "group_size: a judge that compares completions needs the number of those of each "
-            "prompt, which is the "
-            "trainer's num_generations"
+            "prompt, which is the trainer's num_generations"
         )
     if group_size is not None and group_size < 2:
         raise SettingsError(
@@ -255,7 +253,7 @@ def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) 
         is_grouped = group_size is not None or source.depends_on_group
         if is_grouped and size is not None:
             results = await groups.score(rows, size)
-        elif is_grouped:  # neighbours with the same row belong together
+        elif is_grouped:  # neighbours with the same row are a group
             neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
             results = [
                 result
@@ -279,7 +277,7 @@ def _make_row(
 
 
 PartFunction = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
-"""A reward function of TRL, ours or another; sync or async."""
+"""A reward function of TRL, JudgeGym's or any other; sync or async."""
 Scores = list["float | None"]
 
 
@@ -289,21 +287,22 @@ def combined_reward(
     weights: Sequence[float] | None = None,
     name: str = "combined",
 ) -> RewardFunction:
-    """Combine several reward functions into one.
+    """Make one reward function of several.
 
-    A completion's score is the weighted sum of the parts' scores. It is `None` if any part has none
-    (`None` or NaN), or if a part's score or the sum is infinite: the whole group's advantages would
-    be NaN in TRL. TRL's log has `rewards/PART/mean` for each part, and the table of completions a
-    column for each.
+    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has
+    none (`None` or NaN), or if a part's score or the sum is infinite: TRL would make advantages of
+    NaN of it for the whole group. TRL's log has `rewards/PART/mean` for each part, and the table of
+    completions a column for each.
 
     Args:
-        functions: TRL reward functions, sync or async. Sync ones are called in a thread.
+        functions: reward functions as TRL calls them, sync or async. Sync ones are called in a
+            thread.
         weights: a finite factor for each function, by default 1.
-        name: the function's name in TRL's logs.
+        name: the function's name in TRL's log.
 
     Raises:
-        SettingsError: there are no functions, two have the same name, the weights do not fit, or
-            two functions belong to different environments, which have no row in common.
+        SettingsError: there are no functions, two have one name, the weights do not fit, or two
+            functions are of different environments, which have no row in common.
     """
     parts = list(functions)
     names = [str(getattr(part, "__name__", type(part).__name__)) for part in parts]
@@ -328,8 +327,7 @@ def combined_reward(
     if len(environments) > 1:
         raise SettingsError(
             "functions: expected those of one environment, found "
-            f"{', '.join(sorted(environments))}; combine each with "
-            "what else judges its rows"
+            f"{', '.join(sorted(environments))}; combine each with what else judges its rows"
         )
 
     async def score(
@@ -348,7 +346,7 @@ def combined_reward(
                 raise SettingsError(
                     f"{part}: expected {len(completions)} scores, found {len(scores)}"
                 )
-            extra(part, scores)  # under the names that TRL gives to a function of its own
+            extra(part, scores)  # under the names that TRL uses for its own functions
             if present := [value for value in scores if value is not None]:
                 metric(f"rewards/{part}/mean", math.fsum(present) / len(present))
         return [
@@ -381,12 +379,12 @@ def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) 
 
 @cache
 def _warn_infinite(name: str) -> None:
-    """Warn once per process that a function has infinite scores."""
+    """Warn once in a process that a function has infinite scores."""
     logger.warning("%s: a score is infinite; such completions have no reward (said once)", name)
 
 
 async def _call_part(part: PartFunction, keywords: Mapping[str, object], name: str) -> Scores:
-    """Return the scores of a function; NaN and infinite scores become `None`."""
+    """Return a function's scores; NaN and infinite scores count as missing."""
     if inspect.iscoroutinefunction(part) or inspect.iscoroutinefunction(type(part).__call__):
         scores: object = part(**keywords)
     else:

@@ -1,10 +1,10 @@
-"""The trainer behind a call of a reward function: its group size, and the end of its training.
+"""The trainer that calls a reward function: its group size, and the end of its training.
 
 TRL passes reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds
-the trainer's reward functions there, and refuses combinations in which a failed judge would count
-as 0; `check_worker` does so for the asynchronous trainer, which sends them to another process.
-Guarantees: nothing here fails if the caller is not such a trainer; `close_after` calls its function
-when a training, or a separate evaluation, has ended, and when a trainer whose training has raised
+the trainer's reward functions there, and refuses those among which a failed judge would count as 0;
+`check_worker` finds those of the asynchronous trainer, which sends them to another process.
+Guarantees: with any other caller nothing here fails; `close_after` calls its function once a
+training, or an evaluation on its own, has ended, and when a trainer whose training raised an error
 is deleted.
 """
 
@@ -23,7 +23,7 @@ from judgegym.llm.errors import SettingsError
 
 Close = Callable[[], None]
 _FRAMES = 6
-"""Number of calling frames searched for the trainer."""
+"""Number of calling frames that are searched for the trainer."""
 
 
 def find_trainer(columns: Mapping[str, object]) -> Any:
@@ -34,15 +34,15 @@ def find_trainer(columns: Mapping[str, object]) -> Any:
 def find_group_size(trainer: Any, configured: int | None) -> int | None:
     """Return the number of completions of each prompt in this batch; `None` if unknown.
 
-    Evaluations may have another number. A wrong size that divides the right one would silently
-    split each group.
+    Evaluations may have their own number. A wrong size that divides the right one would split each
+    group silently.
 
     Args:
         trainer: the trainer, if it is known.
-        configured: the number that the user has set, for the training.
+        configured: the number that the user has told, that of the training.
 
     Raises:
-        SettingsError: the trainer trains with another number.
+        SettingsError: the trainer uses another number.
     """
     is_training = getattr(getattr(trainer, "model", None), "training", True)
     number = getattr(trainer, "num_generations" if is_training else "num_generations_eval", None)
@@ -58,10 +58,10 @@ def find_group_size(trainer: Any, configured: int | None) -> int | None:
 def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, object]) -> None:
     """Check that the trainer does not count a failed judge as a score of 0.
 
-    With several functions TRL leaves `None` out of a sum (`nansum`). That is harmless if the
-    function's weight is 0, if each function scores different rows, and with `normalize_then_sum`,
-    which adds the group's mean in its place. A function that is called by another function is not
-    seen here.
+    With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is
+    harmless if a function's weight is 0, if each function scores its own rows, and with
+    `normalize_then_sum`, which adds the group's mean in its place. A function that is called by
+    another function is not detected.
 
     Args:
         trainer: the trainer, if it is known.
@@ -87,9 +87,8 @@ def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, objec
         return
     raise SettingsError(
         f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, "
-        "and counts one that "
-        f"a failed judge has not given ({getattr(reward_function, '__name__', 'judge')}) as 0. Expected one "
-        "function, "
+        "and counts one that a failed judge has not given "
+        f"({getattr(reward_function, '__name__', 'judge')}) as 0. Expected one function, "
         "judgegym_trainers.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
     )
@@ -98,16 +97,15 @@ def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, objec
 def check_worker(pickled: object) -> None:
     """Check that TRL's asynchronous trainer does not count a failed judge as a score of 0.
 
-    Its `AsyncRolloutWorker` also adds up scores with `nansum`, in another process, whose calls pass
-    no trainer. It pickles everything that it sends there in one mapping; this check runs while
-    `pickled` is pickled. No number could replace `None`: an infinite one makes the advantages of
-    its whole group NaN.
+    Its `AsyncRolloutWorker` also adds up scores by `nansum`, in another process, whose calls pass
+    no trainer. It pickles everything for that process in one mapping, and this check runs then. No
+    number could replace `None`: an infinite one makes NaN of the advantages of its whole group.
 
     Args:
         pickled: the reward function or the environment that is pickled.
 
     Raises:
-        SettingsError: its scores are added to those of others.
+        SettingsError: its scores are added to those of other functions.
     """
     sent = _sent_to_worker()
     functions = list(sent.get("reward_funcs") or ())
@@ -133,17 +131,14 @@ def check_worker(pickled: object) -> None:
         return
     raise SettingsError(
         f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions "
-        "and environments, "
-        "and counts one that a failed judge has not given as 0. Expected one function, "
-        "judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory alone"
+        "and environments, and counts one that a failed judge has not given as 0. Expected one "
+        "function, judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory "
+        "alone"
     )
 
 
 def _sent_to_worker() -> Mapping[str, Any]:
-    """Return what TRL's asynchronous worker sends to its process.
-
-    It is read from the frame that pickles it; empty if none does.
-    """
+    """Return the mapping that TRL's asynchronous worker pickles, from its frame, or nothing."""
     frame = inspect.currentframe()
     for _ in range(_FRAMES):
         frame = frame.f_back if frame is not None else None
@@ -168,26 +163,25 @@ def check_episodes(trainer: Any) -> None:
     ):
         raise SettingsError(
             f"reward_funcs: {type(trainer).__name__} adds their scores to those of "
-            "environment_factory, and counts one "
-            "that a failed judge has not given as 0. Expected environment_factory alone, "
-            "reward_funcs=combined_reward([….reward, …]), or "
+            "environment_factory, and counts one that a failed judge has not given as 0. Expected "
+            "environment_factory alone, reward_funcs=combined_reward([….reward, …]), or "
             "multi_objective_aggregation='normalize_then_sum'"
         )
 
 
 def _is_environment_reward(function: object) -> bool:
-    """Return whether it is TRL's own function that calls the environments' `get_reward`."""
+    """Return whether this is TRL's function that asks the environments for `get_reward`."""
     return any(
         isinstance(default, type) for default in getattr(function, "__defaults__", None) or ()
     )
 
 
 def find_calling_trainer() -> Any:
-    """Find the trainer whose function calls `get_reward`, in the frames of the callers.
+    """Return the trainer that asks environments for rewards, from the callers' frames.
 
-    TRL passes an environment no arguments; its function `get_reward` has the keywords of a reward
-    function in `kwargs`. No other frame's variables are read: Python would keep them alive as long
-    as the frame.
+    TRL passes nothing to an environment; its function `get_reward` has the keywords of a reward
+    function in `kwargs`. No other frame's variables are read: Python would keep them alive for as
+    long as the frame.
     """
     frame = inspect.currentframe()
     for _ in range(_FRAMES):
@@ -200,7 +194,7 @@ def find_calling_trainer() -> Any:
 
 
 def close_after(trainer: Any, close: Close) -> None:
-    """Call `close` when the trainer has ended; the same function is called once each time."""
+    """Call `close` when the trainer is done; the same function is called once each time."""
     handler = getattr(trainer, "callback_handler", None)
     if trainer is None or handler is None:
         return
@@ -222,7 +216,7 @@ def close_after(trainer: Any, close: Close) -> None:
 
 
 def make_closing_callback(close: Close) -> object:
-    """Make a callback that calls `close` when its trainer has ended."""
+    """Return a callback that calls `close` when its trainer is done."""
     closing_callback = _closing_callback_type()(is_training=False)
     closing_callback.close_with(close)
     return closing_callback
@@ -234,21 +228,21 @@ def _closing_callback_type() -> type[Any]:
     from transformers import TrainerCallback
 
     class ClosingCallback(TrainerCallback):
-        """Closes what the reward functions of one trainer have opened."""
+        """Closes everything that the reward functions of one trainer opened."""
 
         def __init__(self, *, is_training: bool) -> None:
             self._closes: list[Close] = []
             self._is_training = is_training
 
         def close_with(self, close: Close) -> bool:
-            """Call `close` at each end, too; whether it was not there yet."""
+            """Call `close` at each end too; return whether it is new."""
             is_new = close not in self._closes
             if is_new:
                 self._closes.append(close)
             return is_new
 
         def on_train_begin(self, *_: object, **further: object) -> None:
-            """Keep open what evaluations beside the training use."""
+            """Keep connections open for evaluations during the training."""
             self._is_training = True
 
         def on_train_end(self, *_: object, **further: object) -> None:
@@ -258,7 +252,7 @@ def _closing_callback_type() -> type[Any]:
                 close()
 
         def on_evaluate(self, *_: object, **further: object) -> None:
-            """Close all, unless a training goes on."""
+            """Close all, unless a training is in progress."""
             if not self._is_training:
                 self.on_train_end()
 
@@ -266,9 +260,11 @@ def _closing_callback_type() -> type[Any]:
 
 
 def call_when_gone(owner: object, close: Close) -> None:
-    """Call `close` when `owner` is collected, in a separate thread: a collector must not wait.
+    """Call `close` when `owner` is collected, in a thread of its own.
 
-    It is not called at the end of the process: the background loop then closes everything.
+    The collector may run in any thread, and must not wait.
+
+    At the end of the process it is not called: the background loop closes everything then.
     """
     weakref.finalize(owner, _close_in_thread, close).atexit = False
 
@@ -280,6 +276,6 @@ def _close_in_thread(close: Close) -> None:
 
 
 def _close_unless_ended(close: Close) -> None:
-    """Call `close`; if the process ends first, everything is closed anyway."""
+    """Call `close`; the process may end before it is done, which closes everything as well."""
     with contextlib.suppress(CancelledError):
         close()

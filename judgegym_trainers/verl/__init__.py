@@ -1,8 +1,8 @@
-"""Rewards for verl: a reward function, and a reward manager and agent loop that score groups.
+"""Rewards for verl: a reward function, a reward manager for groups, and an agent loop.
 
-`function.py` is called for one sample, without its prompt and its group; `manager.py` sees both,
+`function.py` is called for one sample, without its prompt and its group. `manager.py` sees both,
 gathers the samples of a prompt from all of verl's reward workers, and judges them together.
-Importing this package does not import verl.
+`loop.py` masks samples whose judge failed. Importing this package does not import verl.
 """
 
 from judgegym_trainers.verl.function import close, compute_score, compute_score_sync

@@ -1,7 +1,9 @@
-"""An environment's rows in verl's format: `prompt`, and the row's id in `extra_info.uid`.
+"""An environment's rows in the format of verl's dataset, for `data.train_files`.
 
     from judgegym_trainers.verl.dataset import write_rows
     write_rows("rubric_absolute", "train.jsonl")        # data.train_files=train.jsonl
+
+A row has `prompt`, and the row's id in `extra_info.uid`.
 
 Source: verl 0.9.1, `verl.utils.dataset.rl_dataset`.
 """
@@ -23,7 +25,7 @@ def write_rows(
     """Write all rows to a JSONL file.
 
     Args:
-        environment: its name, a source, or the arguments of `EnvironmentSource.from_settings`, as in
+        environment: a name, a source, or the arguments of `EnvironmentSource.from_settings`, as in
             `reward_kwargs.environment`.
         path: the file.
 

@@ -5,23 +5,22 @@
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
     +reward.custom_reward_function.reward_kwargs.on_failure=score
 
-(on older versions without `reward.`). The reward manager `remote` refuses async functions: use the
-`name` `compute_score_sync` for it. Instead of `url`, set a judge's settings in
+Older versions have no `reward.` prefix. The reward manager `remote` refuses async functions: set
+`name` to `compute_score_sync` there. Instead of `url`, set a judge's settings in
 `reward_kwargs.judge` (`judge.judge=rubric`, `judge.judge_model_name=…`) to run it in verl's
-processes. With a reward server, verl's environment needs only aiohttp and orjson.
+processes. With a reward server, verl's environment needs aiohttp and orjson only.
 
 A setting that cannot work raises a `SettingsError` at the first sample, which ends the training
 (except with the manager `rate_limited`, which turns every error into a reward of 0). A sample
 without a score gets the fallback, and is flagged: every sample has the same keys, as verl requires.
-Every estimator trains the fallback as a reward, so the function needs `on_failure=score`; `loop.py`
-and `manager.py` can leave such a sample out.
+Every estimator trains the fallback as a reward; the function therefore needs `on_failure=score`.
+`loop.py` and `manager.py` can leave such a sample out.
 
-A judge that compares responses must run in a reward server that gathers them (`--group_size` =
-`rollout.n`), since verl calls this function for each sample in one of several processes. verl's
-managers do not pass the `uid` of a prompt: samples with the same question and the same
-`extra_info.index` are a group, or with the same `extra_info.uid` if your agent loop puts it into
-the `extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole
-groups.
+A judge that compares responses runs in a reward server that gathers them (`--group_size` =
+`rollout.n`), since verl calls this function for each sample in one of several processes. Its
+managers do not pass the `uid` of a prompt: samples with the same question and `extra_info.index`
+are a group, or with the same `extra_info.uid` if your own agent loop puts it into the
+`extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole groups.
 
 verl loads a file by its path without an entry in `sys.modules`, which dataclasses need: this file
 has none.
@@ -50,28 +49,25 @@ from judgegym_trainers.verl.rewards import WITHIN, FunctionSettings, find_prompt
 __all__ = ["close", "compute_score", "compute_score_sync"]
 
 _GROUP_FIELDS = ("uid", "index")
-"""The fields of a row that identify its group: verl's id, if an agent loop has put it there; the
-row's index."""
+"""Fields of a row that name its group: verl's own id, if an agent loop sets it, or its index."""
 _VERL_ARGUMENTS = frozenset({"reward_router_address", "reward_model_tokenizer"})
-"""Arguments that verl adds if it serves a reward model."""
+"""Arguments that verl adds when it serves a reward model."""
 _AS_SCORE = (
     f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but "
-    "fallback_score, which "
-    "every estimator trains as a reward. The agent loop judgegym_trainers.verl.loop.JudgeAgentLoop "
-    "leaves such "
-    "samples out, and JudgeRewardManager gives them the mean of their group"
+    "fallback_score, which every estimator trains as a reward. The agent loop "
+    "judgegym_trainers.verl.loop.JudgeAgentLoop leaves such samples out, and JudgeRewardManager "
+    "gives them the mean of their group"
 )
 
 _NO_GROUPS = (
     "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, "
-    "each of which gets some "
-    "samples of a group; use the reward manager (JudgeRewardManager of "
-    "pkg://judgegym_trainers.verl.manager), or "
-    "start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
+    "each of which gets some samples of a group; use the reward manager (JudgeRewardManager of "
+    "pkg://judgegym_trainers.verl.manager), or start the reward server (judgegym judge-server "
+    "--judge listwise --group_size N) and set url"
 )
 
 _SEEN = {"prompt": False}
-"""Whether a sample had a question so far; verl calls a plain function, which has no other state."""
+"""Whether any sample had a question; verl calls a function, which has no other state."""
 
 
 async def compute_score(
@@ -81,22 +77,23 @@ async def compute_score(
     extra_info: Mapping[str, object] | None = None,
     **settings: Any,
 ) -> dict[str, float]:
-    """Score one response.
+    """Return the score of one response.
 
     Args:
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
-        ground_truth: the reference; a number or a list is sent as text, an object may hold
+        ground_truth: the reference; a number or a list is sent as text, an object may have
             `reference` and `rubric`.
         extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`,
             `aspects`, `criteria`, `baseline`, `context`, `reference`.
         settings: those of `FunctionSettings`: `url` of the reward server, with `token`, `token_env`
             and `mount`; or `judge`, the settings of a judge to run in this process, with the
             server's names; `fallback_score`, `invalid_completion_score`, `timeout_s`, `deadline_s`,
-            `on_failure`. verl's other arguments are not read.
+            `on_failure`. verl's own arguments are ignored otherwise.
 
     Returns:
-        `score` (0 to 1, or its substitute), `judge_failed` and `invalid_completion` (0 or 1).
+        `score` (0 to 1, or what stands in for it), `judge_failed` and `invalid_completion` (0 or
+        1).
 
     Raises:
         SettingsError: a setting cannot work, or no row has a question.
@@ -117,18 +114,18 @@ async def compute_score(
 
 
 def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
-    """Do the same as `compute_score` without `await`, for verl's reward manager `remote`."""
+    """Return `compute_score` without `await`, for verl's reward manager `remote`."""
     return run_blocking(compute_score(*arguments, **settings))
 
 
 def _make_row(response: str, ground_truth: object, info: Mapping[str, object]) -> CompletionRow:
-    """Make the response with its judge's fields.
+    """Return the response with the fields for its judge.
 
-    The ids are for a judge that compares: the group's id, if the row has one, and an id of this
-    call, for its retries.
+    The ids are for a judge that compares: the group's, if the row has one, and this call's, for its
+    retries.
 
     Raises:
-        SettingsError: no row had a question so far.
+        SettingsError: no row has had a question so far.
     """
     try:
         prompt = find_prompt(info)

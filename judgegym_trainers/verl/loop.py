@@ -1,15 +1,15 @@
-"""An agent loop for verl that samples one turn and judges it; failed samples are masked.
+"""An agent loop for verl that samples one turn, judges it, and masks it if the judge failed.
 
-    actor_rollout_ref.rollout.agent.agent_loop_config_path="$(python -m
-    judgegym_trainers.verl)/agent_loop.yaml"
+    config="$(python -m judgegym_trainers.verl)/agent_loop.yaml"
+    actor_rollout_ref.rollout.agent.agent_loop_config_path="$config"
     actor_rollout_ref.rollout.agent.default_agent_loop=judgegym
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
-The settings are those of the reward manager (`ManagerSettings`), which is not called if a loop has
-given the reward. Guarantees: the `response_mask` of a sample whose judge failed is 0 everywhere, so
-that no advantage, no whitening and no loss counts its tokens; its reward is the mean of its group,
-so that it moves no baseline, or `fallback_score` in a group without any score. The samples of a
-prompt are gathered from all workers.
+The settings are the reward manager's (`ManagerSettings`); verl does not call the manager if a loop
+has set the reward. Guarantees: the `response_mask` of a sample whose judge failed is 0 everywhere,
+so that no estimator's advantage, no whitening and no loss counts its tokens; its reward is the mean
+of its group, so that it moves no baseline, or `fallback_score` in a group without any score. The
+samples of a prompt are gathered from all workers.
 
 Source: verl 0.9.1, `verl.experimental.agent_loop`, `verl.trainer.ppo.core_algos`.
 """
@@ -30,13 +30,12 @@ with report_missing_extra("verl"):
 
 
 _OPEN: list[tuple[Any, SampleRewards, FailureStreak]] = []
-"""The rewards of this process: verl makes a loop for each sample, all with the same configuration
-object."""
+"""This process's rewards: verl makes a loop for each sample, with its worker's configuration."""
 _LOCK = threading.Lock()
 
 
 def _load_rewards(config: Any) -> tuple[SampleRewards, FailureStreak]:
-    """Return this process's rewards for a configuration.
+    """Return this process's rewards for samples of a configuration.
 
     Raises:
         SettingsError: a setting cannot work.

@@ -1,16 +1,15 @@
-"""A reward manager for verl that scores the groups of the batch.
+"""A reward manager for verl that scores the groups of a batch.
 
     reward.reward_manager.source=importlib
     reward.reward_manager.name=JudgeRewardManager
     reward.reward_manager.module.path=pkg://judgegym_trainers.verl.manager
     +reward.custom_reward_function.reward_kwargs.judge.judge=listwise
 
-verl does not support missing rewards: a sample without a score gets the mean of its group, which
-only some estimators subtract. With others the manager is refused; `loop.py` masks such a sample
-instead. The samples of a `uid` are gathered from all reward workers; see `ManagerSettings` for all
-settings, and `scores.groups` for the guarantees. The judge is shown the policy's own prompt
-(`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
-`reward_extra_info`.
+verl knows no missing reward: a sample without a score gets the mean of its group, which only some
+estimators subtract. With other estimators the manager is refused; `loop.py` masks such a sample.
+The samples of a `uid` are gathered from all reward workers; see `ManagerSettings` for all settings,
+and `scores.groups` for the guarantees. The judge is shown the policy's own prompt (`raw_prompt`),
+unless `extra_info` has a `question`. Every sample has the same keys in `reward_extra_info`.
 
 Source: verl 0.9.1, `verl.experimental.reward_loop`.
 """
@@ -28,14 +27,14 @@ with report_missing_extra("verl"):
 
 
 class RewardOfVerl(TypedDict):
-    """The result that verl expects from a reward manager."""
+    """A reward manager's result for verl."""
 
     reward_score: float
     reward_extra_info: dict[str, float | str]
 
 
 class JudgeRewardManager(RewardManagerBase):
-    """Scores samples with a judge or an environment, together with the others of their prompt."""
+    """Scores samples with a judge or an environment, together with their prompt's other samples."""
 
     def __init__(
         self,
@@ -49,9 +48,9 @@ class JudgeRewardManager(RewardManagerBase):
 
         Args:
             config: the trainer's configuration.
-            tokenizer: the policy's.
+            tokenizer: the policy's tokenizer.
             compute_score: verl's reward function, which is not called.
-            reward_router_address: the address of a reward model that verl has deployed.
+            reward_router_address: the address of a reward model that verl deployed.
             reward_model_tokenizer: that model's tokenizer.
 
         Raises:
@@ -67,7 +66,7 @@ class JudgeRewardManager(RewardManagerBase):
         self._rewards = SampleRewards(config, arguments, workers=workers, algorithm=algorithm)
 
     async def run_single(self, data: Any) -> RewardOfVerl:
-        """Reward one sample, once its judge has as much of its group as it needs.
+        """Return the reward of one sample, once its judge has what it needs of the group.
 
         Raises:
             SettingsError: no sample can be judged, which ends the training.

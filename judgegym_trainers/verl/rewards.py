@@ -1,16 +1,14 @@
-"""The common part of verl's reward manager and agent loop: settings, samples, groups.
+"""Settings, samples and gathered groups of verl's reward manager and agent loop.
 
-verl gives each sample to a reward worker that it draws at random
-(`AgentLoopWorker._compute_score`), so that the samples of a prompt are spread over
-`reward.num_workers` processes. Guarantees: with several workers, one Ray actor gathers and judges
-for all of them; the judge's limits hold for the whole training. An actor that dies is restarted,
-and its calls are retried.
+verl gives each sample to a random reward worker (`AgentLoopWorker._compute_score`), so that the
+samples of a prompt are spread over `reward.num_workers` processes. Guarantees: with several
+workers, one Ray actor gathers and judges for all of them; the judge's limits hold for the training
+as a whole. An actor that dies is restarted, and called again.
 
 Source: verl 0.9.1: `reward.custom_reward_function.reward_kwargs`, the arguments of a deployed
 reward model, `AgentLoopWorker._compute_score` (all fields of the row, with `uid` and `raw_prompt`),
-`RewardLoopManager` (a deployed
-reward model that shares its GPUs: the trainer of v1 sends `raw_prompt` alone); Ray 2.60, named
-    actors.
+`RewardLoopManager` (a deployed reward model that shares its GPUs: the trainer of v1 sends
+`raw_prompt` alone); Ray 2.60, named actors.
 """
 
 from __future__ import annotations
@@ -41,19 +39,18 @@ ESTIMATORS = (
     *("grpo", "grpo_vectorized", "rloo", "rloo_vectorized"),
     *("reinforce_plus_plus_baseline", "gpg", "gdpo"),
 )
-"""The values of `algorithm.adv_estimator` that subtract the mean of the group or of its other
-members."""
+"""Values of `algorithm.adv_estimator` that subtract the mean of the group, or of its others."""
 
 
 def use_deployed_model(
     judge: Mapping[str, Any], arguments: Mapping[str, object]
 ) -> Mapping[str, Any]:
-    """Add the model deployed by verl to a judge's settings, unless they name an endpoint.
+    """Complete a judge's settings with the model that verl deployed, unless they name an endpoint.
 
     Args:
-        judge: the judge's settings.
-        arguments: verl's arguments: the address of its router, which has an OpenAI-compatible API,
-            and the model's tokenizer, whose path is the name of the served model.
+        judge: the settings of the judge.
+        arguments: verl's arguments: the address of its OpenAI-compatible router, and the model's
+            tokenizer, whose path is the served model's name.
     """
     address = arguments.get("reward_router_address")
     if not isinstance(address, str) or judge.get("judge_base_url") is not None:
@@ -65,10 +62,10 @@ def use_deployed_model(
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSettings(RewardSettings):
-    """The function's settings in `reward.custom_reward_function.reward_kwargs`.
+    """Settings of the function in `reward.custom_reward_function.reward_kwargs`.
 
     Attributes:
-        on_failure: must be `score` for the function: a failed judge is trained as `fallback_score`.
+        on_failure: must be `score`: a failed judge is trained as `fallback_score`.
     """
 
     deadline_s: float = DEADLINE_S
@@ -77,7 +74,7 @@ class FunctionSettings(RewardSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerSettings(GroupSettings):
-    """The settings of reward manager and agent loop, in verl's `reward_kwargs`.
+    """Settings of manager and agent loop in `reward.custom_reward_function.reward_kwargs`.
 
     `extra_info.uid` names a row of `environment`.
     """
@@ -86,7 +83,7 @@ class ManagerSettings(GroupSettings):
 
     @classmethod
     def read(cls, settings: object, arguments: Mapping[str, object]) -> ManagerSettings:
-        """Read the settings from any configuration library's containers; see `use_deployed_model`.
+        """Read the settings, in any configuration library's containers; see `use_deployed_model`.
 
         Raises:
             SettingsError: a setting is unknown, or cannot work.
@@ -97,14 +94,14 @@ class ManagerSettings(GroupSettings):
         return cls.from_settings(values, within=WITHIN)
 
     def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
-        """Check that the group's mean is no reward to a sample without a score.
+        """Check that the estimator does not train a failed sample's group mean as a reward.
 
         Args:
             algorithm: verl's `algorithm`.
             size: `actor_rollout_ref.rollout.n`.
 
         Raises:
-            SettingsError: the estimator would train it as a reward.
+            SettingsError: the estimator trains it as a reward.
         """
         configured = algorithm.get("adv_estimator")
         estimator = str(getattr(configured, "value", configured))
@@ -112,30 +109,29 @@ class ManagerSettings(GroupSettings):
             return
         raise SettingsError(
             "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the "
-            "mean of its group, "
-            f"which {estimator} with rollout.n={size} trains as a reward. Expected "
-            f"{', '.join(ESTIMATORS)}, with a "
-            "rollout.n of 2 or more; or the agent loop judgegym_trainers.verl.loop.JudgeAgentLoop, "
-            "which leaves "
-            "such samples out with every estimator; or "
-            f"+reward.custom_reward_function.{WITHIN}.on_failure=score"
+            f"mean of its group, which {estimator} with rollout.n={size} trains as a reward. "
+            f"Expected {', '.join(ESTIMATORS)}, with a rollout.n of 2 or more; or the agent loop "
+            "judgegym_trainers.verl.loop.JudgeAgentLoop, which leaves such samples out with every "
+            f"estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
         )
 
 
 MAX_EXPLANATION_LENGTH = 500
-"""Maximum characters of an explanation: verl makes an array of a batch's explanations, each as long
-as the longest."""
+"""Limit of an explanation's characters.
+
+verl makes an array of a batch's explanations, each as long as the longest.
+"""
 PROMPTS = ("question", "prompt")
-"""The fields of `extra_info` with the question, if it is not the policy's prompt."""
+"""Fields of `extra_info` that may have the question in place of the policy's prompt."""
 
 
 class VerlSample(NamedTuple):
-    """A sample.
+    """A sample with its group.
 
     Attributes:
         group: the id of its group: verl's `uid` of the prompt, or else the prompt itself.
-        has_uid: whether verl has passed its `uid`.
-        is_validation: whether it is known to belong to a validation.
+        has_uid: whether verl sent its `uid`.
+        is_validation: whether it is known to be a validation sample.
         row: prompt, fields and response.
     """
 
@@ -146,11 +142,11 @@ class VerlSample(NamedTuple):
 
 
 def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
-    """Read a sample; of an agent's several outputs, the last, as verl's own managers do.
+    """Read a sample; of an agent's several outputs the last, like verl's own managers.
 
     Args:
         data: verl's `DataProto`.
-        tokenizer: the policy's.
+        tokenizer: the policy's tokenizer.
         is_environment: whether `extra_info.uid` names a row of an environment, which has all other
             fields.
     """
@@ -161,7 +157,7 @@ def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSampl
         item.batch["responses"],
         item.batch["prompts"],
     )
-    # Several outputs of one agent are padded together, and say their lengths.
+    # Several outputs of one agent are padded together, and have their lengths.
     length, prompt_length = fields.get("response_len"), fields.get("prompt_len")
     count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
     response = str(tokenizer.decode(ids[:count], skip_special_tokens=True))
@@ -213,7 +209,7 @@ def read_row_sample(
 
 
 def make_extra_info(result: CompletionReward) -> dict[str, float | str]:
-    """Return what verl logs of a sample (`reward_extra_info`); the keys are always the same."""
+    """Return what verl logs for a sample (`reward_extra_info`); all samples have the same keys."""
     return {
         **result.numbers,
         "judge_status": result.status,
@@ -241,15 +237,14 @@ def _read_messages(value: object) -> JSON:
 
 
 _MAX_WAITING = 100_000
-"""Maximum number of samples waiting in the actor; each of verl's reward workers takes 1,000 at a
-time."""
+"""Limit of samples that wait in the actor; each of verl's reward workers takes 1,000 at a time."""
 
 Score: TypeAlias = Callable[..., Awaitable[CompletionReward]]
 """`SampleBatcher.score`."""
 
 
 class Actor:
-    """The groups of a training, in a separate process."""
+    """A training's groups, in a process of their own."""
 
     def __init__(self, settings: ManagerSettings, size: int) -> None:
         """Gather groups of `size`."""
@@ -263,7 +258,7 @@ class Actor:
 
 
 def make_actor_score(settings: ManagerSettings, size: int) -> Score:
-    """Return the `score` of the actor with these settings, shared by all reward workers.
+    """Return the score function of these settings' actor, which all reward workers share.
 
     The actor is started if it does not exist.
     """
@@ -288,10 +283,10 @@ def make_actor_score(settings: ManagerSettings, size: int) -> Score:
 
 
 class SampleRewards:
-    """The rewards of samples in one process of verl; groups are gathered in one place.
+    """The rewards of one verl process's samples; their groups are gathered in one place.
 
     Attributes:
-        settings: the settings in verl's configuration.
+        settings: those in verl's configuration.
         size: number of samples of a prompt.
     """
 
@@ -307,10 +302,10 @@ class SampleRewards:
 
         Args:
             config: the trainer's configuration.
-            arguments: the arguments of the reward model that verl has deployed.
-            workers: number of processes with samples of a prompt.
-            algorithm: verl's `algorithm`, if only the reward tells its estimator about a failed
-                judge.
+            arguments: the arguments of a reward model that verl deployed.
+            workers: number of processes that have samples of a prompt.
+            algorithm: verl's `algorithm`, if only the reward can report a failed judge to its
+                estimator.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -323,16 +318,16 @@ class SampleRewards:
             self.settings.check_estimator(algorithm, self.size)
         batcher = self.settings.make_batcher(
             self.size
-        )  # also where it is not used, so that a wrong setting is told here
+        )  # even if unused, so that wrong settings fail here
         self._score: Score = batcher.score
         if workers > 1:
             import ray  # late: verl brings it along
 
-            if ray.is_initialized():  # it is not in a script
+            if ray.is_initialized():  # not in a script
                 self._score = make_actor_score(self.settings, self.size)
 
     async def reward_sample(self, sample: VerlSample) -> CompletionReward:
-        """Reward a sample, once its judge has as much of its group as it needs.
+        """Return the reward of a sample, once its judge has what it needs of the group.
 
         Raises:
             SettingsError: no sample can be judged.
