@@ -5,6 +5,7 @@ JudgedEnv, …`. Each is imported when it is first used.
 """
 
 import os
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from judgegym._lazy import import_lazily
@@ -58,5 +59,5 @@ _MODULES = {
     "judgegym.judges.core.tasks": ("JudgeTask",),
 }
 
-__all__ = [name for names in _MODULES.values() for name in names]
+__all__ = list(chain.from_iterable(_MODULES.values()))
 __getattr__ = import_lazily(__name__, _MODULES)

@@ -242,16 +242,16 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         documented.append(
             (no_answer, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge))
         )
-        outcomes = (
-            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
-            *(
-                Outcome.from_metric(f"passes {name}", f"pass_rate_{slug(name)}")
-                for name in names * has_judge
-            ),
-            *([Outcome.from_metric("vetoed", "veto_rate")] * has_judge),
-            Outcome.from_metric("verdicts drawn again", "redraw_rate", is_fault=True),
-        )
-        return replace(cls.spec, outcomes=outcomes, documented=documented)
+        outcomes = [
+            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number")
+        ]
+        if has_judge:
+            for name in names:
+                metric = slug(name)
+                outcomes.append(Outcome.from_metric(f"passes {name}", f"pass_rate_{metric}"))
+            outcomes.append(Outcome.from_metric("vetoed", "veto_rate"))
+        outcomes.append(Outcome.from_metric("verdicts drawn again", "redraw_rate", is_fault=True))
+        return replace(cls.spec, outcomes=tuple(outcomes), documented=documented)
 
     def dataset_answer(self, task: AspectTask) -> str | None:
         """Return the row's own answer; `None` if the policy judges it or is being trained."""

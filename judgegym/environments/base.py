@@ -226,7 +226,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         Needed by an environment whose settings are `GroupJudgeSettings`. `judge`, `reward` and
         `record_metrics` are not called for a group that is judged together.
         """
-        raise NotImplementedError(f"{type(self).__qualname__} has no group_case")
+        name = type(self).__qualname__
+        raise NotImplementedError(f"{name} has no group_case")
 
     def reward(self, judgment: Judgment[DetailT]) -> float:
         """Return the reward of a judgment with a score: a finite number, by default the score."""

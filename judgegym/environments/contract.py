@@ -40,7 +40,8 @@ def _contract_error(env: object, name: str, problem: str) -> ContractError:
 def _describe(value: object) -> str:
     if value is None:
         return "nothing"
-    return f"a value of type {type(value).__name__}"
+    name = type(value).__name__
+    return f"a value of type {name}"
 
 
 def _is_list(value: object) -> bool:

@@ -256,10 +256,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     @classmethod
     def spec_for(cls, config: PromptsConfig) -> EnvSpec:
         """Show the mean score of each part of a reward."""
-        parts = [
-            Outcome.from_metric(f"part {name}", f"part_{slug(name)}", unit="number")
-            for name in config.part_names
-        ]
+        parts = []
+        for name in config.part_names:
+            metric = slug(name)
+            parts.append(Outcome.from_metric(f"part {name}", f"part_{metric}", unit="number"))
         return replace(cls.spec, outcomes=parts)
 
     def has_follow_ups(self, task: PromptTask) -> bool:

@@ -58,10 +58,10 @@ def select_verb_settings(
     for source in sources:
         unused = [name for name in source.values if name in other_verbs]
         if source.kind in _STRICT_SOURCES:
-            refused += [
-                f"--{name} ({source.origin(name)}): a setting of {other_verbs[name]}, not of {verb}"
-                for name in unused
-            ]
+            for name in unused:
+                origin = source.origin(name)
+                owner = other_verbs[name]
+                refused.append(f"--{name} ({origin}): a setting of {owner}, not of {verb}")
         selected.append(source.drop_settings(*unused))
     if refused:
         hint = f"A --config file that {verb} shares with other verbs may hold such settings."
@@ -155,10 +155,9 @@ def make_resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | 
     """
     words, hint = redact_command_line(loaded.settings, typed.settings)
     env = loaded.settings.env
-    is_beside_groups = (
-        loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None
-    )
-    name = "data_path_to_save_groups" if is_beside_groups else "data_dir_to_save_evals"
+    name = "data_dir_to_save_evals"
+    if loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None:
+        name = "data_path_to_save_groups"
     flag, path = f"--env.{name}", str(getattr(env, name))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
         # A file of groups may have got another name than the given one, which was taken.
@@ -191,7 +190,9 @@ def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list
         flag, equals, value = word.partition("=")
         if not is_flag:
             flag, equals, value = flag_before, "", word
-        flag_before = word if is_flag and not equals else ""
+        flag_before = ""
+        if is_flag and not equals:
+            flag_before = word
         if flag.endswith(_SECRET_FLAGS):
             if is_flag:
                 left_out.append(flag)

@@ -95,8 +95,7 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
     if config.group_size == 1 and config.ensure_scores_are_not_same:
         raise SettingsError(
             "--env.group_size: the scores of a group of 1 are always equal, so no group would be "
-            "sent; "
-            "take a larger group, or --env.ensure_scores_are_not_same=False"
+            "sent; take a larger group, or --env.ensure_scores_are_not_same=False"
         )
     if loaded.settings.resume and not any(loaded.is_set(f"env.{name}") for name in _SERVE_PATHS):
         flags = " or ".join(f"--env.{name}" for name in _SERVE_PATHS)

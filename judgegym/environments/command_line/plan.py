@@ -104,9 +104,13 @@ def _find_resumed_run(settings: EnvSettings[Any]) -> Path | None:
         return None
     if settings.verb == "evaluate":
         directory = settings.env.data_dir_to_save_evals
-        return None if directory is None else Path(directory).expanduser()
+        if directory is None:
+            return None
+        return Path(directory).expanduser()
     groups = settings.env.data_path_to_save_groups
-    return None if groups is None else locate_run_directory(Path(groups).expanduser())
+    if groups is None:
+        return None
+    return locate_run_directory(Path(groups).expanduser())
 
 
 class _Evaluation(PlanSource):
@@ -142,7 +146,8 @@ class _Evaluation(PlanSource):
     @property
     def head(self) -> Iterator[tuple[str, str]]:
         """See `PlanSource`."""
-        yield "rows", f"{len(self._tasks):,}"
+        rows = len(self._tasks)
+        yield "rows", f"{rows:,}"
         if self._finished:
             yield "finished already", f"{self._finished:,} rows"
 
@@ -160,7 +165,9 @@ class _Groups(PlanSource):
         """
         self._env, self._dry, config = env, dry, env.config
         self._is_process = env.settings.verb == "process"
-        self._count = config.total_steps if self._is_process else SERVE_GROUPS
+        self._count = SERVE_GROUPS
+        if self._is_process:
+            self._count = config.total_steps
         if self._count < 1:
             raise SettingsError(
                 f"--env.total_steps: process needs the number of groups, got {config.total_steps}"
@@ -216,13 +223,16 @@ class _Groups(PlanSource):
             "max_tokens": config.train_max_tokens,
             "name": "policy",
         }
-        extra = TOKEN_FIELDS if client.holds(conversation, extra=TOKEN_FIELDS, **options) else None
+        extra = None
+        if client.holds(conversation, extra=TOKEN_FIELDS, **options):
+            extra = TOKEN_FIELDS
         answer = await client.chat(conversation, n=n, extra=extra, **options)
         no_tokens = TokenSequence((), (), None)
-        return [
+        rollouts = [
             Rollout(read_completion(choice, config), no_tokens, choice.text)
             for choice in answer.choices
-        ], CallRun()
+        ]
+        return rollouts, CallRun()
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
         """Estimate an evaluation during training, which is no group."""
@@ -238,7 +248,10 @@ class _Groups(PlanSource):
     @property
     def head(self) -> Iterator[tuple[str, str]]:
         """See `PlanSource`."""
-        config, example = self._env.config, "" if self._is_process else ", as an example"
+        config = self._env.config
+        example = ", as an example"
+        if self._is_process:
+            example = ""
         yield "groups", f"{self._count:,} of {config.group_size:,} completions{example}"
         if self._evaluation is not None:
             total = format_total(self._evaluation.total)
@@ -251,8 +264,7 @@ class _Groups(PlanSource):
         if not self._is_process:
             yield (
                 "serve makes groups as long as the trainer has steps: each step takes its batch "
-                "size / "
-                f"{config.group_size} (group_size) of them."
+                f"size / {config.group_size} (group_size) of them."
             )
         if config.gold_judge.keys() & {*BUDGETS}:
             yield "The gold judge has a budget of its own, which may end it earlier."

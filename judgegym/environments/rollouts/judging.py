@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 ANCHOR_SCORE = 0.5
 _FORMAT_WARNING = (
     "malformed, refused and empty completions have the reward 0.0, and judged ones have less: the "
-    "policy gains by "
-    "breaking the format. Set --env.invalid_thinking_reward to the lowest reward, such as -1.0"
+    "policy gains by breaking the format. Set --env.invalid_thinking_reward to the lowest reward, "
+    "such as -1.0"
 )
 
 

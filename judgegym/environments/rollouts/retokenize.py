@@ -71,11 +71,13 @@ class Retokenizer:
                     f"the hub cannot be reached ({unreachable}), and the tokenizer is not in the "
                     "cache"
                 )
-            location = "in the folder" if is_local else "of the name on the Hugging Face hub"
+            location = "of the name on the Hugging Face hub"
+            if is_local:
+                location = "in the folder"
             raise SettingsError(
                 f"--env.tokenizer_name: no tokenizer {location} {self.name!r}: {reason}. Name the "
-                "tokenizer of the policy (a "
-                "hub name or a folder); an endpoint that returns token ids needs none"
+                "tokenizer of the policy (a hub name or a folder); an endpoint that returns token "
+                "ids needs none"
             ) from error
 
     async def sequences(
@@ -104,10 +106,13 @@ class Retokenizer:
                 return_attention_mask=False,
                 return_token_type_ids=False,
             )["input_ids"]
-            return [
-                TokenSequence(prompt, (*ids, self.turn_end_token) if ended else tuple(ids), None)
-                for ids, ended in zip(encoded, stopped, strict=True)
-            ]
+            sequences = []
+            for ids, ended in zip(encoded, stopped, strict=True):
+                tokens = tuple(ids)
+                if ended:
+                    tokens = (*tokens, self.turn_end_token)
+                sequences.append(TokenSequence(prompt, tokens, None))
+            return sequences
 
         return await self._in_thread(tokenize)
 
@@ -225,19 +230,19 @@ class LlamaCpp:
             wire.dumps(wire.messages_json(conversation)), digest_size=16
         ).hexdigest()
         ids = self._prompts.get(key, ())
-        if (
-            len(ids) != counted
-        ):  # of those that are kept also if the server makes another prompt since it was restarted
+        # Kept ids are wrong, too, if the server was restarted and makes another prompt since.
+        if len(ids) != counted:
             ids = await self._fetch_shared(key, conversation)
             self._prompts[key] = ids
         self._prompts.move_to_end(key)
         if len(self._prompts) > _MAX_PROMPTS:
             self._prompts.popitem(last=False)
         if len(ids) != counted:
+            made = len(ids)
             raise MissingTokensError(
                 f"the endpoint counted {counted} tokens of a prompt in its answer, and "
-                "/apply-template and /tokenize "
-                f"make {len(ids)} of the same conversation: which ones it has answered is not known"
+                f"/apply-template and /tokenize make {made} of the same conversation: which ones "
+                "it has answered is not known"
             )
         return ids
 
@@ -250,8 +255,7 @@ class LlamaCpp:
                 raise error.make_shared_error() from error
             raise MissingTokensError(
                 "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and "
-                "/tokenize are not "
-                f"beside it: {error}"
+                f"/tokenize are not beside it: {error}"
             ) from error
         return ids
 
@@ -283,24 +287,25 @@ class LlamaCpp:
             props = wire.lookup(
                 await self._client.request_json("/props"), "default_generation_settings.params"
             )
-        except (
-            EndpointError
-        ):  # switched off, or behind a proxy: the server's built-in defaults are likely
+        except EndpointError:
+            # Switched off, or behind a proxy: the server's built-in defaults are likely.
             props = None
         used = {**_DEFAULTS, **(props if isinstance(props, Mapping) else {}), **extra}
         cut = {name: value for name, value in _NEUTRAL.items() if used.get(name) != value}
         remedies = []
         if cut:
-            remedies.append(f"--openai.extra_body='{wire.dumps({**extra, **cut}).decode()}'")
+            body = wire.dumps({**extra, **cut}).decode()
+            remedies.append(f"--openai.extra_body='{body}'")
         if temperature != 1:
             remedies.append("--env.rollout_temperature=1")
         constraints = [name for name in _CONSTRAINTS if extra.get(name)]
         if constraints:
-            remedies.append(f"an --openai.extra_body without {', '.join(constraints)}")
+            fields = ", ".join(constraints)
+            remedies.append(f"an --openai.extra_body without {fields}")
         if not remedies:
             return None
+        remedy = " and ".join(remedies)
         return (
             "llama.cpp's logprobs are of all tokens at temperature 1, and the policy is sampled "
-            "otherwise, so a "
-            f"trainer's importance ratio is wrong; set {' and '.join(remedies)}"
+            f"otherwise, so a trainer's importance ratio is wrong; set {remedy}"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 from judgegym.data.rows import TaskT
@@ -47,15 +48,14 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
                 _converse(env, sample, task, conversations[0], first, number)
                 for number, first in enumerate(rollouts)
             )
-            rollouts, run = (
-                [rollout for rollout, _ in ends],
-                _add_turns(run, [runs for _, runs in ends]),
-            )
+            rollouts = [rollout for rollout, _ in ends]
+            run = _add_turns(run, [runs for _, runs in ends])
     completions = [rollout.completions for rollout in rollouts]
-    failures = {
-        number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None
-    }
-    judgments, rewards, together = await judge_row_completions(env, task, completions, failures)
+    failures = {}
+    for number, rollout in enumerate(rollouts):
+        if rollout.failure is not None:
+            failures[number] = rollout.failure
+    judgments, rewards, comparison = await judge_row_completions(env, task, completions, failures)
     by_turn = None
     if env.config.reward_by == "turn":
         by_turn = compute_turn_rewards(env, completions, judgments)
@@ -66,7 +66,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
         judgments,
         rewards,
         run,
-        together,
+        comparison,
         by_turn,
         user_runs=users,
     )
@@ -88,7 +88,8 @@ async def _converse(
     try:
         while rollout.completion.unjudgeable is None:
             completions = rollout.completions
-            with component(f"conversation_{number}"), component(f"turn_{len(completions)}"):
+            turns = len(completions)
+            with component(f"conversation_{number}"), component(f"turn_{turns}"):
                 follow_up = await env.follow_up(task, completions)
                 if follow_up is None:
                     break
@@ -105,14 +106,16 @@ async def _converse(
             raise
         if isinstance(error, EndpointError):
             runs.append(CallRun(attempts=error.attempts, usage=error.usage))
-        rollout = replace(rollout, failure=f"turn {len(rollout.turns) + 1} failed: {error}")
+        failed_turn = len(rollout.turns) + 1
+        rollout = replace(rollout, failure=f"turn {failed_turn} failed: {error}")
     return rollout, runs
 
 
 def _add_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
     """Return the total usage of a group's requests; the latency is that of the slowest rollout."""
-    runs = [run for rollout_runs in later for run in rollout_runs]
-    latency = max((sum(run.latency_s for run in of_rollout) for of_rollout in later), default=0.0)
+    runs = list(chain.from_iterable(later))
+    latencies = [sum(run.latency_s for run in rollout_runs) for rollout_runs in later]
+    latency = max(latencies, default=0.0)
     usage = sum((run.usage for run in runs), first.usage)
     return CallRun(
         first.latency_s + latency,

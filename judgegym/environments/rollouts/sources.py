@@ -36,8 +36,7 @@ logger = logging.getLogger(__name__)
 _OPENAI_URL = "https://api.openai.com"
 _RETOKENIZE_WARNING = (
     "%s: tokens come from the chat template applied to the text. There are no logprobs, which "
-    "trainers with an "
-    "importance ratio refuse, and the tokens may differ from the sampled ones"
+    "trainers with an importance ratio refuse, and the tokens may differ from the sampled ones"
 )
 TOKEN_FIELDS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 """Request fields that ask an endpoint for the tokens of a rollout."""
@@ -48,8 +47,7 @@ _RETOKENIZE_HINT = "--env.token_source=retokenize takes the tokens of the text"
 _NO_TOKENS = "the endpoint returned no token ids with logprobs"
 _REFUSED_MESSAGE = (
     "a completion was refused, and came without the tokens that were sampled: there is nothing of "
-    "it to train, and its "
-    "group is dropped"
+    "it to train, and its group is dropped"
 )
 _MAX_UNUSABLE = 3
 """After this many responses whose tokens are unusable, and no usable one, the endpoint counts as
@@ -81,9 +79,8 @@ def open_source(
             raise SettingsError(
                 "--openai.extra_headers: Atropos' clients of token servers send no further headers"
             )
-        from judgegym.environments.rollouts.token_server import (
-            TokenServer,
-        )  # late: atroposlib takes seconds to import
+        # Late: atroposlib takes seconds to import.
+        from judgegym.environments.rollouts.token_server import TokenServer
 
         _ = retokenizer.tokenizer  # report an error in its name before the first call
         return TokenServer(openai, config, retokenizer)
@@ -199,7 +196,9 @@ class ChatSource:
                     raise
             self._settle("retokenize", str(error))
             return None
-        return sequences if self._settled == "chat" else None  # another group may have been faster
+        if self._settled != "chat":  # another group may have been faster
+            return None
+        return sequences
 
     def _may_lack_tokens(self, answer: ChatResponse) -> bool:
         """Return whether a refused group may take the tokens of its text: the source is still open.
@@ -245,8 +244,8 @@ class ChatSource:
             if fault is not None:
                 raise _UnusableTokens(fault)
         return [
-            TokenSequence(prompt, each.token_ids or (), each.logprobs or ())
-            for each in answer.choices
+            TokenSequence(prompt, choice.token_ids or (), choice.logprobs or ())
+            for choice in answer.choices
         ]
 
     async def _note_llama_cpp(self) -> None:
@@ -264,7 +263,9 @@ class ChatSource:
         if not self._asks_for_tokens(conversation):
             return await plain()
         try:
-            unkeyed = _LLAMA_CPP_FIELDS if self._is_llama_cpp else None
+            unkeyed = None
+            if self._is_llama_cpp:
+                unkeyed = _LLAMA_CPP_FIELDS
             return await plain(extra=TOKEN_FIELDS, singly=self._is_llama_cpp, unkeyed=unkeyed)
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED:
@@ -276,9 +277,8 @@ class ChatSource:
             # An endpoint that does not know the two fields refuses the request; a second refusal
             # has another reason.
             if error.status in (400, 422):
-                _ = (
-                    self._retokenizer.tokenizer
-                )  # report an error in its name before an answer is paid for
+                # Report an error in its name before an answer is paid for.
+                _ = self._retokenizer.tokenizer
             answer = await plain()
             self._settle(
                 "retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})"
@@ -313,10 +313,15 @@ def format_assistant_turn(choice: Choice) -> str:
     """Return the whole turn; reasoning from its own field is put back into its tags."""
     if choice.reasoning is None:
         return choice.text
-    return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
+    reasoning = choice.reasoning.strip()
+    return f"<think>\n{reasoning}\n</think>\n\n{choice.text}"
 
 
 def _has_only_tokenless_refusals(answer: ChatResponse) -> bool:
     """Return whether only refused completions lack tokens; they tell nothing about the endpoint."""
-    tokenless = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
+    tokenless = [choice for choice in answer.choices if not _has_tokens(choice)]
     return bool(tokenless) and all(choice.state == "refused" for choice in tokenless)
+
+
+def _has_tokens(choice: Choice) -> bool:
+    return bool(choice.token_ids and choice.logprobs)

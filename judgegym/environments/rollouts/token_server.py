@@ -185,19 +185,24 @@ class TokenServer:
         ]
         choices = [choice for choice in results if isinstance(choice, Choice)]
         if not choices:
-            problem = "no completion" if not results else str(results[0])
+            problem = "no completion"
+            if results:
+                problem = str(results[0])
             raise EndpointError(FailureKind.BROKEN, endpoint=self._endpoint, answer=problem)
         return tuple(nodes[0].tokens[: _prompt_length(nodes[0])]), choices
 
     def _convert_error(self, error: BaseException) -> EndpointError:
         """Convert an error of Atropos' client."""
-        status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
-        kind = find_exception_kind(error) if status is None else find_status_kind(status)
-        if isinstance(
-            error, ValidationError
-        ):  # an answer that Atropos cannot read, such as one that broke off
+        status = None
+        if isinstance(error, aiohttp.ClientResponseError):
+            status = error.status
+            kind = find_status_kind(status)
+        elif isinstance(error, ValidationError):
+            # Atropos cannot read the answer, for example one that broke off.
             kind = FailureKind.BROKEN
-        problem = f"none ({error or type(error).__name__})"
+        else:
+            kind = find_exception_kind(error)
+        problem = f"none ({error})"
         for replica in self._replicas:
             problem = replica.redact(problem)
         return EndpointError(kind, endpoint=self._endpoint, status=status, answer=problem)

@@ -99,7 +99,9 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._pipeline.max_token_len = self.max_token_len
         await self._pipeline.run(item, collect)
         self._sampler.ack(item)
-        return (groups if len(groups) > 1 else groups[0] if groups else None), []
+        if len(groups) > 1:
+            return groups, []
+        return next(iter(groups), None), []
 
     async def evaluate(self, *args: object, **kwargs: object) -> None:
         """Evaluate into a run directory.

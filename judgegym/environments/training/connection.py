@@ -85,14 +85,17 @@ class Membership:
             if self._registration is not None and self._pending.env_id <= self._registration.env_id:
                 self._note_restart()
             # What may be ours beside it; the API never gives a number twice.
-            suspects = [] if self._registration is None else [self._registration.env_id]
-            self._suspects = list(range(self._pending.env_id)) if self._response_lost else suspects
+            self._suspects = []
+            if self._response_lost:
+                self._suspects = list(range(self._pending.env_id))
+            elif self._registration is not None:
+                self._suspects = [self._registration.env_id]
         pending = self._pending
         if not await self._is_known(pending):
             self._pending, self._response_lost = None, True
             raise ApiUnavailable(
-                f"{self._api.url} does not know environment {pending.env_id}, though it has given "
-                "it"
+                f"{self._api.url} does not know environment {pending.env_id}, "
+                "though it has given it"
             )
         while self._suspects:
             await self._examine(self._suspects[-1], pending)
@@ -238,8 +241,7 @@ class TrainerConnection:
             if trainer.batch_size % self.config.group_size:  # the API never splits a group
                 raise SettingsError(
                     f"--env.group_size: {self.config.group_size} does not divide the trainer's "
-                    "batch size of "
-                    f"{trainer.batch_size}, so no batch would ever be full"
+                    f"batch size of {trainer.batch_size}, so no batch would ever be full"
                 )
             if self.prepare is not None:
                 prepare, self.prepare = self.prepare, None
@@ -260,11 +262,10 @@ class TrainerConnection:
                 ) from error
             self._log_once(f"waiting for the rollout API: {error}")
             return False
-        self._log_once(
-            "the rollout API is back"
-            if is_back
-            else f"joined {self.api.url} as {registration.name}"
-        )
+        event = f"joined {self.api.url} as {registration.name}"
+        if is_back:
+            event = "the rollout API is back"
+        self._log_once(event)
         self.joined.set()
         self.changed.set()
         return True

@@ -99,10 +99,14 @@ class Outbox:
             self._in_flight = len(groups)
             self._is_idle.clear()
             try:
-                refusal = await self.post([post for posts, _ in groups for post in posts])
+                all_posts: list[bytes] = []
+                for posts, _ in groups:
+                    all_posts += posts
+                refusal = await self.post(all_posts)
                 for posts, outcome in groups:
-                    is_alone = refusal is None or len(groups) == 1
-                    reason = refusal if is_alone else await self.post(posts)
+                    reason = refusal
+                    if refusal is not None and len(groups) > 1:
+                        reason = await self.post(posts)
                     if not outcome.done():  # whoever waited for it was cancelled
                         outcome.set_result(reason)
             finally:
@@ -334,14 +338,12 @@ def count_available_slots(
         if reserved:
             own_queued = status.own_queue + ours_to_come
             room = max(room, math.ceil(batches * reserved / config.group_size) - own_queued)
-        slots = min(
-            slots, math.ceil(room / posts)
-        )  # also the turns of one group may be more than there is room for
+        # Even the turns of a single group may be more than there is room for.
+        slots = min(slots, math.ceil(room / posts))
     # One batch more than the run needs: what is queued may be others', or not fit together.
     needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
-    if (
-        config.min_batch_allocation
-    ):  # without our share no batch is made, however much of others' is queued
+    # Without our share no batch is made, however much of others' is queued.
+    if config.min_batch_allocation:
         own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
         needed = max(needed, own_share - status.own_queue - ours_to_come)
     return max(0, min(slots, math.ceil(needed / posts)))
@@ -351,5 +353,6 @@ def _count_workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
     handling = config.eval_handling
     if not evaluating or handling == "NONE":
         return workers
-    share: float = 0.0 if handling == "STOP_TRAIN" else _EVALUATION_SHARE
-    return int(workers * share)
+    if handling == "STOP_TRAIN":
+        return 0
+    return int(workers * _EVALUATION_SHARE)

@@ -142,9 +142,10 @@ def resolve_groups_path(name: str, *, resume: bool) -> Path:
     """
     free = path = Path(name).expanduser()
     if resume:
-        if path.exists() and not locate_run_directory(path).exists():
+        directory = locate_run_directory(path)
+        if path.exists() and not directory.exists():
             raise RunDirectoryError(
-                f"{path} cannot be resumed: its run directory {locate_run_directory(path)} is not there"
+                f"{path} cannot be resumed: its run directory {directory} is not there"
             )
         return path
     number = 0
@@ -167,9 +168,8 @@ def resolve_paths(settings: EnvSettings[Any], new_directory: Callable[[], Path])
         )
     if config.data_dir_to_save_evals is None:
         groups = config.data_path_to_save_groups
-        config.data_dir_to_save_evals = str(
-            new_directory() if groups is None else locate_run_directory(Path(groups))
-        )
+        directory = new_directory() if groups is None else locate_run_directory(Path(groups))
+        config.data_dir_to_save_evals = str(directory)
 
 
 def open_files(
@@ -199,6 +199,9 @@ def open_files(
             raise SettingsError(
                 f"--env.data_path_to_save_groups: {groups}: {error.strerror}"
             ) from error
+    elsewhere = "--env.data_dir_to_save_evals"
+    if verb == "process":
+        elsewhere = "--env.data_path_to_save_groups"
     run = RunDirectory(
         directory,
         config=settings.public(),
@@ -206,9 +209,7 @@ def open_files(
         defaults=settings.defaults(verb),
         settings=settings,
         resume=settings.resume,
-        elsewhere="--env.data_path_to_save_groups"
-        if verb == "process"
-        else "--env.data_dir_to_save_evals",
+        elsewhere=elsewhere,
     )
     try:
         file = None

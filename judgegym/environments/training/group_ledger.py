@@ -85,9 +85,10 @@ class GroupLedger(CallLedger):
         self._answers: dict[int | None, list[int]] = defaultdict(list)
         """Positions of the responses of each group in progress."""
         for (_, number), calls in self._places.items():
-            self._answers[number] = sorted(
-                place for places in calls.values() for place, _ in places
-            )
+            offsets: list[int] = []
+            for places in calls.values():
+                offsets += (offset for offset, _ in places)
+            self._answers[number] = sorted(offsets)
 
     def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
         if "begun" in line:
@@ -102,12 +103,13 @@ class GroupLedger(CallLedger):
         elif "state" in line:
             state = line["state"]
             self._last_group, self._step = state["last_group"], state["step"]
-            self._sampler_position = (
-                None if state["place"] is None else (state["place"][0], state["place"][1])
-            )
-            if (
-                spent := state.get("spent")
-            ) is not None:  # by all, those whose answers are not kept included
+            position = state["place"]
+            self._sampler_position = None
+            if position is not None:
+                self._sampler_position = (position[0], position[1])
+            # What all calls cost, also those whose responses are not kept.
+            spent = state.get("spent")
+            if spent is not None:
                 self.earlier = RunUsage(spent["calls"], {"": Usage(cost=spent["usd"])})
         else:
             super()._note(line, place, finished)
@@ -194,7 +196,9 @@ class GroupLedger(CallLedger):
         return place
 
     def _state(self) -> dict[str, JSON]:
-        position: JSON = None if self._sampler_position is None else [*self._sampler_position]
+        position: JSON = None
+        if self._sampler_position is not None:
+            position = [*self._sampler_position]
         spent = {}
         if self.budget is not None:
             spent = {"spent": cast("JSON", asdict(self.budget.recorded))}

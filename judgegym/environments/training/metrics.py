@@ -96,7 +96,8 @@ class TrainingMetrics:
         self.usage["policy"] += group.policy_run.usage
         for run in group.user_runs:
             self.usage["user"] = self.usage.get("user", Usage()) + run.usage
-            self._latencies["user"] += [] if run.cached or not run.latency_s else [run.latency_s]
+            if run.latency_s and not run.cached:
+                self._latencies["user"].append(run.latency_s)
         firsts = index_first_duplicates([rollout.completions for rollout in group.rollouts])
         for number, (rollout, judgment, reward) in enumerate(
             zip(group.rollouts, group.judgments, group.rewards, strict=True)
@@ -157,18 +158,19 @@ class TrainingMetrics:
         A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², where c is the part's contribution to
         the reward r; all shares add up to 1.
         """
-        contributions = [
-            (reward, judgment.detail.contributions)
-            for judgment, reward in zip(group.judgments, group.rewards, strict=True)
-            if reward is not None
-            and isinstance(judgment.detail, ScoreParts)
-            and judgment.detail.contributions
-        ]
+        contributions = []
+        for judgment, reward in zip(group.judgments, group.rewards, strict=True):
+            detail = judgment.detail
+            if reward is not None and isinstance(detail, ScoreParts) and detail.contributions:
+                contributions.append((reward, detail.contributions))
         if len(contributions) < 2:
             return
         mean = fmean(reward for reward, _ in contributions)
         self._spread += sum((reward - mean) ** 2 for reward, _ in contributions)
-        for name in {name for _, parts in contributions for name in parts}:
+        names: set[str] = set()
+        for _, parts in contributions:
+            names.update(parts)
+        for name in names:
             self._spread_of_parts[name] += sum(
                 parts.get(name, 0.0) * (reward - mean) for reward, parts in contributions
             )
@@ -184,10 +186,8 @@ class TrainingMetrics:
         for rollout, judgment, reward in zip(
             group.rollouts, group.judgments, group.rewards, strict=True
         ):
-            answer, detail = (
-                tuple(completion.answer for completion in rollout.completions),
-                judgment.detail,
-            )
+            answer = tuple(completion.answer for completion in rollout.completions)
+            detail = judgment.detail
             if reward is None or not isinstance(detail, MemberDetail) or answer in seen:
                 continue
             seen.add(answer)
@@ -199,9 +199,8 @@ class TrainingMetrics:
             first = [look.points for look in looks if look.place == 1]
             later = [look.points for look in looks if look.place != 1]
             if first and later:
-                weight = (
-                    len(first) * len(later) / len(looks)
-                )  # inverse to the difference's variance
+                # The weight is inverse to the variance of the difference.
+                weight = len(first) * len(later) / len(looks)
                 self._advantages.append((fmean(first) - fmean(later), weight))
 
     def record_unsampled(self, usage: Usage) -> None:
@@ -211,8 +210,9 @@ class TrainingMetrics:
     def record_given_up(self) -> None:
         """Record a group that was given up with calls in progress; their cost is not known."""
         asks_judge = self._env.config.asks_endpoint and not self._env.config.policy_is_judge
-        for role in ("policy", "judge") if asks_judge else ("policy",):
-            self.usage[role] += Usage(cost=None)
+        self.usage["policy"] += Usage(cost=None)
+        if asks_judge:
+            self.usage["judge"] += Usage(cost=None)
 
     def record_sent(self, sequences: int) -> None:
         """Record that the sink took a group with this many sequences."""
@@ -233,7 +233,10 @@ class TrainingMetrics:
             ("groups_without_signal_rate", "no_signal", counts["groups"]),
             ("judge_error_rate", "failures", counts["judgments"]),
         ):
-            metrics.number(name, counts[part] / whole if whole else 0.0)
+            rate = 0.0
+            if whole:
+                rate = counts[part] / whole
+            metrics.number(name, rate)
         if counts["conversations"] or counts["broken_off"]:
             metrics.number("turns_mean", counts["turns"] / len(self._lengths))
             metrics.number("broken_off_rate", counts["broken_off"] / len(self._lengths))
@@ -253,11 +256,12 @@ class TrainingMetrics:
         else:
             metrics.number("judge_calls_saved", counts["calls_saved"])
         for name, spread in self._spread_of_parts.items():
+            part = slug(name)
             if self._spread:
-                metrics.number(f"part_{slug(name)}_share", spread / self._spread)
+                metrics.number(f"part_{part}_share", spread / self._spread)
             else:
                 metrics.leave_out(
-                    f"part_{slug(name)}_share", "rewards are all the same within their groups"
+                    f"part_{part}_share", "rewards are all the same within their groups"
                 )
         metrics.number("total_judgments", self._total_judgments)
         for reason, count in self.total_dropped.items():
@@ -278,8 +282,10 @@ class TrainingMetrics:
         metrics = self._aggregator
         for role, usage in self.usage.items():
             metrics.cost(f"{role}_cost_usd", usage.cost)
-            share = usage.cached_prompt_tokens / usage.prompt_tokens if usage.prompt_tokens else 0.0
-            metrics.number(f"{role}_cached_prompt_rate", share)
+            cached_rate = 0.0
+            if usage.prompt_tokens:
+                cached_rate = usage.cached_prompt_tokens / usage.prompt_tokens
+            metrics.number(f"{role}_cached_prompt_rate", cached_rate)
             if self._latencies[role]:
                 metrics.number(f"{role}_latency_mean_s", float(np.mean(self._latencies[role])))
         if self._latencies["judge"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def make_monitor_group(
             group.rollouts, group.judgments, group.rewards, strict=True
         )
     )
-    judge_calls = [call for judgment in group.judgments for call in judgment.calls]
+    judge_calls = list(chain.from_iterable(judgment.calls for judgment in group.judgments))
     spent = sum((call.run.usage for call in judge_calls), Usage()).cost
     costs = {"judge": spent, "policy": group.policy_run.usage.cost}
     if group.user_runs:

@@ -122,9 +122,9 @@ class GroupPipeline:
             if isinstance(error, EndpointError):
                 self._metrics.record_unsampled(error.usage)
             self._guard.record_unsampled(error)
+            problem = explain_unsampled(error)
             return self._drop(
-                "policy_failed",
-                f"group {uid!r} is dropped, its policy failed: {explain_unsampled(error)}",
+                "policy_failed", f"group {uid!r} is dropped, its policy failed: {problem}"
             )
         await self._warn_about_breaks(uid, group)
         self._metrics.record_group(task, group)
@@ -135,9 +135,9 @@ class GroupPipeline:
                 "nothing_to_compare", f"group {uid!r} is dropped: it has nothing to compare"
             )
         if group.scores is None:
+            problem = explain_unscored(group.judgments)
             return self._drop(
-                "judge_failed",
-                f"group {uid!r} is dropped, its judge failed: {explain_unscored(group.judgments)}",
+                "judge_failed", f"group {uid!r} is dropped, its judge failed: {problem}"
             )
         reason = self._drop_reason(group)
         if reason is not None:
@@ -161,20 +161,19 @@ class GroupPipeline:
         before, prompt = (rollout.turns[index].sequence for index in (number - 2, number - 1))
         descriptions = []
         for ids in (before.tokens, prompt.prompt):
-            text = None
+            description = "missing"
             if position < len(ids):
-                text = await self._source.decode(ids[position])
-            descriptions.append(
-                "missing"
-                if position >= len(ids)
-                else f"{ids[position]}{'' if text is None else f' ({text!r})'}"
-            )
+                token = ids[position]
+                description = str(token)
+                text = await self._source.decode(token)
+                if text is not None:
+                    description = f"{token} ({text!r})"
+            descriptions.append(description)
         logger.warning(
             "row %r: turn %d does not begin with the tokens of the turn before: token %d was %s "
-            "and is %s. The chat "
-            "template or the tokenizer changes earlier turns: groups with such a rollout are sent "
-            "turn by turn, each "
-            "turn as a sequence of its own (train/one_sequence_rate)",
+            "and is %s. The chat template or the tokenizer changes earlier turns: groups with such "
+            "a rollout are sent turn by turn, each turn as a sequence of its own "
+            "(train/one_sequence_rate)",
             *(uid, number, position, *descriptions),
         )
 
@@ -194,7 +193,10 @@ class GroupPipeline:
 
     def _drop(self, reason: str, message: str) -> GroupOutcome:
         self._metrics.total_dropped[reason] += 1
-        logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", message)
+        level = logging.WARNING
+        if reason == "no_signal":
+            level = logging.DEBUG
+        logger.log(level, "%s", message)
         if reason in ("policy_failed", "judge_failed"):
             return "failed"
         return "dropped"

@@ -71,12 +71,13 @@ _ROWS_FOR_EACH_GROUP = 3
 def forecast(groups: int, group_size: int, rows: int) -> str:
     """Describe the calls of a run before it begins."""
     completions = groups * group_size
-    repeats = f", each row about {groups / rows:.0f} times" if groups > rows else ""
+    repeats = ""
+    if groups > rows:
+        repeats = f", each row about {groups / rows:.0f} times"
     return (
         f"to ask for: {completions:,} completions of the policy ({groups:,} groups of "
-        f"{group_size}{repeats}), and a "
-        "judgment of each, which may take several calls; --env.total_steps asks for fewer or more "
-        "groups"
+        f"{group_size}{repeats}), and a judgment of each, which may take several calls; "
+        "--env.total_steps asks for fewer or more groups"
     )
 
 
@@ -128,8 +129,7 @@ class ProcessRun:
             self._run.close()
             raise RunDirectoryError(
                 f"{file.path} cannot be resumed: its groups are complete, and the answers were not "
-                "kept "
-                "(--keep_calls=False)"
+                "kept (--keep_calls=False)"
             )
         for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
             (self._run.path / name).unlink(missing_ok=True)
@@ -193,9 +193,8 @@ class ProcessRun:
                 }
                 await disk.write(self.metrics_file, wire.dumps_readable(content))
                 keeps_calls = self._env.settings.keep_calls
-                if (
-                    keeps_calls or self.groups == self._wanted
-                ):  # groups that failed still need the answers
+                # Groups that failed still need the responses.
+                if keeps_calls or self.groups == self._wanted:
                     await asyncio.to_thread(pack, self._run.path, keep=keeps_calls)
                 self.page = None
                 if config.write_report:
@@ -241,20 +240,13 @@ class ProcessRun:
 
     def _progress(self) -> ProgressState:
         metrics, env = self.recorded, self._env
-        waiting = (
-            "; ".join(
-                filter(
-                    None, (self._run.disk.waiting, self._source.waiting, env.clients.delay_reason)
-                )
-            )
-            or None
-        )
+        reasons = (self._run.disk.waiting, self._source.waiting, env.clients.delay_reason)
+        waiting = "; ".join(filter(None, reasons)) or None
         has_judge = not env.config.policy_is_judge
-        costs = {
-            role: usage.cost
-            for role, usage in metrics.usage.items()
-            if role == "policy" or has_judge
-        }
+        costs = {}
+        for role, usage in metrics.usage.items():
+            if role == "policy" or has_judge:
+                costs[role] = usage.cost
         reward = None
         if metrics.rewards:
             reward = sum(metrics.rewards) / len(metrics.rewards)
@@ -301,30 +293,37 @@ def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
     spec = env.spec
     values = metrics.values
-    equal = f"{format_number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
+    without_signal = values.get("train/groups_without_signal_rate", 0.0)
+    without_signal_share = format_number(without_signal, "share")
+    equal = f"{without_signal_share} with equal rewards"
     if (calls := values.get("train/group_judge_calls")) is not None:
         equal = f"{equal}, {calls:.1f} judge calls each"
-    reward_values = {
-        words: values[f"train/{name}"]
-        for name, words in _REWARDS.items()
-        if f"train/{name}" in values
-    }
-    rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in reward_values.items()]
+    rewards = []
+    for name, words in _REWARDS.items():
+        if f"train/{name}" in values:
+            value = round(values[f"train/{name}"], 4) + 0.0  # never "-0.0000"
+            rewards.append(f"{words} {value:.4f}")
     faults = [
         SummaryLine(words, format_number(values[f"train/{name}"], "share"))
         for name, words in _FAULTS.items()
         if values.get(f"train/{name}")
     ]
-    costs = [
-        replace(line, remark=line.remark or env.clients.describe_requests(line.label))
-        for line in cost_lines(metrics, "train")
-        if not (env.config.policy_is_judge and line.label == "judge")
-    ]
+    costs = []
+    for line in cost_lines(metrics, "train"):
+        if line.label == "judge" and env.config.policy_is_judge:
+            continue
+        remark = line.remark or env.clients.describe_requests(line.label)
+        costs.append(replace(line, remark=remark))
     dropped = [
         SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")
         for reason, count in processed.recorded.total_dropped.items()
     ]
     own_faults = outcome_lines(spec.outcomes, metrics, "train", faults=True)
+    duration = format_duration(processed.seconds)
+    latencies = format_latencies(metrics, "train")
+    notices = [*env.clients.notices]
+    if stand_ins:
+        notices.append(offline_notice(stand_ins))
     return Summary(
         title=f"{spec.name}: {processed.groups} groups",
         headline=headline_line(
@@ -340,14 +339,7 @@ def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -
             Section("outcomes", outcome_lines(spec.outcomes, metrics, "train", faults=False)),
             Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
             Section("cost", costs),
-            Section(
-                "time",
-                [
-                    SummaryLine(
-                        "", format_duration(processed.seconds), format_latencies(metrics, "train")
-                    )
-                ],
-            ),
+            Section("time", [SummaryLine("", duration, latencies)]),
         ),
-        notices=[*env.clients.notices, *([offline_notice(stand_ins)] if stand_ins else [])],
+        notices=notices,
     )

@@ -168,11 +168,10 @@ class RolloutApi:
             ApiRefusal: the API does not accept one of the groups, and queues none.
         """
         bodies = [b'%b,"env_id":%d}' % (group[:-1], env_id) for group in groups]
-        path, body = (
-            ("/scored_data", bodies[0])
-            if len(bodies) == 1
-            else (_LIST, b"[" + b",".join(bodies) + b"]")
-        )
+        if len(bodies) == 1:
+            path, body = "/scored_data", bodies[0]
+        else:
+            path, body = _LIST, b"[" + b",".join(bodies) + b"]"
         encoding = None
         if len(body) >= _COMPRESS_FROM and not is_loopback(self.url):
             body, encoding = await asyncio.to_thread(gzip.compress, body, _FAST), "gzip"
@@ -189,7 +188,10 @@ class RolloutApi:
     async def _call(
         self, method: str, path: str, body: Mapping[str, JSON] | None = None
     ) -> Mapping[str, JSON]:
-        return await self._request(method, path, None if body is None else wire.dumps(body), None)
+        data = None
+        if body is not None:
+            data = wire.dumps(body)
+        return await self._request(method, path, data, None)
 
     async def _request(
         self, method: str, path: str, body: bytes | None, encoding: str | None
@@ -211,16 +213,17 @@ class RolloutApi:
             connected = not isinstance(error, aiohttp.ClientConnectorError)
             reason = str(error) or type(error).__name__
             raise ApiUnavailable(f"{self.url}{path}: {reason}", may_have_acted=connected) from error
-        if status >= 500 or status in (408, 429):
-            raise ApiUnavailable(
-                f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}", status
-            )
         if status >= 400:
-            raise ApiRefusal(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}")
+            problem = wire.error_text(data)
+            message = f"{self.url}{path}: HTTP {status}: {problem}"
+            if status >= 500 or status in (408, 429):
+                raise ApiUnavailable(message, status)
+            raise ApiRefusal(message)
         try:
             answer = wire.loads(data)
         except ValueError as error:
-            raise ApiUnavailable(f"{self.url}{path}: not JSON: {wire.excerpt(data)}") from error
+            excerpt = wire.excerpt(data)
+            raise ApiUnavailable(f"{self.url}{path}: not JSON: {excerpt}") from error
         if isinstance(answer, Mapping):
             return answer
         return {}
@@ -248,5 +251,6 @@ async def call_with_retries(ask: Callable[[], Awaitable[T]]) -> T:
 def _read_int(answer: Mapping[str, JSON], name: str) -> int:
     value = answer.get(name)
     if not isinstance(value, int | float):
-        raise ApiUnavailable(f"the rollout API's answer has no {name}: {dict(answer)}")
+        content = dict(answer)
+        raise ApiUnavailable(f"the rollout API's answer has no {name}: {content}")
     return int(value)

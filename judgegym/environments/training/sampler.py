@@ -162,15 +162,19 @@ class EpochSampler(Generic[TaskT]):
 
     def state_dict(self) -> dict[str, JSON]:
         """Return the position in the order, and the earlier rows that are not finished."""
-        unfinished = [uid for uid, times in self._in_progress.items() for _ in range(times)]
+        unfinished: list[str] = []
+        for uid, times in self._in_progress.items():
+            unfinished += [uid] * times
         waiting = [task.uid for task in self._unfinished]
-        return {
+        state: dict[str, JSON] = {
             "seed": self._seed,
             "epoch": self._epoch,
             "position": self._position,
             "unfinished": [*unfinished, *waiting],
-            **({} if self._weights is None else {"equal": dict(self._flat_counts)}),
         }
+        if self._weights is not None:
+            state["equal"] = dict(self._flat_counts)
+        return state
 
     def load_state_dict(self, state: Mapping[str, JSON]) -> None:
         """Resume from a checkpoint's state; rows that are no longer in the data set are left out.
@@ -178,30 +182,27 @@ class EpochSampler(Generic[TaskT]):
         Raises:
             ValueError: it is no such state, or its order has another seed.
         """
-        epoch, position, unfinished = (
-            state.get("epoch"),
-            state.get("position"),
-            state.get("unfinished"),
-        )
+        epoch = state.get("epoch")
+        position = state.get("position")
+        unfinished = state.get("unfinished")
         if (
             not isinstance(epoch, int)
             or not isinstance(position, int)
             or not isinstance(unfinished, list)
         ):
-            raise ValueError(f"not the state of a row order: {dict(state)}")
-        if state.get("seed") != self._seed:
-            raise ValueError(
-                f"it is of an order with the seed {state.get('seed')}, not {self._seed}"
-            )
+            content = dict(state)
+            raise ValueError(f"not the state of a row order: {content}")
+        seed = state.get("seed")
+        if seed != self._seed:
+            raise ValueError(f"it is of an order with the seed {seed}, not {self._seed}")
         self._epoch = epoch
         self._rows = epoch_order(self._tasks, seed=self._seed, epoch=epoch)
         self._position = min(position, len(self._rows))
         positions = index_uids(self._tasks)
-        self._unfinished = [
-            self._tasks[positions[uid]]
-            for uid in unfinished
-            if isinstance(uid, str) and uid in positions
-        ]
+        self._unfinished = []
+        for uid in unfinished:
+            if isinstance(uid, str) and uid in positions:
+                self._unfinished.append(self._tasks[positions[uid]])
         self._in_progress = {}
         if isinstance(equal := state.get("equal"), Mapping):
             self._flat_counts = {

@@ -21,7 +21,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -78,10 +78,11 @@ class Checkpoints:
             desired_name: the name that was requested.
         """
         directory = registration.checkpoint_dir
-        self._all = None
+        self._all: Path | None = None
+        self.folder: Path | None = None
         if directory:
             self._all = Path(directory) / "env_checkpoints"
-        self.folder = self._all / registration.name if self._all is not None else None
+            self.folder = self._all / registration.name
         self._name = desired_name
         self._unsaved: tuple[int, Mapping[str, JSON]] | None = None
         self._is_refused = False
@@ -131,21 +132,23 @@ class Checkpoints:
         """Return step, time and path of this registration's checkpoints, or of earlier ones."""
         if self._all is None or self.folder is None or not self._all.is_dir():
             return []
-        number = re.compile(rf"{re.escape(self._name)}_[0-9]+")
-        earlier = [folder for folder in self._all.iterdir() if number.fullmatch(folder.name)]
-        for folders in ([self.folder], earlier):
-            paths = [path for folder in folders for path in folder.glob("step-*.json")]
-            steps = [
-                (path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths
-            ]
-            checkpoints = [
-                (int(step), time, path)
-                for step, time, path in steps
-                if step.isdigit() and int(step) <= latest
-            ]
-            if checkpoints:
-                return checkpoints
-        return []
+        checkpoints = list(_find_checkpoints(self.folder, latest))
+        if checkpoints:
+            return checkpoints
+        name = re.escape(self._name)
+        numbered = re.compile(rf"{name}_[0-9]+")
+        for folder in self._all.iterdir():
+            if numbered.fullmatch(folder.name):
+                checkpoints += _find_checkpoints(folder, latest)
+        return checkpoints
+
+
+def _find_checkpoints(folder: Path, latest: int) -> Iterator[tuple[int, float, Path]]:
+    """Yield step, time and path of the checkpoints in a folder, up to the step `latest`."""
+    for path in folder.glob("step-*.json"):
+        step = path.stem.removeprefix("step-")
+        if step.isdigit() and int(step) <= latest:
+            yield int(step), path.stat().st_mtime, path
 
 
 Evaluate = Callable[[int], Awaitable[Metrics]]
@@ -417,12 +420,17 @@ class ServeRun:
         self._sampler.ack(task)
         self._ledger.done(calls.key[1])
         if outcome == "failed":
-            await asyncio.sleep(
-                _AFTER_FAILURE_S
-            )  # keep the slot: the endpoint would refuse the next group, too
+            # Keep the slot: the endpoint would refuse the next group, too.
+            await asyncio.sleep(_AFTER_FAILURE_S)
             # A group begun while an endpoint is away would be paid for and dropped.
-            while self._error is None and (self._source.waiting or self.env.clients.waiting):  # noqa: ASYNC110  # states, seen from outside
+            # Poll: the clients have no event for the end of a wait.
+            while self._error is None and self._is_endpoint_away:  # noqa: ASYNC110
                 await asyncio.sleep(_AFTER_FAILURE_S)
+
+    @property
+    def _is_endpoint_away(self) -> bool:
+        """Whether requests to the policy or the judge wait for their endpoint."""
+        return bool(self._source.waiting or self.env.clients.waiting)
 
     async def _hand_over(self, group: JudgedGroup, *, is_new: bool) -> str | None:
         """Take a group from the pipeline to the table of rollouts, the file of groups, and the API.
@@ -437,7 +445,8 @@ class ServeRun:
             for post in packed:
                 self._written += 1
                 self._file.write(self._written, post, is_new=is_new)
-        self.connection.changed.set()  # when that is seen, the group waits in the outbox, and its slot is free
+        # When the change is seen, the group waits in the outbox, and its slot is free.
+        self.connection.changed.set()
         refusal = await self._outbox.deliver(*packed)
         self._sent_this_step += refusal is None
         self._sent += refusal is None
@@ -498,13 +507,10 @@ class ServeRun:
         """Wait for the post in flight, cancel all tasks, save the sampler, and unregister."""
         self._pause.close()
         await self._outbox.close(_GOODBYE_S)
-        await cancel_all(
-            [
-                *helpers,
-                *self._workers,
-                *([self._evaluating] if self._evaluating is not None else []),
-            ]
-        )
+        tasks = [*helpers, *self._workers]
+        if self._evaluating is not None:
+            tasks.append(self._evaluating)
+        await cancel_all(tasks)
         await self.monitor.close(_GOODBYE_S)
         await self._live.write(is_over=True)
         checkpoints.save(self._step, self._sampler.state_dict())

@@ -207,7 +207,8 @@ SHARED = (
     "judge_error_rate",
     "reward_length_correlation",
 )
-NAMES = sorted({*re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE), *SHARED})
+_FIRST_CELLS = " ".join(re.findall(r"^\| ([^|]+) \|", _TABLE, re.MULTILINE))
+NAMES = sorted({*re.findall(r"`train/(\w+)`", _FIRST_CELLS), *SHARED})
 """The documented metrics of groups judged together, and those of all groups that are computed in a way of their own."""
 ONCE = GroupComparison("listwise", anchored=False, calls=1)
 

@@ -83,7 +83,7 @@ async def test_groups_of_turns_are_not_divided_at_the_limit(
 
 @pytest.mark.parametrize(
     ("limit", "value", "expected"),
-    [("MOST_GROUPS", 2, [[b"22", b"33"], [b"44"]]), ("MOST_BYTES", 5, [[b"22", b"33"], [b"44"]])],
+    [("MAX_GROUPS", 2, [[b"22", b"33"], [b"44"]]), ("MAX_BYTES", 5, [[b"22", b"33"], [b"44"]])],
 )
 async def test_list_has_a_limit(
     monkeypatch: pytest.MonkeyPatch, limit: str, value: int, expected: list[Any]
