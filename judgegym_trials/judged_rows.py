@@ -156,11 +156,9 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
     with interruptible(is_profiled=settings.profile is not None):
         scored = score_settings(settings, data=settings.data or "")
         data_input = read_input(scored, settings.data or "")
-        count = (
-            len(data_input.rows)
-            if settings.limit is None
-            else min(settings.limit, len(data_input.rows))
-        )
+        count = len(data_input.rows)
+        if settings.limit is not None:
+            count = min(settings.limit, count)
         check = open_dry_judge(scored).check
         tasks = ScoreTasks(
             data_input.rows, scored, check, range(count), sampled=None if with_responses else 1
@@ -199,10 +197,12 @@ def resolve_folder(
         raise SettingsError(f"expected {data}: judgegym {command} DATA --judge KIND --out FOLDER")
     if out is None and (settings.resume or not settings.plan):
         raise SettingsError(f"--out: expected the folder to write to, such as --out {command}ed")
-    folder = None if out is None else out.expanduser()
-    if folder is not None and folder.exists() and not folder.is_dir():
+    if out is None:
+        return None
+    folder = out.expanduser()
+    if folder.exists() and not folder.is_dir():
         raise SettingsError(f"--out: {folder} is a file; expected a folder")
-    if folder is not None and is_run_directory(folder):
+    if is_run_directory(folder):
         raise SettingsError(
             f"--out: {folder} is the run directory of another command; expected another folder"
         )
@@ -239,9 +239,9 @@ async def plan_rows(
         path.write_bytes(_dump_rows(rows))
         settings, out = loaded.settings, path.with_name(JUDGED)
         scored = LoadedSettings(_make_derived_settings(settings, path, out), loaded.origins)
-        earlier = (
-            None if folder is None or not settings.resume else locate_run_directory(folder / JUDGED)
-        )
+        earlier = None
+        if folder is not None and settings.resume:
+            earlier = locate_run_directory(folder / JUDGED)
         return await make_plan(scored, str(path), out, run=earlier, dry=dry)
 
 

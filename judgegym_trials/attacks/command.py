@@ -82,9 +82,8 @@ def _run(words: list[str], prog: str) -> int:
 
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
-    from judgegym_trials.attacks.report import (
-        AttackReport,
-    )  # imported here, so that errors in settings come at once
+    # Imported here, so that errors in settings come at once.
+    from judgegym_trials.attacks.report import AttackReport
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, measure_attacks, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
     from judgegym_trials.attacks.targets import derive_rows, select_targets
@@ -106,9 +105,10 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     rows, made, left_out = await derive_rows(targets, attacks, settings)
     if not made:
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
+    attack_count, target_count, row_count = len(made), len(targets), len(rows)
     terminal.warn(
-        f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and "
-        "repeats"
+        f"{attack_count} attacks on {target_count:,} rows: {row_count:,} judgments with twins "
+        "and repeats"
     )
     if settings.plan:
         plan = await plan_rows(loaded, rows, folder)
@@ -126,11 +126,9 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         )
     if settings.offline:
         notes.append(terminal.offline_notice(("judge",)))
-    calls = sum(
-        len(sample.run.judge_calls or ())
-        for samples in judged.by_uid.values()
-        for sample in samples
-    )
+    calls = 0
+    for samples in judged.by_uid.values():
+        calls += sum(len(sample.run.judge_calls or ()) for sample in samples)
     names, judge = [attack.name for attack in left_out], judged.judge
     return _write_results(
         AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged
@@ -164,4 +162,6 @@ def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> in
     if judged.problem is not None:
         terminal.warn(f"{judged.problem}\nTo judge them again:\n  {judged.again}")
         return FAILED
-    return ATTACK_SUCCEEDS if report.successes else 0
+    if report.successes:
+        return ATTACK_SUCCEEDS
+    return 0

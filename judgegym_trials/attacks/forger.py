@@ -63,15 +63,18 @@ class Forger:
             )
             fields = form.fields(reply)
             behind = content.rpartition(PLACEHOLDER)[2].strip()
-            ending = ending or (
-                behind if len(behind) <= _LONGEST_ENDING else behind.partition("\n\n")[0]
-            )
+            if len(behind) > _LONGEST_ENDING:
+                behind = behind.partition("\n\n")[0]
+            ending = ending or behind
             replies.append(reply)
-            objects += [] if fields is None else [wire.dumps(fields).decode()]
+            if fields is not None:
+                objects.append(wire.dumps(fields).decode())
             if len(titles) > 1:
                 break  # a game or a group: a forged verdict would contradict the other orders
         texts = (_join_distinct(replies), _join_distinct(objects), ending)
-        return dict(zip(PROMPT_PLACEHOLDERS, texts, strict=True)) if replies else {}
+        if replies:
+            return dict(zip(PROMPT_PLACEHOLDERS, texts, strict=True))
+        return {}
 
 
 def _join_distinct(texts: Sequence[str]) -> str:

@@ -119,4 +119,6 @@ def false_discovery(p_values: Sequence[float]) -> list[float]:
     """
     from scipy.stats import false_discovery_control
 
-    return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []
+    if p_values:
+        return [float(p) for p in false_discovery_control(list(p_values))]
+    return []

@@ -63,15 +63,14 @@ class AttackReport:
     def headline(self) -> str:
         """The result in one sentence."""
         count = len(self.successes)
-        finding = (
-            "no attack succeeds"
-            if not count
-            else "1 attack succeeds"
-            if count == 1
-            else f"{count} attacks succeed"
-        )
-        total = f"of {len(self.results)} on {format_count(self.rows, 'row')}"
-        return f"{self.judge}: {finding} {total}"
+        if not count:
+            finding = "no attack succeeds"
+        elif count == 1:
+            finding = "1 attack succeeds"
+        else:
+            finding = f"{count} attacks succeed"
+        attack_count, rows = len(self.results), format_count(self.rows, "row")
+        return f"{self.judge}: {finding} of {attack_count} on {rows}"
 
     @property
     def method(self) -> Sequence[str]:
@@ -105,9 +104,13 @@ def format_cells(result: AttackResult) -> tuple[str, ...]:
         interval, (attack, repeat) = counts.interval(), counts.rates
         above = f"{counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
         of_twins = (f"{attack:.2f}", f"{repeat:.2f}", above)
-    gain = _NONE if result.gain is None else f"{result.gain:+.3f}"
-    paid = _NONE if result.paid is None else f"{result.paid.mean:.2f}"
-    p = "<.001" if result.p < 0.001 else f"{result.p:.3f}"
+    gain, paid, p = _NONE, _NONE, f"{result.p:.3f}"
+    if result.gain is not None:
+        gain = f"{result.gain:+.3f}"
+    if result.paid is not None:
+        paid = f"{result.paid.mean:.2f}"
+    if result.p < 0.001:
+        p = "<.001"
     return (result.attack.name, *of_twins, gain, paid, p, result.finding)
 
 
@@ -173,4 +176,7 @@ def html(report: AttackReport) -> Iterator[bytes]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters)"
+    if len(text) <= _MOST_SHOWN:
+        return text
+    count = len(text)
+    return f"{text[:_MOST_SHOWN]}… ({count:,} characters)"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from judgegym.datasets.score.saved import ScoreDetail
@@ -115,7 +116,7 @@ def measure_attacks(
         settings: the thresholds.
     """
     measured = [_measure(attack, targets, rows, judged, settings) for attack in attacks]
-    tests = [p for result in measured for p in result.p_values]
+    tests = list(chain.from_iterable(result.p_values for result in measured))
     adjusted = iter(false_discovery(tests))
     decided = [
         _decide(undecided, [next(adjusted) for _ in undecided.p_values], len(tests), settings)
@@ -133,12 +134,12 @@ def rows_needed(tests: int, level: float) -> int:
 
 
 def _sort_key(result: AttackResult) -> tuple[bool, float, float]:
-    above = 0.0 if result.counts is None else result.counts.difference
-    return (
-        result.finding != "succeeds",
-        -above,
-        -(result.paid.mean if result.paid is not None else 0.0),
-    )
+    above, paid = 0.0, 0.0
+    if result.counts is not None:
+        above = result.counts.difference
+    if result.paid is not None:
+        paid = result.paid.mean
+    return result.finding != "succeeds", -above, -paid
 
 
 def _measure(
@@ -155,7 +156,9 @@ def _measure(
         settings.min_gain + _ROUNDING,
     )
     for target in targets:
-        kinds = (attack.name, TWIN, REPEAT) if target.has_twin else (attack.name,)
+        kinds = [attack.name]
+        if target.has_twin:
+            kinds += [TWIN, REPEAT]
         samples = [judged.by_uid[make_target_uid(kind, target)][target.place] for kind in kinds]
         scores = [score for score in map(_score, samples) if score is not None]
         if len(scores) < len(samples):
@@ -173,19 +176,23 @@ def _measure(
         shown = (target.number, task.prompt, before, text, twin, scores[0])
         rows.append(AttackedRow(*shown, detail.explanation, detail.components))
     worst = sorted(rows, key=lambda row: (-row.gain, row.row))[:_WORST_ROWS]
-    is_paid = attack.replaces and rows
+    counts, mean_gain, paid = None, None, None
+    if gains:
+        attack_gains, repeat_gains = zip(*gains, strict=True)
+        counts = PairedCounts.from_outcomes(
+            [gain > least for gain in attack_gains], [gain > least for gain in repeat_gains]
+        )
+        mean_gain = math.fsum(attack_gains) / len(gains)
+    if attack.replaces and rows:
+        paid = mean_above([row.score_after for row in rows], settings.max_floor)
     return AttackResult(
         attack,
         rows=len(rows),
         failed=len(targets) - len(rows),
         room=sum(row.score_before is not None and row.score_before + least < 1.0 for row in rows),
-        counts=PairedCounts.from_outcomes(
-            *([gain > least for gain in column] for column in zip(*gains, strict=True))
-        )
-        if gains
-        else None,
-        gain=math.fsum(gain for gain, _ in gains) / len(gains) if gains else None,
-        paid=mean_above([row.score_after for row in rows], settings.max_floor) if is_paid else None,
+        counts=counts,
+        gain=mean_gain,
+        paid=paid,
         worst=worst,
     )
 
@@ -198,7 +205,11 @@ def _decide(
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
     is_enough = result.rows > 0 and (counts is None or result.room >= rows_needed(tests, level))
-    finding: Finding = "succeeds" if rises or pays else "not shown" if is_enough else "underpowered"
+    finding: Finding = "underpowered"
+    if rises or pays:
+        finding = "succeeds"
+    elif is_enough:
+        finding = "not shown"
     return replace(result, p=min(adjusted, default=1.0), finding=finding)
 
 
@@ -206,4 +217,6 @@ def _score(sample: Sample[ScoreDetail]) -> float | None:
     """Return the score that counts: 0 for an empty response, which is not sent to the judge."""
     if sample.status == Status.INVALID_COMPLETION.value:
         return 0.0
-    return None if sample.judgment is None else sample.judgment.score
+    if sample.judgment is None:
+        return None
+    return sample.judgment.score

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -71,7 +72,8 @@ class Transform(BaseModel):
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if len(self.model_fields_set) != 1 or not self.model_dump(exclude_none=True):
-            raise ValueError(f"expected exactly one of {', '.join(type(self).model_fields)}")
+            names = ", ".join(type(self).model_fields)
+            raise ValueError(f"expected exactly one of {names}")
         if self.wrap is not None and "{response}" not in self.wrap:
             raise ValueError("wrap: expected {response} in the text")
         return self
@@ -159,9 +161,9 @@ class Attack(BaseModel):
             return "\n\n".join([response] * transform.repeat)
         if transform.truncate is not None:
             return response[: int(len(response) * transform.truncate)]
-        return (
-            text if transform.markdown is None else _format_markdown(response, transform.markdown)
-        )
+        if transform.markdown is None:
+            return text
+        return _format_markdown(response, transform.markdown)
 
 
 def _format_markdown(response: str, style: Literal["bullets", "headings", "bold"]) -> str:
@@ -197,14 +199,14 @@ def load_attacks(path: Path) -> Sequence[Attack]:
         first = error.errors()[0]
         number, *place = first["loc"]
         entry = value[int(number)]
-        named = (
-            f" ({entry['name']})"
-            if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
-            else ""
-        )
-        where = f"{'.'.join(map(str, place))}: " if place else ""
-        reason = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"{file}, attack {int(number) + 1}{named}: {where}{reason}") from None
+        named = ""
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+            named = f" ({entry['name']})"
+        where = ".".join(map(str, place))
+        if where:
+            where = f"{where}: "
+        reason, position = first["msg"].removeprefix("Value error, "), int(number) + 1
+        raise SettingsError(f"{file}, attack {position}{named}: {where}{reason}") from None
     twice = next(
         (name for name, count in Counter(attack.name for attack in attacks).items() if count > 1),
         None,
@@ -224,19 +226,17 @@ def select_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, 
     Raises:
         SettingsError: a name matches nothing.
     """
-    attacks_by_name = {
-        attack.name: attack
-        for attacks in map(load_attacks, (BUILT_IN, *files))
-        for attack in attacks
-    }
+    all_attacks = chain.from_iterable(map(load_attacks, (BUILT_IN, *files)))
+    attacks_by_name = {attack.name: attack for attack in all_attacks}
     names = {*attacks_by_name, *(attack.family for attack in attacks_by_name.values())}
     for name in only:
         if name not in names:
-            raise SettingsError(
-                f"--only: there is no attack or family {name!r}{suggest_similar(name, sorted(names))}"
-            )
+            hint = suggest_similar(name, sorted(names))
+            raise SettingsError(f"--only: there is no attack or family {name!r}{hint}")
+    if not only:
+        return tuple(attacks_by_name.values())
     return tuple(
-        selected
-        for selected in attacks_by_name.values()
-        if not only or not {selected.name, selected.family}.isdisjoint(only)
+        attack
+        for attack in attacks_by_name.values()
+        if not {attack.name, attack.family}.isdisjoint(only)
     )

@@ -41,7 +41,9 @@ class Target:
     @property
     def response(self) -> str:
         """The response before the attack; empty without a twin."""
-        return self.task.responses[self.place] if self.has_twin else ""
+        if self.has_twin:
+            return self.task.responses[self.place]
+        return ""
 
     def replace_response(self, text: str) -> JudgeTask:
         """Return the task with this text as the attacked response."""
@@ -118,7 +120,10 @@ async def derive_rows(
         is_for_judge = attack.applies_to({settings.judge, *settings.kinds}) and (
             has_prompt or not attack.needs_prompt
         )
-        (made if can_be_made and is_for_judge else left_out).append(attack)
+        if can_be_made and is_for_judge:
+            made.append(attack)
+        else:
+            left_out.append(attack)
     rows = {make_target_uid(TWIN, target): target.task for target in with_twin}
     rows |= {
         make_target_uid(REPEAT, target): replace(target.task, repeat=1) for target in with_twin

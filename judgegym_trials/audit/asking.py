@@ -399,17 +399,25 @@ def _find_winner(points: Sequence[float | None]) -> float | None:
     values = [point for point in points if point is not None]
     if len(values) < len(points):
         return None
-    return TIE if values.count(max(values)) > 1 else float(values.index(max(values)))
+    if values.count(max(values)) > 1:
+        return TIE
+    return float(values.index(max(values)))
 
 
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
     """Return the numbers that make up the score; none for a response without a score."""
-    return {} if sample.detail is None else sample.detail.components
+    if sample.detail is None:
+        return {}
+    return sample.detail.components
 
 
 def _judge_label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
     """Return the judge's label; a single aspect's is yes or no."""
     components = _components(sample)
     if settings.definition.judges_aspects and len(components) == 1 and sample.score is not None:
-        return "yes" if next(iter(components.values())) else "no"
-    return sample.label if sample.score is not None else None
+        if next(iter(components.values())):
+            return "yes"
+        return "no"
+    if sample.score is not None:
+        return sample.label
+    return None

@@ -71,15 +71,18 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     checks = decide(measure_all(judgments), settings, rows)
     tests = sum(check.p is not None for check in checks)
     of_labels, is_promised = _describe_labels(judgments, settings)
-    promise = (
-        f"a judge without any fault is accused by some check in at most {100 * settings.alpha:g} % "
-        "of audits, so the "
-        "false discovery rate is at most that, too"
-        if is_promised
-        else "how often a judge without any fault is accused depends on how many labels are wrong, "
-        "since each of them "
-        "counts as an error of the judge"
-    )
+    if is_promised:
+        promise = (
+            f"a judge without any fault is accused by some check in at most {100 * settings.alpha:g} % "
+            "of audits, so the "
+            "false discovery rate is at most that, too"
+        )
+    else:
+        promise = (
+            "how often a judge without any fault is accused depends on how many labels are wrong, "
+            "since each of them "
+            "counts as an error of the judge"
+        )
     notes = [
         of_labels,
         f"{tests} checks have a threshold and were tested. Their p-values are corrected for that "

@@ -93,10 +93,8 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
         return dict.fromkeys(
             measured, f"it is measured of two labels, and there are {len(judgments.levels)}"
         )
-    records = (
-        _collect_pairs(judgments) if judgments.kind == "choice" else _collect_single(judgments)
-    )
     is_pair = judgments.kind == "choice"
+    records = _collect_pairs(judgments) if is_pair else _collect_single(judgments)
     columns: list[Floats] = []
     steps: list[float] = []
     informative: dict[str, int] = {}
@@ -105,9 +103,8 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
         if rows < FEWEST:
             measured[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
             continue
-        deviation = float(
-            np.sqrt(np.mean(values**2))
-        )  # single responses are centred, and pairs have no side
+        # Single responses are centred, and pairs have no side.
+        deviation = float(np.sqrt(np.mean(values**2)))
         columns.append(np.tanh(values / deviation) if name in STANDARDISED else values)
         steps.append(math.tanh(1) if name in STANDARDISED else 1.0)
         informative[name] = rows
@@ -256,9 +253,8 @@ def _fit_logistic(
             rows + MODEL_CLUSTERS
         )
         square = max(1e-18, float(slope @ covariance @ slope))
-        shrunk = (
-            -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square
-        )  # first-order approximation
+        # First-order approximation.
+        shrunk = -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square
         results.append((float((high - low).mean()), math.sqrt(square), min(0.0, shrunk)))
     return results
 
@@ -271,9 +267,8 @@ def _fit_linear(
     Each comes with its standard error.
     """
     with report_missing_extra("audit"):
-        from statsmodels.regression.linear_model import (
-            OLS,
-        )  # imported here: `statsmodels.api` takes seconds
+        # Imported here: `statsmodels.api` takes seconds.
+        from statsmodels.regression.linear_model import OLS
     fitted = OLS(records.outcome, design).fit(
         cov_type="cluster", cov_kwds={"groups": records.clusters}
     )

@@ -105,9 +105,8 @@ def _run(words: list[str], prog: str) -> int:
 async def _audit(
     loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]
 ) -> int:
-    from judgegym_trials.audit.audit import (
-        audit,
-    )  # imported here: it needs numpy, and errors in settings come at once
+    # Imported here: it needs numpy, and errors in settings come at once.
+    from judgegym_trials.audit.audit import audit
 
     settings = loaded.settings
     folder = judged_rows.resolve_folder(
@@ -167,7 +166,9 @@ def _finish(
         terminal.warn(f"{part.problem}\nTo judge them again:\n  {part.again}")
     if failed:
         return FAILED
-    return FAULT if result.fails else 0
+    if result.fails:
+        return FAULT
+    return 0
 
 
 def _combine_plans(plans: Mapping[str, Plan]) -> Plan:

@@ -74,12 +74,10 @@ def accuracy(judgments: Judgments) -> Estimates:
         name: rate(np.nansum(right, axis=1), was_asked.sum(axis=1).astype(float), clusters)
     }
     if not judgments.has_orders:
-        orders = (
-            ("accuracy_given", "accuracy_swapped", "accuracy_both")
-            if judgments.kind == "choice"
-            else ()
-        )
-        return estimates | dict.fromkeys(orders, NO_SWAPS)
+        if judgments.kind == "choice":
+            orders = ("accuracy_given", "accuracy_swapped", "accuracy_both")
+            estimates |= dict.fromkeys(orders, NO_SWAPS)
+        return estimates
     for name, order in (("accuracy_given", GIVEN), ("accuracy_swapped", SWAPPED)):
         estimates[name] = rate(
             np.nan_to_num(right[:, order]), was_asked[:, order].astype(float), clusters
@@ -224,11 +222,9 @@ def calibration(judgments: Judgments) -> Estimates:
     """
     curve = _bin_rows(judgments)
     if curve is None:
-        reason = (
-            "no probabilities were recorded"
-            if judgments.kind != "score"
-            else "scores have no probability"
-        )
+        reason = "no probabilities were recorded"
+        if judgments.kind == "score":
+            reason = "scores have no probability"
         return dict.fromkeys(("calibration_error", "brier"), reason)
     rows, bins, predicted, happened = curve
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)

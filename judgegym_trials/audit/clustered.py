@@ -70,7 +70,9 @@ class ClusteredEstimate:
         if self.trials is None:
             return float(stdtr(self.clusters - 1, (threshold - self.value) / self.error))
         hits = self.value * self.trials  # hits and trials need not be whole numbers
-        return float(betainc(hits, self.trials - hits + 1, threshold)) if hits > 0 else 1.0
+        if hits > 0:
+            return float(betainc(hits, self.trials - hits + 1, threshold))
+        return 1.0
 
     def p_below(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at least `threshold`"."""
@@ -101,17 +103,14 @@ class ClusteredEstimate:
             return math.ceil(_trials_to_decide(truth, threshold, alpha, power) * rows / self.trials)
         from scipy.special import pdtrc, stdtrit  # imported here, as above
 
-        excess = (
-            pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters)
-            if self.fewest > 1
-            else 1
-        )
+        excess = 1.0
+        if self.fewest > 1:
+            excess = pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters)
         usual = rows / (2 - float(excess))  # average number of clusters in as many rows
 
         def is_enough(count: int) -> bool:
-            share = (
-                usual / count
-            )  # the squared error falls as 1 / rows, the part from pseudo-rows as 1 / rows²
+            # The squared error falls as 1 / rows, the part from pseudo-rows as 1 / rows².
+            share = usual / count
             error = self.error * math.sqrt(
                 share * (1 - self.pseudo + self.pseudo * min(1.0, share))
             )
@@ -196,17 +195,15 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
     Returns:
         The estimate, or why there is none: it needs two clusters.
     """
-    estimate = ratio(
-        hits, trials, clusters, pseudo=1e-300
-    )  # a rate has an interval even if all rows are equal
+    # A rate has an interval even if all rows are equal.
+    estimate = ratio(hits, trials, clusters, pseudo=1e-300)
     if isinstance(estimate, str):
         return estimate
     spread = estimate.value * (1 - estimate.value)
-    effective = (
-        float(estimate.clusters)
-        if spread <= 0
-        else min(float(trials.sum()), spread / max(estimate.error**2, 1e-12))
-    )
+    if spread <= 0:
+        effective = float(estimate.clusters)
+    else:
+        effective = min(float(trials.sum()), spread / max(estimate.error**2, 1e-12))
     return replace(estimate, trials=max(1.0, effective))
 
 

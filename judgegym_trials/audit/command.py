@@ -36,9 +36,8 @@ _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
     """Build the parser of all flags, those of judge calls included, for shell completion."""
-    from judgegym.judges.config.reading.help import (
-        make_flags_parser,
-    )  # imported here, so that help comes at once
+    # Imported here, so that help comes at once.
+    from judgegym.judges.config.reading.help import make_flags_parser
     from judgegym_trials.audit.asking import CalledAuditSettings
 
     parser = _make_parser(prog)
@@ -113,9 +112,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
     """
     words = sys.argv[1:] if argv is None else argv
     if _calls_judge(words):
-        from judgegym_trials.audit.calling import (
-            main as called,
-        )  # imported here, like the modules below
+        # Imported here, like the modules below.
+        from judgegym_trials.audit.calling import main as called
 
         return called(words, prog=prog)
     return exit_code(lambda: _run(_parse_flags(words, prog)))
@@ -160,7 +158,9 @@ def _run(flags: argparse.Namespace) -> int:
     noise = check_noise(flags.label_noise)
     result = audit(replace(_read_judgments(flags), label_noise=noise), settings)
     write_outputs(flags, result.to_json(), lambda: html(result), lambda: show(result))
-    return FAULT if result.fails else 0
+    if result.fails:
+        return FAULT
+    return 0
 
 
 def _read_judgments(flags: argparse.Namespace) -> Judgments:

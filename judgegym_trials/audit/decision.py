@@ -141,25 +141,24 @@ def _decide_check(
         return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
     held, shown = _GOLD, estimate
     if isinstance(estimate, NoisyEffect):
-        held, shown = (
-            (_TRUTH, estimate.at_known_noise().estimate)
-            if estimate.is_known
-            else (_GOLD, estimate.exact)
-        )
+        shown = estimate.exact
+        if estimate.is_known:
+            held, shown = _TRUTH, estimate.at_known_noise().estimate
     assert isinstance(shown, ClusteredEstimate)
     interval = shown.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
         interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
-    template = check.says.replace(_GOLD, held)
-    says = f"{template.format(format_value(shown.value, check.unit))} ({100 * settings.level:g} %: "
-    says = f"{says[0].upper()}{says[1:]}{format_interval(interval, check.unit)})"
+    effect = check.says.replace(_GOLD, held).format(format_value(shown.value, check.unit))
+    says, bounds = f"{effect[0].upper()}{effect[1:]}", format_interval(interval, check.unit)
+    says = f"{says} ({100 * settings.level:g} %: {bounds})"
     result = CheckResult(
         name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}."
     )
     if name not in tests.p:
         return result
     threshold = settings.checks[name]
-    limit = f"{_LIMITS[threshold.side]}{format_value(threshold.limit, check.unit, signed=False)}"
+    limit = format_value(threshold.limit, check.unit, signed=False)
+    limit = f"{_LIMITS[threshold.side]}{limit}"
     result = replace(
         result,
         side=threshold.side,
@@ -170,20 +169,16 @@ def _decide_check(
     word = _decide_word(shown, threshold, settings, tests.corrected[name])
     if isinstance(estimate, NoisyEffect) and not estimate.is_known:
         as_exact = _decide_word(shown, threshold, settings, tests.corrected_as_exact[name])
-        tipped = word != "fails" and as_exact != "underpowered"
-        tipping = (
-            _tipping_noise(estimate, threshold, settings, passes=as_exact == "passes")
-            if tipped
-            else None
-        )
+        tipping = None
+        if word != "fails" and as_exact != "underpowered":
+            tipping = _tipping_noise(estimate, threshold, settings, passes=as_exact == "passes")
         if tipping is not None:
             twice = _rows_to_label_twice(estimate, threshold, settings, rows, len(tests.p))
             outcome = "it would not pass" if as_exact == "passes" else "this would be no bias"
             why = (
-                f" With {100 * tipping:.0f} % wrong labels {outcome}, and nobody knows how many are "
-                "wrong"
+                f" With {100 * tipping:.0f} % wrong labels {outcome}, and nobody knows how many "
+                f"are wrong: about {twice:,} rows with labels of two people tell."
             )
-            why += f": about {twice:,} rows with labels of two people tell."
             sentence = f"{says}; wanted: {limit}.{why}"
             return replace(
                 result,
@@ -196,13 +191,11 @@ def _decide_check(
     if word in ("underpowered", "suspect"):
         needed, why = _rows_needed(shown, threshold, settings, rows, len(tests.p))
     if word == "suspect":
-        beside = (
-            f"not certain enough beside {len(tests.p) - 1} other checks"
-            if len(tests.p) > 1
-            else "not certain"
-        )
+        certain, others = "not certain", len(tests.p) - 1
+        if others:
+            certain = f"not certain enough beside {others} other checks"
         why = (
-            f" The whole interval is beyond the threshold, which is {beside} to say that it "
+            f" The whole interval is beyond the threshold, which is {certain} to say that it "
             f"fails.{why}"
         )
     return replace(result, word=word, rows_needed=needed, sentence=f"{says}; wanted: {limit}.{why}")
@@ -219,7 +212,9 @@ def _decide_word(
     interval = estimate.interval(settings.level)
     if threshold.tolerates(interval.low) and threshold.tolerates(interval.high):
         return "passes"
-    return "suspect" if threshold.excludes(interval.low, interval.high) else "underpowered"
+    if threshold.excludes(interval.low, interval.high):
+        return "suspect"
+    return "underpowered"
 
 
 def _p_value(
@@ -255,9 +250,9 @@ def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -
     It is 1 if the value is on the good side or has another sign than `like`.
     """
     value = effect.estimate.value
-    return (
-        1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else effect.p
-    )
+    if threshold.tolerates(value) or (like is not None and like * value <= 0):
+        return 1.0
+    return effect.p
 
 
 def _noise_levels(settings: AuditSettings) -> Iterator[float]:
@@ -347,7 +342,9 @@ def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
         return f"{100 * value:{'+' if signed else ''}.1f} points".replace("-", "−")
     if unit == "dollars":
         return f"${value:.4f}"
-    return f"{value:.2f} s" if unit == "seconds" else f"{value:.3f}".replace("-", "−")
+    if unit == "seconds":
+        return f"{value:.2f} s"
+    return f"{value:.3f}".replace("-", "−")
 
 
 def format_interval(interval: Interval, unit: Unit) -> str:

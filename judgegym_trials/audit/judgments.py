@@ -143,20 +143,25 @@ class Judgments:
         labels = chain.from_iterable((row.gold, row.second_gold) for row in rows)
         everything = [*labels, *chain.from_iterable(recorded)]
         is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
-        levels = (
-            []
-            if is_number
-            else sorted({str(label).casefold() for label in everything if label is not None})
-        )
+        kind: Kind = "choice" if is_choice else "score"
+        levels: list[str] = []
+        if not is_number:
+            levels = sorted({str(label).casefold() for label in everything if label is not None})
+        if levels and not is_choice:
+            kind = "label"
 
         def code(value: Value) -> float:
             if value is None:
                 return math.nan
-            return levels.index(str(value).casefold()) if levels else float(value)
+            if levels:
+                return levels.index(str(value).casefold())
+            return float(value)
 
         def to_array(values: Sequence[float | Sequence[float | None]]) -> Floats | None:
             array = np.array(values, dtype=float)
-            return None if np.isnan(array).all() else array
+            if np.isnan(array).all():
+                return None
+            return array
 
         def encode_orders(of_rows: Iterable[Sequence[Value]]) -> Floats:
             """Encode each row's verdicts, N × orders."""
@@ -173,7 +178,7 @@ class Judgments:
         return cls(
             judge=judge,
             source=source,
-            kind="choice" if is_choice else "label" if levels else "score",
+            kind=kind,
             uids=[row.uid for row in rows],
             gold=np.array([code(row.gold) for row in rows]),
             verdicts=np.stack([*map(encode_orders, by_repeat)], axis=-1),

@@ -29,14 +29,18 @@ def parse_pair(label: float) -> Value:
             "expected 1 for the first response of a pair, 0 for the other one or 0.5, found "
             f"{label:g}"
         )
-    return None if label == 0.5 else 1.0 - label
+    if label == 0.5:
+        return None
+    return 1.0 - label
 
 
 def parse_word(label: float) -> Value:
     """Return yes or no."""
     if label not in (0.0, 1.0):
         raise ValueError(f"expected 1 for yes or 0 for no, found {label:g}")
-    return "yes" if label else "no"
+    if label:
+        return "yes"
+    return "no"
 
 
 class LabelFile:

@@ -155,17 +155,14 @@ class LatentTruth:
         _, codes = np.unique(self._data.clusters, return_inverse=True)
         sums = np.column_stack([np.bincount(codes, column) for column in whole.scores.T])
         robust = of_model @ (sums.T @ sums) @ of_model
-        is_clustered = self._is_read.sum() > len(
-            sums
-        )  # otherwise no two verdicts depend on each other
+        # Otherwise no two verdicts depend on each other.
+        is_clustered = self._is_read.sum() > len(sums)
         results = []
         for number, step in enumerate(steps):
             place = size - count + number
-            inflation = (
-                max(1.0, float(robust[place, place] / of_model[place, place]))
-                if is_clustered
-                else 1.0
-            )
+            inflation = 1.0
+            if is_clustered:
+                inflation = max(1.0, float(robust[place, place] / of_model[place, place]))
             free = np.ones(size, dtype=bool)
             free[place] = False
             without = self._fit(np.where(free, whole.coefficients, 0.0), free)

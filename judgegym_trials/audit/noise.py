@@ -176,9 +176,9 @@ class NoisyLabels:
         """Return the effects at a share of wrong labels."""
         if noise not in self._effects_by_noise:
             steps = [math.tanh(1) if name in STANDARDISED else 1.0 for name in self.names]
-            measure = (
-                self._measure_scores if self.judgments.kind == "score" else self._measure_choices
-            )
+            measure = self._measure_choices
+            if self.judgments.kind == "score":
+                measure = self._measure_scores
             self._effects_by_noise[noise] = dict(
                 zip(self.names, measure(noise, steps), strict=True)
             )
@@ -211,7 +211,9 @@ class NoisyLabels:
     def _counts(self) -> Codes:
         """Each row's number of options; a response with a label has two."""
         counts = self.judgments.counts[self._rows]
-        return counts if self.judgments.kind == "choice" else np.maximum(counts, 2)
+        if self.judgments.kind == "choice":
+            return counts
+        return np.maximum(counts, 2)
 
     @cached_property
     def _properties(self) -> tuple[Floats, Floats]:
@@ -250,21 +252,18 @@ class NoisyLabels:
     @cached_property
     def _informative(self) -> Mapping[str, int]:
         """Number of clusters that differ in each property."""
-        values = (
-            self._properties[1]
-            if self.names and len(self._rows)
-            else np.zeros((0, 1, len(self.names)))
-        )
+        values: Floats = np.zeros((0, 1, len(self.names)))
+        if self.names and len(self._rows):
+            values = self._properties[1]
         clusters = self.judgments.clusters[self._rows]
         cluster_counts = {}
         for number, name in enumerate(self.names):
             property_values = values[:, :, number]
             is_pair = self.judgments.kind == "choice"
-            differs = (
-                find_differing(property_values, is_pair=True).any(axis=1)
-                if is_pair
-                else find_differing(property_values[:, -1], is_pair=False)
-            )
+            if is_pair:
+                differs = find_differing(property_values, is_pair=True).any(axis=1)
+            else:
+                differs = find_differing(property_values[:, -1], is_pair=False)
             cluster_counts[name] = len(np.unique(clusters[differs]))
         return cluster_counts
 

@@ -109,11 +109,9 @@ def _draw_interval(check: CheckResult) -> tuple[list[float], tuple[float, float,
 
     The interval's ends come with the value between them.
     """
-    limits = (
-        []
-        if check.threshold is None
-        else [check.threshold, -check.threshold][: 1 + (check.side == "within")]
-    )
+    limits = []
+    if check.threshold is not None:
+        limits = [check.threshold, -check.threshold][: 1 + (check.side == "within")]
     drawn: list[Mapping[str, Any]] = [{"value": check.value, "interval": check.interval}]
     _, (interval, *places) = forest(
         [*drawn, *({"value": limit, "interval": None} for limit in limits)]

@@ -41,7 +41,9 @@ def _parse_response_number(value: object) -> float:
         return float(_LETTERS.index(word))
     if word and not (word.isdecimal() and len(word) < 4):
         raise ValueError(f"expected the number of a response, tie or null, found {value!r}")
-    return float(word) - 1 if word else math.nan
+    if word:
+        return float(word) - 1
+    return math.nan
 
 
 def _parse_orders(value: object) -> list[float]:
@@ -74,14 +76,18 @@ def _parse_time(value: object) -> float:
 def _parse_gold(value: object) -> object:
     """Return a label of gold or judge: text with a number becomes a number, a bool yes or no."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        if value:
+            return "yes"
+        return "no"
     try:
         number = float(value) if isinstance(value, str | int | float) else math.nan
     except ValueError:
         return value
     if math.isinf(number):
         raise ValueError(f"expected a finite number, found {value!r}")
-    return None if math.isnan(number) else number
+    if math.isnan(number):
+        return None
+    return number
 
 
 Winner = Annotated[float, PlainValidator(_parse_response_number)]
@@ -324,11 +330,9 @@ def read_row(
     """
     cells, values = row.filled_values(), {}
     for field_name in wanted:
-        names = (
-            (columns[field_name],)
-            if field_name in columns
-            else (field_name, *_OTHER_COLUMNS.get(field_name, ()))
-        )
+        names: Sequence[str] = (field_name, *_OTHER_COLUMNS.get(field_name, ()))
+        if field_name in columns:
+            names = (columns[field_name],)
         value = next(
             (cell for name in names if (cell := value_at(cells, name)) not in (None, "")), None
         )
@@ -347,10 +351,12 @@ def read_row(
 
 def _parse_json_text(value: object) -> object:
     """Parse a value as JSON, for files that hold only text: lists and objects."""
-    parsed = (
-        wire.loads_or_none(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
-    )
-    return value if parsed is None else parsed
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    parsed = wire.loads_or_none(value)
+    if parsed is None:
+        return value
+    return parsed
 
 
 def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
@@ -414,7 +420,9 @@ def parse_second_label(row: Row, cells: LabelledRow, *, count: int) -> Value:
         raise row.error(
             f"expected a second label from 1 to {count}, found {cells.second_label + 1:g}"
         )
-    return cells.second_label if cells.second_label >= 0 else None
+    if cells.second_label >= 0:
+        return cells.second_label
+    return None
 
 
 def check_noise(noise: float | None) -> float | None:

@@ -37,10 +37,12 @@ def find_named_run(word: str) -> SavedRun | None:
     `None` for any other file.
     """
     path = Path(word).expanduser()
-    run_path = (
-        path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
-    )
-    return None if run_path is None else SavedRun.open(run_path)
+    if path.is_dir() and not (path / "state.json").exists():
+        return SavedRun.open(path)
+    run_path = find_scoring_run(path)
+    if run_path is None:
+        return None
+    return SavedRun.open(run_path)
 
 
 def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = None) -> Judgments:
@@ -56,7 +58,9 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
         RunDirectoryError: a file of the run is damaged.
     """
     everything = list(run.samples())
-    label_file = None if labels is None else LabelFile(labels)
+    label_file = None
+    if labels is not None:
+        label_file = LabelFile(labels)
     samples = [sample for sample in everything if sample.gold]
     if not samples and label_file is not None:
         samples = [
@@ -76,24 +80,23 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
         logger.warning(
             "%s: the %s that it has are audited", source, format_count(len(everything), "row")
         )
-    judge_name = (
-        run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
-    )
-    if not samples[0].gold:
-        is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
-        is_word = {
-            *(scored.headline.value for scored in samples if scored.headline is not None)
-        } <= {
-            0.0,
-            1.0,
-        }
-        rows = [
-            [_read_comparison(sample) if is_choice else _read_single(sample, is_word=is_word)]
-            for sample in samples
-        ]
-    else:
+    judge_name = run.judge
+    if not run.is_scored and not samples[0].run.judge_calls:
+        judge_name = run.policy or run.judge
+    if samples[0].gold:
         is_choice = any(name.startswith("answer A") for name in samples[0].texts)
-        rows = [[_read_choice(sample)] if is_choice else _read_labels(sample) for sample in samples]
+        if is_choice:
+            rows = [[_read_choice(sample)] for sample in samples]
+        else:
+            rows = [_read_labels(sample) for sample in samples]
+    else:
+        is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
+        values = {sample.headline.value for sample in samples if sample.headline is not None}
+        is_word = values <= {0.0, 1.0}
+        if is_choice:
+            rows = [[_read_comparison(sample)] for sample in samples]
+        else:
+            rows = [[_read_single(sample, is_word=is_word)] for sample in samples]
     if label_file is not None:
         for sample, of_sample in zip(samples, rows, strict=True):
             label_file.check_row(sample)
@@ -102,21 +105,20 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
         label_file.check_used(str(run.path))
         rows = [[row for row in of_sample if row.gold is not None] for of_sample in rows]
     # A sample's calls count for its first label only.
-    call_samples = [
-        [sample][label:]
-        for sample, of_sample in zip(samples, rows, strict=True)
-        for label in range(len(of_sample))
-    ]
+    call_samples: list[list[Sample[JSON]]] = []
+    for sample, of_sample in zip(samples, rows, strict=True):
+        call_samples += [[sample][label:] for label in range(len(of_sample))]
     judgments = [*chain.from_iterable(rows)]
+    left_out = {}
+    if len(everything) > len(samples):
+        left_out[NO_GOLD] = len(everything) - len(samples)
     return replace(
         Judgments.from_rows(
             judgments, is_choice=is_choice, judge=judge or judge_name or A_JUDGE, source=source
         ),
         has_levels=run.judge_scale is not None,
         operation=measure_operation(call_samples, run.path),
-        left_out={NO_GOLD: len(everything) - len(samples)}
-        if len(everything) > len(samples)
-        else {},
+        left_out=left_out,
     )
 
 
@@ -215,7 +217,9 @@ def measure_operation(
     of_policy = not any(sample.run.judge_calls for of_row in rows for sample in of_row)
 
     def list_calls(sample: Sample[Any]) -> Iterable[CallRun]:
-        return sample.run.policy_calls if of_policy else (sample.run.judge_calls or {}).values()
+        if of_policy:
+            return sample.run.policy_calls
+        return (sample.run.judge_calls or {}).values()
 
     made = [[*chain.from_iterable(map(list_calls, of_row))] for of_row in rows]
     if not any(made):
@@ -234,9 +238,8 @@ def measure_operation(
         for sample in of_row
         for uid in (sample.uid.partition("/")[0], sample.uid)
     }
-    ledger = np.zeros(
-        (len(rows), 3)
-    )  # numbers of calls, of those without a verdict, of refused ones
+    # Numbers of calls, of those without a verdict, of refused ones.
+    ledger = np.zeros((len(rows), 3))
     for call in read_calls(run):
         if call.is_policy_call is of_policy and call.row in places:
             choice = call.answer.first

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 PORT = 8301
 ROWS, OVERLAP = 60, 10
-_DESCRIPTION = """Draw a random sample of a run's rows and label it on a local page, with the keyboard, without seeing
-whose response it is or what the judge said. Each label is saved at once; a later start goes on. The page says how wide
-the interval of the corrected result is by now; judgegym report RUN --labels FILE says the result."""
+_DESCRIPTION = """Draw a random sample of a run's rows and label it on a local page, with the
+keyboard, without seeing whose response it is or what the judge said. Each label is saved at once; a
+later start goes on. The page says how wide the interval of the corrected result is by now; judgegym
+report RUN --labels FILE says the result."""
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:
@@ -82,9 +83,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> 
 
 def _run(flags: argparse.Namespace) -> int:
     require("environments")
-    from judgegym.judges.conversations.turns import (
-        IMAGE_MARK,
-    )  # imported here, so that help comes at once
+    # Imported here, so that help comes at once.
+    from judgegym.judges.conversations.turns import IMAGE_MARK
     from judgegym.judges.core import event_loop
     from judgegym.reports.labels.file import LABELS
     from judgegym.reports.results.calls import has_images
@@ -111,9 +111,8 @@ def _run(flags: argparse.Namespace) -> int:
         code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))
         labels = session.labels
         rows, labellers = len({uid for uid, _ in labels.by_row_and_labeller}), len(labels.labellers)
-        say(
-            f"saved in {path}: {len(labels.by_row_and_labeller)} labels (rows: {rows}, labellers: {labellers})"
-        )
+        label_count = len(labels.by_row_and_labeller)
+        say(f"saved in {path}: {label_count} labels (rows: {rows}, labellers: {labellers})")
         report = shlex.join(["judgegym", "report", str(flags.run), "--labels", str(path)])
         say(f"Next: the same command goes on; {report}")
         return code
@@ -131,5 +130,7 @@ def _import(session: Session, path: Path) -> None:
         )
         raise SettingsError(f"{path}: {reason}")
     LabelledRows.read(session.run, labels)  # reading also checks them
-    session.add([*labels.by_row_and_labeller.values()])
-    say(f"{len(labels.by_row_and_labeller)} labels added to {session.path}")
+    added = [*labels.by_row_and_labeller.values()]
+    session.add(added)
+    label_count = len(added)
+    say(f"{label_count} labels added to {session.path}")

@@ -28,7 +28,9 @@ def describe_draw(
         how: from all rows, or within strata.
         seed: the draw's seed.
     """
-    sizes = Counter(assign_strata(values).values()) if how == "by_score" else {}
+    sizes: Mapping[str, int] = {}
+    if how == "by_score":
+        sizes = Counter(assign_strata(values).values())
     strata = tuple(Stratum(name, count) for name, count in sizes.items())
     return Draw(how, seed, len(values), run_digest(digests), strata)
 

@@ -29,7 +29,9 @@ _COMPARES = (
 )
 _REFUSED = {
     "pairwise_judgement": "its rows have gold labels; judgegym audit compares the judge with them",
-    "self_critique": "its rows compare several candidates, so that no response has a value of its own",
+    "self_critique": (
+        "its rows compare several candidates, so that no response has a value of its own"
+    ),
 }
 _COUNTS_POINTS = (
     "its judge counts points of many criteria, which a label of the whole response does not"
@@ -112,7 +114,8 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
         if sample.headline is None or sample.headline.weight <= 0:
             continue
         if len(sample.completions) != 1:
-            problem = f"row {sample.uid!r} has {len(sample.completions)} completions"
+            count = len(sample.completions)
+            problem = f"row {sample.uid!r} has {count} completions"
             raise DataError(
                 f"{run.path} cannot be labelled: {problem}; expected one, which a label is of"
             )
@@ -127,9 +130,8 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
             )
         values[sample.uid], digests[sample.uid] = sample.headline.value, row_digest(sample)
     if not values:
-        raise DataError(
-            f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}"
-        )
+        headline = run.general.get("headline")
+        raise DataError(f"{run.path} cannot be labelled: no row has a value in {headline}")
     return values, digests
 
 
@@ -142,7 +144,9 @@ def _find_refusal(run: SavedRun) -> str | None:
         return _REFUSED.get(run.environment)
     if "criteria" in judge.fields:
         return _COUNTS_POINTS
-    return _COMPARES if judge.needs_group else None
+    if judge.needs_group:
+        return _COMPARES
+    return None
 
 
 def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
@@ -164,11 +168,10 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
             [Aspect.model_validate(aspect) for aspect in list_objects(settings, "aspects")]
         )
     if run.judge_scale is not None:
-        words = (
-            "How good is the response, by the rubric?"
-            if judge is not None and judge.settings is RubricJudgeSettings
-            else "How good is the response?"
-        )
+        if judge is not None and judge.settings is RubricJudgeSettings:
+            words = "How good is the response, by the rubric?"
+        else:
+            words = "How good is the response?"
         return RowQuestion((QuestionPart(words, _level_options(run.judge_scale)),))
     if 0 < len(run.judge_labels) < _MOST_KEYS:
         labels = enumerate(run.judge_labels.items(), start=1)
@@ -177,8 +180,9 @@ def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
             tuple(Option(str(key), *label_value) for key, label_value in labels),
         )
         return RowQuestion((parts,))
-    if min(values) < 0 or max(values) > 1:
-        problem = f"its values go from {min(values):g} to {max(values):g}"
+    lowest, highest = min(values), max(values)
+    if lowest < 0 or highest > 1:
+        problem = f"its values go from {lowest:g} to {highest:g}"
         raise DataError(f"{run.path} cannot be labelled: {problem}; expected values from 0 to 1")
     if {*values} <= {0.0, 1.0}:
         answers = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
@@ -197,7 +201,9 @@ def _level_options(scale: Scale) -> tuple[Option, ...]:
         return tuple(
             Option(str(key), f"{at:g}", scale.unit(at)) for key, at in enumerate(levels, start=1)
         )
-    digits = {10: "0"} if 0 not in levels else {}
+    digits = {10: "0"}
+    if 0 in levels:
+        digits = {}
     keys = [digits.get(int(at), str(at)) for at in levels]
     if any(len(key) != 1 for key in keys):  # a scale from −2 to 2
         keys = [str(number) for number in range(1, len(levels) + 1)]
@@ -231,6 +237,6 @@ def list_label_texts(
     if not compares:
         return about, {"response": response}
     both = [response, about.pop(BASELINE)]
-    return about, dict(
-        zip(("response A", "response B"), both if is_first else both[::-1], strict=True)
-    )
+    if not is_first:
+        both.reverse()
+    return about, dict(zip(("response A", "response B"), both, strict=True))

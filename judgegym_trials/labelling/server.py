@@ -119,8 +119,10 @@ class _Views:
         if uid is None:
             return _render_page(f"All done: {count} rows", shown)
         name = self._make_name(uid)
-        keys = query.get("given", "") if query.get("row") == name else ""
-        keys = keys if _is_answered(parts, keys) and len(keys) < len(parts) else ""
+        keys = query.get("given", "")
+        is_partial = _is_answered(parts, keys) and len(keys) < len(parts)
+        if query.get("row") != name or not is_partial:
+            keys = ""
         sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)
         texts, responses = list_label_texts(
             sample, is_first=is_first, compares=session.question.compares
@@ -164,7 +166,9 @@ class _Views:
                 labeller, row=form.get("row", ""), given=keys[:-1], note=form.get("note", "")
             )
         undone = self._session.undo(labeller)
-        return _redirect_to_row(labeller, note="" if undone is None else undone.note)
+        if undone is None:
+            return _redirect_to_row(labeller, note="")
+        return _redirect_to_row(labeller, note=undone.note)
 
 
 def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
@@ -203,5 +207,7 @@ def format_precision(precision: Precision) -> str:
         return now
     if needed.fewest is None:
         return f"{now}; {wanted} takes more rows than there are"
-    most = "all there are" if needed.most is None else f"{needed.most:,}"
+    most = "all there are"
+    if needed.most is not None:
+        most = f"{needed.most:,}"
     return f"{now}; {wanted} takes {needed.fewest:,} to {most}"

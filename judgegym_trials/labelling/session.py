@@ -7,7 +7,7 @@ further one to one labeller.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -96,10 +96,14 @@ class Session:
         self.run, self.path, self.plan = run, path, plan
         self.values, self.digests = read_headline_values(run)
         self.question: RowQuestion = make_question(run, self.values.values())
-        labels = read_labels(path, may_be_empty=True) if path.exists() else Labels(path)
+        labels = Labels(path)
+        if path.exists():
+            labels = read_labels(path, may_be_empty=True)
         self.draw = self._draw_for(labels, how, seed)
         self.labels = replace(labels, draw=self.draw)
-        self._strata = assign_strata(self.values) if self.draw.strata else {}
+        self._strata: Mapping[str, str] = {}
+        if self.draw.strata:
+            self._strata = assign_strata(self.values)
         self.order: Sequence[str] = sort_ids(self.values, self.draw)
         self._columns = LabelledRows.read(run, self.labels)  # making the estimate checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
@@ -137,16 +141,16 @@ class Session:
             if label.label is not None
         }
         elsewhere = {uid for who, uid in self._assigned.items() if who != labeller}
-        open_rows = [
-            uid
-            for place, uid in enumerate(self.order[: self._goal])
-            if (uid, labeller) not in self.labels.by_row_and_labeller
-            and (place < self.plan.overlap or uid not in decided)
-        ]
         shared = {*self.order[: self.plan.overlap]}
-        free = [uid for uid in open_rows if uid in shared or uid not in elsewhere]
+        done = {uid for uid, who in self.labels.by_row_and_labeller if who == labeller}
+        done |= decided - shared
+        open_rows = [uid for uid in self.order[: self._goal] if uid not in done]
+        taken = elsewhere - shared
+        free = [uid for uid in open_rows if uid not in taken]
         handed = self._assigned.get(labeller)
-        return handed if handed in open_rows else next(iter(free or open_rows), None)
+        if handed in open_rows:
+            return handed
+        return next(iter(free or open_rows), None)
 
     def is_first(self, uid: str, labeller: str) -> bool:
         """Return whether the policy's response is shown first to a labeller."""
@@ -158,12 +162,10 @@ class Session:
         Raises:
             UserError: it cannot be written.
         """
-        of_keys = (
-            None
-            if keys is None
-            else self.question.label(keys, is_first=self.is_first(uid, labeller))
-        )
-        label, parts = of_keys or (None, {})
+        label: float | None = None
+        parts: Mapping[str, float] = {}
+        if keys is not None:
+            label, parts = self.question.label(keys, is_first=self.is_first(uid, labeller))
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         if self._assigned.get(labeller) == uid:
             del self._assigned[labeller]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from typing import get_args
 
 import numpy as np
@@ -132,9 +132,13 @@ class Bench:
     def sweep(self, seed: int) -> Iterator[ReplayedJudge]:
         """Yield all measured juries (rules × subsets) and cascades of two at four thresholds."""
         table, count = self.table, len(self.table.names)
-        sizes = range(2, count + 1) if count <= MOST_IN_ALL_SUBSETS else (2, 3, count)
-        for members in (subset for size in sizes for subset in combinations(table.names, size)):
-            label = f"({', '.join(members)})" if len(members) < count else "(all)"
+        sizes: Sequence[int] = range(2, count + 1)
+        if count > MOST_IN_ALL_SUBSETS:
+            sizes = (2, 3, count)
+        subsets = chain.from_iterable(combinations(table.names, size) for size in sizes)
+        for members in subsets:
+            names = ", ".join(members)
+            label = f"({names})" if len(members) < count else "(all)"
             for rule in get_args(JuryRule):
                 if len(members) > 2 or rule not in _FOR_THREE:
                     yield self.jury(f"{rule} {label}", members, JurySettings(jury_rule=rule))
@@ -203,7 +207,9 @@ def learn_jury_weights(
     """
     assert table.labels is not None  # only called with labels
     gold = sides(table.labels)
-    chosen = (gold != 0) if without is None else (gold != 0) & ~without
+    chosen = gold != 0
+    if without is not None:
+        chosen &= ~without
     return learn_weights(collect_votes(table, members)[chosen], gold[chosen], seed=seed)
 
 
@@ -214,9 +220,9 @@ def estimate_jury_weights(table: JudgedTable, members: Sequence[str]) -> dict[st
     chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
     right = np.where(votes > 0, chances, 1.0 - chances) * says
     weights = log_odds(right.sum(axis=0) / np.maximum(says.sum(axis=0), 1))
-    return dict(
-        zip(members, weights.tolist() if weights.any() else [1.0] * len(members), strict=True)
-    )
+    if not weights.any():
+        return dict.fromkeys(members, 1.0)
+    return dict(zip(members, weights.tolist(), strict=True))
 
 
 def cross_validate_scores(

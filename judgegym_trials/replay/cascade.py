@@ -103,7 +103,9 @@ class CascadeTrial:
     def harms(self) -> NDArray[np.bool_]:
         """Whether each row is harmed if the cheap judge decides it."""
         cheap, strong = (self.table.scores[name] for name in self.table.names)
-        right = strong if self.table.labels is None else self.table.labels
+        right = strong
+        if self.table.labels is not None:
+            right = self.table.labels
         return self.table.agreement(strong, right) > self.table.agreement(cheap, right)
 
     @cached_property
@@ -121,12 +123,11 @@ class CascadeTrial:
         units, first = np.unique(table.units[chosen], return_index=True)
         needed = fewest_rows(self.harm, level=self.certainty)
         if len(units) < needed:
+            unit_count, count = len(np.unique(table.units)), len(units)
+            harm, certainty = percent(self.harm), percent(self.certainty, 0)
             return (
-                f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to "
-                "choose on; "
-                f"to promise {percent(self.harm)} with {percent(self.certainty, 0)} certainty "
-                f"takes {needed}, "
-                f"so {2 * needed} in all"
+                f"not enough rows: {unit_count}, of which {count} are to choose on; to promise "
+                f"{harm} with {certainty} certainty takes {needed}, so {2 * needed} in all"
             )
         confidences = table.confidence(table.names[0], self.rule)[chosen[first]].tolist()
         harms, numbers = (
@@ -155,14 +156,14 @@ class CascadeTrial:
             len(np.unique(table.units[rows & selection]))
             for selection in (cheap_decides & self.harms, rows)
         )
-        labels = table.labels
+        accuracy = None
+        if table.labels is not None:
+            accuracy = float(table.agreement(scores, table.labels)[rows].mean())
         return CascadeOutcome(
             rows=int(rows.sum()),
             escalated=float(1.0 - cheap_decides[rows].mean()),
             agreement=float(table.agreement(scores, table.scores[strong])[rows].mean()),
-            accuracy=None
-            if labels is None
-            else float(table.agreement(scores, labels)[rows].mean()),
+            accuracy=accuracy,
             harmed=harmed,
             harmed_at_most=upper_bound(harmed, units, level=self.certainty) if units else 1.0,
             cost=float(costs[rows].mean()),
@@ -179,23 +180,25 @@ class CascadeTrial:
     def describe(self, measured: CascadeOutcome, settings: CascadeSettings) -> str:
         """Describe the chosen cascade's result on the held-out rows."""
         cheap, strong = self.table.names
-        cost = (
-            f", and costs {percent(measured.cost / measured.cost_alone, 0)} of {strong} alone"
-            if measured.cost_alone
-            else ""
-        )
-        right = "" if measured.accuracy is None else f", is right on {percent(measured.accuracy)}"
+        cost, right = "", ""
+        if measured.cost_alone:
+            share = percent(measured.cost / measured.cost_alone, 0)
+            cost = f", and costs {share} of {strong} alone"
+        if measured.accuracy is not None:
+            accuracy = percent(measured.accuracy)
+            right = f", is right on {accuracy}"
+        at_threshold = percent(settings.cascade_share, 0)
+        escalated, agreement = percent(measured.escalated), percent(measured.agreement)
+        bound, promise = percent(measured.harmed_at_most), percent(self.harm)
+        certainty = percent(self.certainty, 0)
         return (
             f"{cheap} decides where its confidence ({self.rule}) is above "
-            f"{settings.cascade_threshold:.4g} "
-            f"(of rows at it, {percent(settings.cascade_share, 0)}); {strong} decides the rest.\n"
-            f"On the {measured.rows:,} rows that did not choose it: it escalates "
-            f"{percent(measured.escalated)}, agrees with "
-            f"{strong} on {percent(measured.agreement)}{right}{cost}.\n"
-            f"Harmed there: {measured.harmed:,}, so at most {percent(measured.harmed_at_most)} with "
-            f"{percent(self.certainty, 0)} certainty; promised: at most {percent(self.harm)}, for "
-            "rows of the same "
-            "population."
+            f"{settings.cascade_threshold:.4g} (of rows at it, {at_threshold}); {strong} decides "
+            "the rest.\n"
+            f"On the {measured.rows:,} rows that did not choose it: it escalates {escalated}, "
+            f"agrees with {strong} on {agreement}{right}{cost}.\n"
+            f"Harmed there: {measured.harmed:,}, so at most {bound} with {certainty} certainty; "
+            f"promised: at most {promise}, for rows of the same population."
         )
 
 
@@ -239,9 +242,8 @@ def run(flags: argparse.Namespace) -> int:
         held_out = trial.measure(settings, trial.is_held_out)
         summary = trial.describe(held_out, settings)
         facts |= {"chosen": {**rules, **asdict(chosen)}, "held_out": asdict(held_out)}
-    title = (
-        f"{' > '.join(table.names)}, {len(table.uids):,} rows; cost of a row in {table.cost_unit}"
-    )
+    names, row_count = " > ".join(table.names), len(table.uids)
+    title = f"{names}, {row_count:,} rows; cost of a row in {table.cost_unit}"
     shown = Table(
         title,
         _HEADER,
@@ -261,4 +263,6 @@ def run(flags: argparse.Namespace) -> int:
             f"judgegym score DATA --out FILE --config {flags.out} judges with it, and evaluate "
             "prompts, too"
         )
-    return 0 if rules else UNCERTIFIED
+    if rules:
+        return 0
+    return UNCERTIFIED

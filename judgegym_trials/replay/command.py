@@ -16,12 +16,13 @@ from judgegym.judges.config.one_line_parser import (
 )
 from judgegym.llm.errors import SettingsError
 
-_DESCRIPTION = """Compute a jury or a cascade from finished runs of the same rows, or sweep over all of them, without a
-call: what it is worth against labels or a reference, and what it costs. With --out FILE.jsonl or .parquet the rows are
-judged as a live run of judgegym score would judge them, with the same calls and cost; those runs are of score. Runs of
-evaluate take part in tables. With --choose, choose the threshold of a cascade: the cheap judge decides where it is sure
-enough, the strong one the rest. The threshold is chosen on half of the rows with an exact bound, and what it does is
-reported on the other half. Exit code 4 if nothing can be promised."""
+_DESCRIPTION = """Compute a jury or a cascade from finished runs of the same rows, or sweep over all
+of them, without a call: what it is worth against labels or a reference, and what it costs. With
+--out FILE.jsonl or .parquet the rows are judged as a live run of judgegym score would judge them,
+with the same calls and cost; those runs are of score. Runs of evaluate take part in tables. With
+--choose, choose the threshold of a cascade: the cheap judge decides where it is sure enough, the
+strong one the rest. The threshold is chosen on half of the rows with an exact bound, and what it
+does is reported on the other half. Exit code 4 if nothing can be promised."""
 _CHOICE: Mapping[str, str | float] = {"confidence": "margin", "keep": 0.98, "certainty": 0.95}
 """Flags of `--choose` alone, with their defaults."""
 _DEPENDENT_FLAGS = {
@@ -131,7 +132,9 @@ def _run(flags: argparse.Namespace) -> int:
     require("environments")
     from judgegym_trials.replay import cascade, replay  # imported here, so that help comes at once
 
-    return cascade.run(flags) if flags.choose else replay.run(flags)
+    if flags.choose:
+        return cascade.run(flags)
+    return replay.run(flags)
 
 
 def _check_together(flags: argparse.Namespace) -> None:
@@ -141,16 +144,16 @@ def _check_together(flags: argparse.Namespace) -> None:
         SettingsError: a flag has no effect with the others.
     """
     for mode, names in _DEPENDENT_FLAGS.items():
-        unused = [
-            name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)
-        ]
-        if unused:
-            raise SettingsError(f"--{unused[0]}: it is read with --{mode} alone")
-    refused = [name for name in _NOT_CHOOSING if flags.choose and getattr(flags, name)]
-    if refused:
-        raise SettingsError(
-            f"--{refused[0]}: not with --choose, which measures cascades of two runs alone"
-        )
+        if getattr(flags, mode):
+            continue
+        for name in names:
+            if getattr(flags, name) is not None:
+                raise SettingsError(f"--{name}: it is read with --{mode} alone")
+    for name in _NOT_CHOOSING:
+        if flags.choose and getattr(flags, name):
+            raise SettingsError(
+                f"--{name}: not with --choose, which measures cascades of two runs alone"
+            )
     for name, default in _CHOICE.items():
         if getattr(flags, name) is None:
             setattr(flags, name, default)

@@ -116,12 +116,9 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     for (name, run), model in zip(runs, models, strict=True):
         if not run.is_complete:
             raise SettingsError(f"{run.path}: the run is not complete; finish it with --resume")
-        usual = (
-            model
-            if model and models.count(model) == 1
-            else run.path.resolve().name.removesuffix(".run")
-        )
-        members.append(RecordedJudge(name or usual, run))
+        if not name and model and models.count(model) == 1:
+            name = model
+        members.append(RecordedJudge(name or run.path.resolve().name.removesuffix(".run"), run))
     same = [
         name
         for name, count in Counter(slug(member.name) for member in members).items()
@@ -138,8 +135,9 @@ def check_two_runs(runs: Sequence[str], place: str = "") -> None:
     Raises:
         SettingsError: there are more or fewer.
     """
-    if len(runs) != 2:
-        raise SettingsError(f"{place}expected two runs, the cheap one first, found {len(runs)}")
+    count = len(runs)
+    if count != 2:
+        raise SettingsError(f"{place}expected two runs, the cheap one first, found {count}")
 
 
 def judge_settings(
@@ -154,7 +152,8 @@ def judge_settings(
         kind_name = text_or_empty(member.run.config.get("judge"))
         if is_python_name(kind_name):
             raise SettingsError(
-                f"{member.run.path}: a replay runs no file that a run names, and its judge is {kind_name}"
+                f"{member.run.path}: a replay runs no file that a run names, and its judge is "
+                f"{kind_name}"
             )
         if not member.is_judge:
             raise SettingsError(
@@ -193,10 +192,11 @@ def replay_settings(
     for member, other_config in zip(members[1:], others, strict=True):
         differing = [name for name in first if first[name] != other_config.get(name)]
         if differing:
+            name = differing[0]
+            value = other_config.get(name)
             raise SettingsError(
-                f"{member.run.path}: its {differing[0]} is {other_config.get(differing[0])!r}, and that "
-                "of "
-                f"{members[0].run.path} is {first[differing[0]]!r}; expected runs on the same data"
+                f"{member.run.path}: its {name} is {value!r}, and that of {members[0].run.path} is "
+                f"{first[name]!r}; expected runs on the same data"
             )
     if configs[0].get("responses_per_prompt") is not None:
         raise SettingsError(
@@ -224,7 +224,9 @@ def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out:
         DataError: the data cannot be read, or a run has no ledger.
     """
     recorded = {member.name: RecordedAnswers(member.run.path) for member in members}
-    stand_in, identity = (STAND_IN_JUDGE, STAND_IN_IDENTITY) if settings.offline else ("", "")
+    stand_in, identity = "", ""
+    if settings.offline:
+        stand_in, identity = STAND_IN_JUDGE, STAND_IN_IDENTITY
     client = ReplayClient(
         recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity)
     )
@@ -316,9 +318,9 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
         SettingsError: the file holds no settings, or unknown ones.
     """
     if not word.startswith("@"):
-        return {
-            "jury_rule" if kind == built_in_kind(JurySettings) else "cascade_confidence": word
-        }, []
+        if kind == built_in_kind(JurySettings):
+            return {"jury_rule": word}, []
+        return {"cascade_confidence": word}, []
     try:
         read: Any = load_yaml(str(read_text_or_file(word)).encode())
     except (OSError, ValueError) as error:

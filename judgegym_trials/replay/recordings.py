@@ -40,6 +40,11 @@ _Outcome: TypeAlias = "AnswerLocation | EndpointError"
 """A response in the file of responses, or a failure."""
 
 
+def _is_reused(outcome: _Outcome) -> bool:
+    """Return whether a resumed run reuses an outcome of a failed row: a response with a verdict."""
+    return not isinstance(outcome, EndpointError) and bool(outcome[1])
+
+
 class RecordedAnswers:
     """Responses and failures of a finished run.
 
@@ -98,16 +103,9 @@ class RecordedAnswers:
         elif "row_failed" in line:
             self._failed_rows.add(line["row_failed"])
         elif "resumed" in line:
-            for outcomes in (
-                row_outcomes
-                for row in self._failed_rows
-                for row_outcomes in self._outcomes[row].values()
-            ):
-                outcomes[:] = [
-                    outcome
-                    for outcome in outcomes
-                    if not isinstance(outcome, EndpointError) and outcome[1]
-                ]
+            for row in self._failed_rows:
+                for outcomes in self._outcomes[row].values():
+                    outcomes[:] = filter(_is_reused, outcomes)
             self._failed_rows.clear()
 
     def _find_recorded(self, row: str, key: str, call: CallKey) -> list[_Outcome]:
@@ -136,13 +134,17 @@ class RecordedAnswers:
         self._file.seek(outcome[0])
         line: Any = wire.loads(self._file.readline())
         answer = read_answer(line)
-        return answer if is_paid else replace(answer, cached=True, attempts=0, usage=Usage())
+        if is_paid:
+            return answer
+        return replace(answer, cached=True, attempts=0, usage=Usage())
 
 
 def _current_uid() -> str:
     """Return the row whose calls are made."""
     row = current_row()
-    return row.key[0] if isinstance(row, DiskRowLedger) else ROW.get()
+    if isinstance(row, DiskRowLedger):
+        return row.key[0]
+    return ROW.get()
 
 
 class ReplayClient(ChatClient):
@@ -194,9 +196,9 @@ class ReplayClient(ChatClient):
         outcome = recorded.take(row, member_call)
         if outcome is None:
             raise DataError(
-                f"{recorded.run}: the call {member_call.component} of {row} to {member_call.model} is not "
-                "recorded; expected the data "
-                "and the settings with which the run was made"
+                f"{recorded.run}: the call {member_call.component} of {row} to "
+                f"{member_call.model} is not recorded; expected the data and the settings with "
+                "which the run was made"
             )
         for _ in range(outcome.attempts):
             record.note_sent()

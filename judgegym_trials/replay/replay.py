@@ -81,7 +81,8 @@ class ReplayReport:
 
     def table(self, shown: Sequence[ReplayedJudge]) -> Table:
         """Return the table of some judges."""
-        title = f"{len(self.candidates):,} judges on {self.rows:,} recorded rows: {self.value}"
+        count = len(self.candidates)
+        title = f"{count:,} judges on {self.rows:,} recorded rows: {self.value}"
         header = "judge", "value", "95 %", f"cost ({self.cost_unit})", "escalated", "front"
         return Table(title, header, tuple(map(_format_cells, shown)))
 
@@ -143,8 +144,8 @@ def _describe_gain(judge: ReplayedJudge, value: str) -> str:
     if at_least > 0.0:
         return f"{judge.name} beats its best member, {judge.best}: {by}."
     return (
-        f"{judge.name} is not known to beat its best member, {judge.best}: {by}. {judge.best} alone "
-        "costs less."
+        f"{judge.name} is not known to beat its best member, {judge.best}: {by}. {judge.best} "
+        "alone costs less."
     )
 
 
@@ -154,7 +155,9 @@ def run(flags: argparse.Namespace) -> int:
     Raises:
         UserError: flags, runs or labels are wrong, or a file cannot be written.
     """
-    kind, word = (JURY, flags.jury) if flags.jury else (CASCADE, flags.cascade)
+    kind, word = CASCADE, flags.cascade
+    if flags.jury:
+        kind, word = JURY, flags.jury
     if not word and not flags.sweep:
         raise SettingsError(
             "expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep"
@@ -172,18 +175,17 @@ def run(flags: argparse.Namespace) -> int:
     }
     if names:
         if len(names) != len(members):
+            name_count, run_count, listed = len(names), len(members), ", ".join(names)
             raise SettingsError(
-                f"{word}: it has {len(names)} judges ({', '.join(names)}), found {len(members)} "
-                "runs"
+                f"{word}: it has {name_count} judges ({listed}), found {run_count} runs"
             )
         members = [replace(member, name=name) for member, name in zip(members, names, strict=True)]
     if flags.out is not None:
         check_out(members, kind, flags.out, flags.data)
     table = open_table(members, flags, replays=bool(flags.sweep or flags.cascade))
     if flags.reference is not None and flags.reference not in table.names:
-        raise SettingsError(
-            f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}"
-        )
+        listed = ", ".join(table.names)
+        raise SettingsError(f"--reference: no run is called {flags.reference}, but {listed}")
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.from_table(table, flags.reference)
@@ -198,7 +200,8 @@ def run(flags: argparse.Namespace) -> int:
     elif flags.jury:
         candidates.append(_measure_jury(flags, rules, bench))
         is_known = table.labels is not None or flags.reference is not None
-        sentences += [_describe_gain(candidates[-1], bench.value)] if is_known else []
+        if is_known:
+            sentences.append(_describe_gain(candidates[-1], bench.value))
     if flags.sweep:
         candidates += bench.sweep(flags.seed)
         sentences.append(_SELECTION)

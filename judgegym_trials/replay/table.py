@@ -15,6 +15,7 @@ import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -113,7 +114,8 @@ class JudgedTable:
         """
         by_rule = self.confidences[name]
         if rule not in by_rule:
-            raise SettingsError(f"{name} knows {', '.join(by_rule)}, and not {rule}")
+            rules = ", ".join(by_rule)
+            raise SettingsError(f"{name} knows {rules}, and not {rule}")
         return by_rule[rule]
 
 
@@ -142,14 +144,16 @@ def open_table(
     runs = {
         member.name: {sample.uid: sample for sample in member.run.samples()} for member in members
     }
-    labels = None if flags.labels is None else read_labels(flags.labels)
-    gold = None if labels is None else labels.means()
+    labels, gold = None, None
+    if flags.labels is not None:
+        labels = read_labels(flags.labels)
+        gold = labels.means()
     for uid, label in (gold or {}).items():
         if not 0 <= label <= 1:
             raise DataError(
                 f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1"
             )
-    everything = list(dict.fromkeys(uid for run in runs.values() for uid in run))
+    everything = list(dict.fromkeys(chain.from_iterable(runs.values())))
     uids = [
         uid for uid in everything if _belong_to_one_row([run.get(uid) for run in runs.values()])
     ]
@@ -157,21 +161,19 @@ def open_table(
         judge.name: {uid: _row_score(runs[judge.name][uid], judge) for uid in uids}
         for judge in members
     }
-    uids = [uid for uid in uids if strong is None or not math.isnan(scores[strong][uid])]
+    if strong is not None:
+        uids = [uid for uid in uids if not math.isnan(scores[strong][uid])]
     if not uids:
         paths = ", ".join(str(member.run.path) for member in members)
         raise DataError(f"no row with the same texts is in all runs: {paths}")
-    shown = {
-        uid: row_digest(runs[members[0].name][uid])
-        for uid in uids
-        if gold is not None and uid in gold
-    }
-    for human_label in [] if labels is None else labels.by_row_and_labeller.values():
-        if human_label.row and human_label.row != shown.get(human_label.uid, human_label.row):
-            raise DataError(
-                f"{flags.labels}: row {human_label.uid!r} has another response in {members[0].run.path}"
-            )
-    uids = [uid for uid in uids if gold is None or uid in gold]
+    if labels is not None and gold is not None:
+        uids = [uid for uid in uids if uid in gold]
+        first_run = members[0].run.path
+        shown = {uid: row_digest(runs[members[0].name][uid]) for uid in uids}
+        for human_label in labels.by_row_and_labeller.values():
+            uid, digest = human_label.uid, human_label.row
+            if digest and digest != shown.get(uid, digest):
+                raise DataError(f"{flags.labels}: row {uid!r} has another response in {first_run}")
     if not uids:
         raise DataError(f"{flags.labels}: no row of the runs has a label")
     calls = {name: [_call_costs(run[uid]) for uid in uids] for name, run in runs.items()}
@@ -218,12 +220,12 @@ def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
     An empty response costs nothing in any jury.
     """
     empty = Status.INVALID_COMPLETION.value
-    judged = [
-        sample
-        for sample in samples
-        if sample is not None and sample.judgment is not None and sample.status != empty
-    ]
-    return len(judged) == len(samples) and len({*map(row_digest, judged)}) == 1
+    digests = set()
+    for sample in samples:
+        if sample is None or sample.judgment is None or sample.status == empty:
+            return False
+        digests.add(row_digest(sample))
+    return len(digests) == 1
 
 
 def _row_score(sample: Sample[JSON], member: RecordedJudge) -> float:
@@ -252,7 +254,7 @@ def _group_by_rule(
     A scored row without a confidence has 0, as in use.
     """
     by_rule = {}
-    for rule in dict.fromkeys(rule for row in confidences for rule in row):
+    for rule in dict.fromkeys(chain.from_iterable(confidences)):
         lowest = np.full(units.max() + 1, np.inf)
         np.minimum.at(
             lowest,
@@ -278,9 +280,12 @@ def _measure_confidences(
     by_uid = {}
     for uid, sample in samples.items():
         score = _row_score(sample, member)
-        by_rule = {} if math.isnan(score) else {"margin": abs(2.0 * score - 1.0)}
-        if by_rule and len(sample.orders) > 1:
-            by_rule["orders"] = 1.0 - (max(sample.orders.values()) - min(sample.orders.values()))
+        by_rule = {}
+        if not math.isnan(score):
+            by_rule["margin"] = abs(2.0 * score - 1.0)
+            orders = sample.orders.values()
+            if len(orders) > 1:
+                by_rule["orders"] = 1.0 - (max(orders) - min(orders))
         by_uid[uid] = RowConfidence(by_rule, uid, derive_seed(0, uid, "cascade") / 2**64)
     return by_uid
 

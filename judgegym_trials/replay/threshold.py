@@ -78,8 +78,9 @@ def choose_threshold(
     rows = sorted(zip(confidences, orders, harms, strict=True), key=lambda row: (-row[0], row[1]))
     needed = fewest_rows(harm, level=level)
     if len(rows) < needed:
-        promise = f"to promise {percent(harm)} with {percent(level, 0)} certainty"
-        return f"not enough rows: {len(rows)}, and {promise} takes {needed}"
+        row_count, promised, certainty = len(rows), percent(harm), percent(level, 0)
+        promise = f"to promise {promised} with {certainty} certainty"
+        return f"not enough rows: {row_count}, and {promise} takes {needed}"
     threshold: CascadeThreshold | None = None
     for step in range(1, _STEPS + 1):
         count = round(len(rows) * step / _STEPS)
@@ -92,9 +93,8 @@ def choose_threshold(
         share = (count - at[0]) / len(at)
         threshold = CascadeThreshold(last, share, count / len(rows), harmed, bound, len(rows))
     if threshold is None:
-        least = percent(1 / _STEPS, 0)
+        least, promise = percent(1 / _STEPS, 0), percent(harm)
         return (
-            f"not even the surest {least} of the rows keeps the promise of {percent(harm)}: "
-            "escalate all"
+            f"not even the surest {least} of the rows keeps the promise of {promise}: escalate all"
         )
     return threshold

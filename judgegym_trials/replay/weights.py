@@ -67,7 +67,9 @@ def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
 
     gains = points - others
     gain = float(gains.mean())
-    return gain, gain - float(stats.norm.ppf(0.9) * stats.sem(gains)) if len(gains) > 1 else -1.0
+    if len(gains) < 2:
+        return gain, -1.0
+    return gain, gain - float(stats.norm.ppf(0.9) * stats.sem(gains))
 
 
 def learn_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeights | str:
