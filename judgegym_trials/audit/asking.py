@@ -188,15 +188,25 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
     for read in tasks.iter_judgeable():
         row, responses = tasks.reader.rows[read.rows[0]], read.judge_task.responses
         cells = read_row(row, _FIELDS, columns)
-        label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
-        gold = cells.gold if not is_pairs else label if label >= 0 else None
-        if settings.definition.judges_aspects and not is_pairs:
-            gold = yes_no_label(gold) or gold
-        if is_pairs and exceeds_count([label], len(responses)):
-            raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
-        if scale is not None and not is_pairs and gold is not None and not scale.includes(gold):
-            limits = describe_scale(settings.judge, scale)
-            raise row.missing_error(f"a gold score on the judge's scale, {limits}, not {gold!r}")
+        gold, count = cells.gold, 0
+        if is_pairs:
+            count = len(responses)
+            label = cells.label
+            if read.chosen and math.isnan(label):
+                label = 0.0
+            if exceeds_count([label], count):
+                raise row.error(f"expected a label from 1 to {count}, found {label + 1:g}")
+            gold = None
+            if label >= 0:
+                gold = label
+        else:
+            if settings.definition.judges_aspects:
+                gold = yes_no_label(gold) or gold
+            if scale is not None and gold is not None and not scale.includes(gold):
+                limits = describe_scale(settings.judge, scale)
+                raise row.missing_error(
+                    f"a gold score on the judge's scale, {limits}, not {gold!r}"
+                )
         if gold is None:
             left_out[NO_GOLD] += 1
         elif any(map(is_blank, responses)) or len({*responses}) < len(responses):
@@ -215,9 +225,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
                         read.judge_task.prompt if cells.cluster is None else cells.cluster
                     ),
                     category=read.category[0] or cells.category,
-                    second_gold=_read_second_gold(
-                        row, cells, len(responses) if is_pairs else 0, settings
-                    ),
+                    second_gold=_read_second_gold(row, cells, count, settings),
                 )
             )
     if not labelled_tasks:
@@ -253,11 +261,10 @@ async def list_parts(
     judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
     rows = [_task_for(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.sample_rows}
-    again = {
-        f"{repeat}/{number}": replace(task, repeat=repeat)
-        for repeat in range(1, settings.repeats + 1)
-        for number, task in drawn.items()
-    }
+    again = {}
+    for repeat in range(1, settings.repeats + 1):
+        for number, task in drawn.items():
+            again[f"{repeat}/{number}"] = replace(task, repeat=repeat)
     parts = [AuditPart(FIRST, judge, {**_derive_rows(enumerate(rows)), **again})]
     if not settings.repeats:
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
@@ -344,11 +351,9 @@ def collect_judgments(
         """Return the verdict in each order."""
         if not targets.is_pairs:
             (sample,) = group
-            return [
-                _components(sample).get("raw", sample.score)
-                if numeric
-                else _judge_label(sample, settings)
-            ]
+            if numeric:
+                return [_components(sample).get("raw", sample.score)]
+            return [_judge_label(sample, settings)]
         if orders == 1:
             return [_find_winner([member.score for member in group])]
         first_components, second_components = map(_components, group)
@@ -363,7 +368,9 @@ def collect_judgments(
         of_repeats = [
             main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)
         ]
-        wordings = [name for name in judged if is_again and name.startswith(WORDING)]
+        wordings = []
+        if is_again:
+            wordings = [name for name in judged if name.startswith(WORDING)]
         judged_row = replace(
             row,
             verdicts=[*map(read_verdicts, of_repeats)],

@@ -73,9 +73,8 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     of_labels, is_promised = _describe_labels(judgments, settings)
     if is_promised:
         promise = (
-            f"a judge without any fault is accused by some check in at most {100 * settings.alpha:g} % "
-            "of audits, so the "
-            "false discovery rate is at most that, too"
+            "a judge without any fault is accused by some check in at most "
+            f"{100 * settings.alpha:g} % of audits, so the false discovery rate is at most that, too"
         )
     else:
         promise = (

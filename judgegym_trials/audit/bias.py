@@ -90,9 +90,8 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
     if not judgments.features:
         return measured
     if judgments.kind == "label" and len(judgments.levels) != 2:
-        return dict.fromkeys(
-            measured, f"it is measured of two labels, and there are {len(judgments.levels)}"
-        )
+        count = len(judgments.levels)
+        return dict.fromkeys(measured, f"it is measured of two labels, and there are {count}")
     is_pair = judgments.kind == "choice"
     records = _collect_pairs(judgments) if is_pair else _collect_single(judgments)
     columns: list[Floats] = []
@@ -105,8 +104,12 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
             continue
         # Single responses are centred, and pairs have no side.
         deviation = float(np.sqrt(np.mean(values**2)))
-        columns.append(np.tanh(values / deviation) if name in STANDARDISED else values)
-        steps.append(math.tanh(1) if name in STANDARDISED else 1.0)
+        if name in STANDARDISED:
+            columns.append(np.tanh(values / deviation))
+            steps.append(math.tanh(1))
+        else:
+            columns.append(values)
+            steps.append(1.0)
         informative[name] = rows
     if columns:
         design = np.column_stack([records.fixed, *columns])

@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from judgegym.engine.terminal.output import format_dollars
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm import wire
+from judgegym.llm.usage import Usage
 from judgegym_trials import judged_rows
 from judgegym_trials.audit import FAULT
 from judgegym_trials.audit.asking import (
@@ -154,11 +156,16 @@ def _finish(
     write_atomic(folder / JSON_FILE, wire.dumps_readable(result.to_json()))
     write_atomic(folder / PAGE, b"".join(html(result)))
     show(result)
-    samples = [sample for part in judged for of_row in part.by_uid.values() for sample in of_row]
-    calls = [call for sample in samples for call in (sample.run.judge_calls or {}).values()]
-    costs = [call.usage.cost for call in calls if call.usage.cost is not None]
-    price = f", {format_dollars(sum(costs))}" if len(costs) == len(calls) else ""
-    terminal.say(f"{len(calls):,} calls{price}; the page is {folder / PAGE}")
+    usages: list[Usage] = []
+    for part in judged:
+        for sample in chain.from_iterable(part.by_uid.values()):
+            usages += [call.usage for call in (sample.run.judge_calls or {}).values()]
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    call_count, price = len(usages), ""
+    if len(costs) == call_count:
+        dollars = format_dollars(sum(costs))
+        price = f", {dollars}"
+    terminal.say(f"{call_count:,} calls{price}; the page is {folder / PAGE}")
     if settings.offline:
         terminal.say(terminal.offline_notice(("judge",)))
     failed = [part for part in judged if part.problem is not None]
@@ -182,5 +189,5 @@ def _combine_plans(plans: Mapping[str, Plan]) -> Plan:
         head=[
             (name, f"{plan.estimate.total.usual.calls:,.0f} calls") for name, plan in plans.items()
         ],
-        earlier=[earlier for plan in plans.values() for earlier in plan.earlier],
+        earlier=list(chain.from_iterable(plan.earlier for plan in plans.values())),
     )

@@ -299,9 +299,8 @@ def operation(judgments: Judgments) -> Estimates:
     )
     estimates["dollars_per_row"] = "no price or no token counts were recorded"
     for name, (totals, weights) in judgments.operation.items():
-        estimates[name] = (rate if CHECKS[name].unit == "share" else ratio)(
-            totals, weights, clusters
-        )
+        estimate = rate if CHECKS[name].unit == "share" else ratio
+        estimates[name] = estimate(totals, weights, clusters)
     return estimates
 
 

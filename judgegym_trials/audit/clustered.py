@@ -59,8 +59,11 @@ class ClusteredEstimate:
 
         tail = (1 - level) / 2
         hits, misses = self.value * self.trials, (1 - self.value) * self.trials
-        low = float(beta.ppf(tail, hits, misses + 1)) if hits > 0 else 0.0
-        high = float(beta.ppf(1 - tail, hits + 1, misses)) if misses > 0 else 1.0
+        low, high = 0.0, 1.0
+        if hits > 0:
+            low = float(beta.ppf(tail, hits, misses + 1))
+        if misses > 0:
+            high = float(beta.ppf(1 - tail, hits + 1, misses))
         return Interval(low, high)
 
     def p_above(self, threshold: float) -> float:
@@ -144,7 +147,10 @@ def _find_fewest(is_enough: Callable[[int], bool]) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
+        if is_enough(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 

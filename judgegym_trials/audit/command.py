@@ -22,14 +22,15 @@ from judgegym_trials.audit import FAULT
 if TYPE_CHECKING:
     from judgegym_trials.audit.judgments import Judgments
 
-_DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position, repeats,
-agreement, what sways it (length, markdown, lists, its own family, master keys, instructions) with gold held fixed,
-drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails,
-suspect, underpowered, with the rows that it would take, or cannot tell, where it depends on how many labels are wrong
-(--labels, --label_noise). Exit code 4 if a check fails. To call the judge instead: --judge KIND
---out FOLDER, whose settings --out --help lists, and --judge KIND --help those of a judge."""
-_DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
-file that score has written with --gold_column"""
+_DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position,
+repeats, agreement, what sways it (length, markdown, lists, its own family, master keys,
+instructions) with gold held fixed, drift, calibration, failures. Each check has an effect size, an
+interval, a threshold, and a word: passes, fails, suspect, underpowered, with the rows that it would
+take, or cannot tell, where it depends on how many labels are wrong (--labels, --label_noise). Exit
+code 4 if a check fails. To call the judge instead: --judge KIND --out FOLDER, whose settings --out
+--help lists, and --judge KIND --help those of a judge."""
+_DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory
+of evaluate, or a file that score has written with --gold_column"""
 _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 """Flags of an audit that calls the judge; each such command has at least one of them."""
 
@@ -143,7 +144,8 @@ def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
                 raise SettingsError(
                     f"{prog}: {word} is of an audit that calls the judge: add --out FOLDER"
                 )
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        listed = " ".join(unknown)
+        parser.error(f"unrecognized arguments: {listed}")
     return flags
 
 

@@ -98,23 +98,20 @@ def decide(
         settings: the thresholds.
         rows: number of rows of the audit.
     """
-    wanted = {
-        name: estimate
-        for name, estimate in estimates.items()
-        if not isinstance(estimate, str)
-        and (threshold := settings.checks.get(name))
-        and threshold.side
-    }
+    wanted: dict[str, ClusteredEstimate | NoisyEffect] = {}
+    for name, estimate in estimates.items():
+        threshold = settings.checks.get(name)
+        if not isinstance(estimate, str) and threshold and threshold.side:
+            wanted[name] = estimate
     tested = {
         name: _p_value(estimate, settings.checks[name], settings)
         for name, estimate in wanted.items()
     }
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-    as_exact = tested | {
-        name: _p_beyond(estimate.exact, settings.checks[name])
-        for name, estimate in wanted.items()
-        if isinstance(estimate, NoisyEffect) and not estimate.is_known
-    }
+    as_exact = dict(tested)
+    for name, effect in wanted.items():
+        if isinstance(effect, NoisyEffect) and not effect.is_known:
+            as_exact[name] = _p_beyond(effect.exact, settings.checks[name])
     tests = _Tests(
         tested, corrected, dict(zip(as_exact, holm(list(as_exact.values())), strict=True))
     )
@@ -149,8 +146,8 @@ def _decide_check(
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
         interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
     effect = check.says.replace(_GOLD, held).format(format_value(shown.value, check.unit))
-    says, bounds = f"{effect[0].upper()}{effect[1:]}", format_interval(interval, check.unit)
-    says = f"{says} ({100 * settings.level:g} %: {bounds})"
+    first, bounds = effect[0].upper(), format_interval(interval, check.unit)
+    says = f"{first}{effect[1:]} ({100 * settings.level:g} %: {bounds})"
     result = CheckResult(
         name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}."
     )
@@ -241,7 +238,9 @@ def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
     """Return the p-value of "the true value is on the good side of the threshold"."""
     if threshold.side == "at_least":
         return estimate.p_below(threshold.limit)
-    return (estimate.p_outside if threshold.side == "within" else estimate.p_above)(threshold.limit)
+    if threshold.side == "within":
+        return estimate.p_outside(threshold.limit)
+    return estimate.p_above(threshold.limit)
 
 
 def _p_at(effect: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
@@ -339,7 +338,8 @@ def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
     if unit == "share":
         return f"{100 * value:.1f} %"
     if unit == "points":
-        return f"{100 * value:{'+' if signed else ''}.1f} points".replace("-", "−")
+        points = f"{100 * value:+.1f}" if signed else f"{100 * value:.1f}"
+        return f"{points} points".replace("-", "−")
     if unit == "dollars":
         return f"${value:.4f}"
     if unit == "seconds":
@@ -350,4 +350,6 @@ def format_value(value: float, unit: Unit, *, signed: bool = True) -> str:
 def format_interval(interval: Interval, unit: Unit) -> str:
     """Format an interval for people, with its unit once."""
     low, high = (format_value(bound, unit) for bound in (interval.low, interval.high))
-    return f"{low.removesuffix(' %').removesuffix(' points').removesuffix(' s')} to {high}"
+    for suffix in (" %", " points", " s"):
+        low = low.removesuffix(suffix)
+    return f"{low} to {high}"

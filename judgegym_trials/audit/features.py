@@ -23,9 +23,9 @@ _ITEM, _MARKUP = (re.compile(_PATTERNS[name], re.MULTILINE) for name in ("items"
 _KEYS, _INSTRUCTIONS = (
     re.compile("|".join(_PATTERNS[name]), re.IGNORECASE) for name in ("keys", "instructions")
 )
-_FAMILY_OF = {
-    name: family for family, names in _PATTERNS["families"].items() for name in names.split()
-}
+_FAMILY_OF: dict[str, str] = {}
+for _family, _names in _PATTERNS["families"].items():
+    _FAMILY_OF |= dict.fromkeys(_names.split(), _family)
 _TOKENS = re.compile(r"[a-z]+\d*")
 
 

@@ -113,7 +113,9 @@ def compare_labels(judgments: Judgments) -> SecondLabels | None:
     if judgments.kind == "score":
         spread = float(np.var(np.concatenate([gold, second])))
         shared = float(np.mean((gold - gold.mean()) * (second - second.mean())))
-        noise = 1.0 - math.sqrt(min(1.0, max(0.0, shared / spread))) if spread > 0 else 0.0
+        noise = 0.0
+        if spread > 0:
+            noise = 1.0 - math.sqrt(min(1.0, max(0.0, shared / spread)))
         return SecondLabels(int(both.sum()), differ, min(MOST_NOISE, noise))
     options = len(judgments.levels) if judgments.kind == "label" else judgments.counts[both]
     usual = float(np.mean(options / np.maximum(np.asarray(options) - 1.0, 1.0)))
@@ -133,15 +135,13 @@ def measure_noisy_effects(
         compare_labels(judgments),
         [name for name, estimate in estimates.items() if not isinstance(estimate, str)],
     )
-    labels = NoisyLabels(
-        judgments, tuple(names), judgments.label_noise if second is None else second.noise, second
-    )
-    return {
-        name: labels.check_enough(name, measured)
-        if isinstance(measured, ClusteredEstimate)
-        else measured
-        for name, measured in estimates.items()
-    }
+    noise = judgments.label_noise if second is None else second.noise
+    labels = NoisyLabels(judgments, tuple(names), noise, second)
+    noisy: dict[str, ClusteredEstimate | NoisyEffect | str] = dict(estimates)
+    for name, estimate in estimates.items():
+        if isinstance(estimate, ClusteredEstimate):
+            noisy[name] = labels.check_enough(name, estimate)
+    return noisy
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,9 +199,9 @@ class NoisyLabels:
     def _rows(self) -> Codes:
         """The rows that count: with a verdict, and with two labels if any have."""
         judgments = self.judgments
-        chosen = judgments.is_read[:, :, 0] & (
-            judgments.first != TIE if judgments.kind == "choice" else True
-        )
+        chosen = judgments.is_read[:, :, 0]
+        if judgments.kind == "choice":
+            chosen = chosen & (judgments.first != TIE)
         counts = chosen.any(axis=1)
         if self.second is not None and judgments.second_gold is not None:
             counts &= np.isfinite(judgments.second_gold)
@@ -243,9 +243,11 @@ class NoisyLabels:
                     float(len(centred)),
                 )
             deviation = math.sqrt(float((apart**2).sum()) / max(1.0, pairs)) or 1.0
-            unit = deviation if name in STANDARDISED else 1.0
-            shaped = np.tanh(apart / unit) if name in STANDARDISED else apart
-            linear.append((apart / unit).sum(axis=2) / shares)
+            shaped = apart
+            if name in STANDARDISED:
+                apart = apart / deviation
+                shaped = np.tanh(apart)
+            linear.append(apart.sum(axis=2) / shares)
             bent.append(shaped.sum(axis=2) / shares)
         return np.stack(linear, axis=2), np.stack(bent, axis=2)
 

@@ -59,10 +59,11 @@ def list_notes(audit: Audit) -> list[str]:
     for check in audit.checks:
         if check.word == "not measured":
             missing.setdefault(check.sentence, []).append(check.title)
+    missing_titles = {why: ", ".join(titles) for why, titles in missing.items()}
     return [
         *map(_describe_category, audit.categories),
         *(f"Rows left out: {count:,} {why}." for why, count in audit.left_out.items()),
-        *(f"Not measured, since {why}: {', '.join(titles)}." for why, titles in missing.items()),
+        *(f"Not measured, since {why}: {titles}." for why, titles in missing_titles.items()),
         *audit.notes,
     ]
 
@@ -72,10 +73,8 @@ def _describe_category(category: Mapping[str, JSON]) -> str:
     parts = [
         f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category
     ]
-    return (
-        f"{category['name'] or '(no category)'}: of {category['rows']:,} rows right: "
-        f"{', '.join(parts)}"
-    )
+    name, listed = category["name"] or "(no category)", ", ".join(parts)
+    return f"{name}: of {category['rows']:,} rows right: {listed}"
 
 
 def show(audit: Audit) -> None:

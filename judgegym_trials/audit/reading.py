@@ -7,7 +7,7 @@ counts as unreadable. Errors name the row.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -57,10 +57,10 @@ def _parse_orders(value: object) -> list[float]:
 def _check_pair(value: object) -> object:
     """Check that a value is a list of two."""
     if isinstance(value, list) and len(value) != 2:
+        count = len(value)
         raise ValueError(
-            f"expected the judge's score of each response of a pair, found {len(value)} scores; an "
-            "audit reads label "
-            "and verdict of pairs, or gold and score of responses"
+            f"expected the judge's score of each response of a pair, found {count} scores; an audit "
+            "reads label and verdict of pairs, or gold and score of responses"
         )
     return value
 
@@ -199,21 +199,17 @@ def read_judgments(
             (row, _add_labels(row, cells, label_file, is_choice=is_choice)) for row, cells in rows
         ]
         label_file.check_used(data)
-    labelled = [
-        labelled_row
-        for labelled_row in rows
-        if (
-            not math.isnan(labelled_row[1].label) if is_choice else labelled_row[1].gold is not None
-        )
-    ]
-    judged = [candidate for candidate in labelled if name in candidate[1].model_fields_set]
+    if is_choice:
+        labelled = [(row, cells) for row, cells in rows if not math.isnan(cells.label)]
+    else:
+        labelled = [(row, cells) for row, cells in rows if cells.gold is not None]
+    judged = [(row, cells) for row, cells in labelled if name in cells.model_fields_set]
     if not judged:
+        names = ", ".join(rows[0][0].values) or "none"
         raise DataError(
             f"{data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or "
-            "--verdicts FILE), or "
-            "gold and score of responses (--gold_column, --score_column), or a judge to call "
-            "(--judge KIND --out "
-            f"FOLDER); columns found: {', '.join(rows[0][0].values) or 'none'}"
+            "--verdicts FILE), or gold and score of responses (--gold_column, --score_column), or a "
+            f"judge to call (--judge KIND --out FOLDER); columns found: {names}"
         )
     left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(judged)}
     judgments = [_read_judgments(*entry, is_choice=is_choice) for entry in judged]
@@ -231,9 +227,11 @@ def _add_labels(row: Row, cells: LabelledRow, labels: LabelFile, *, is_choice: b
         DataError: a label does not fit such a row.
     """
     if not is_choice:
-        is_word = isinstance(cells.score if cells.gold is None else cells.gold, str)
         row_judgments = RowJudgments(row.uid_or_number(), cells.gold, second_gold=cells.second_gold)
-        labelled = labels.label_row(row_judgments, parse_word if is_word else float)
+        parse: Callable[[float], Value] = float
+        if isinstance(cells.score if cells.gold is None else cells.gold, str):
+            parse = parse_word
+        labelled = labels.label_row(row_judgments, parse)
         return cells.model_copy(update={"gold": labelled.gold, "second_gold": labelled.second_gold})
     both = [None if math.isnan(label) else label for label in (cells.label, cells.second_label)]
     labelled = labels.label_row(
@@ -264,16 +262,18 @@ def _read_verdicts(
     def pick(flag: str, wanted: str, names: Sequence[str]) -> str:
         if wanted in names or (not wanted and len(names) == 1):
             return wanted or names[0]
-        problem = f"no {wanted!r}{suggest_similar(wanted, names)}" if wanted else "several"
-        raise SettingsError(
-            f"--{flag}: {path} has {problem}; choose of {', '.join(map(repr, names))}"
-        )
+        problem, listed = "several", ", ".join(map(repr, names))
+        if wanted:
+            hint = suggest_similar(wanted, names)
+            problem = f"no {wanted!r}{hint}"
+        raise SettingsError(f"--{flag}: {path} has {problem}; choose of {listed}")
 
     judge = pick("judge", judge, list(dict.fromkeys(name for name, _ in winners)))
     prompts = [prompt_name for name, prompt_name in winners if name == judge]
     first = pick("prompt", prompt, prompts)
     others = [pick("paraphrases", name, prompts) for name in paraphrases if name != "all"]
-    others = prompts if "all" in paraphrases else others
+    if "all" in paraphrases:
+        others = prompts
     return judge, {name: winners[judge, name] for name in dict.fromkeys([first, *others])}
 
 
@@ -288,7 +288,9 @@ def _read_rows(
     """
     labelled_rows: list[tuple[Row, LabelledRow]] = []
     seen: set[str] = set()
-    missing, wanted = dict(columns), [name for name in COLUMNS if not recorded or name != "verdict"]
+    missing, wanted = dict(columns), list(COLUMNS)
+    if recorded:
+        wanted.remove("verdict")
     for row in load_rows(data, split="train"):
         uid = row.uid_or_number()
         of_row: dict[str, object] = {
@@ -304,10 +306,8 @@ def _read_rows(
         seen.add(uid)
         labelled_rows.append((row, read))
     for field_name, name in missing.items():
-        raise SettingsError(
-            f"--{field_name}_column: no row of {data} has "
-            f"{name!r}{suggest_similar(name, labelled_rows[0][0].values)}"
-        )
+        hint = suggest_similar(name, labelled_rows[0][0].values)
+        raise SettingsError(f"--{field_name}_column: no row of {data} has {name!r}{hint}")
     return labelled_rows
 
 
@@ -432,10 +432,10 @@ def check_noise(noise: float | None) -> float | None:
         SettingsError: it is not a number from 0 to below `MOST_NOISE`.
     """
     if noise is not None and not 0 <= noise < MOST_NOISE:
+        hint = "; 8 % is 0.08" if noise > 1 else ""
         raise SettingsError(
             "--label_noise: expected the share of gold labels that are wrong, from 0 (exact) to "
-            f"below {MOST_NOISE:g}, "
-            f"found {noise:g}{'; 8 % is 0.08' if noise > 1 else ''}"
+            f"below {MOST_NOISE:g}, found {noise:g}{hint}"
         )
     return noise
 

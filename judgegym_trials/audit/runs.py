@@ -151,7 +151,7 @@ def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
     texts = [sample.texts[name] for name in _RESPONSES if name in sample.texts]
     return [
         RowJudgments(
-            f"{sample.uid}{f':{label.name}' if label.name else ''}",
+            f"{sample.uid}:{label.name}" if label.name else sample.uid,
             label.gold,
             [[label.judge]],
             responses=texts[:1] or [completion.answer for completion in sample.completions[:1]],
@@ -214,7 +214,7 @@ def measure_operation(
     """
     import numpy as np
 
-    of_policy = not any(sample.run.judge_calls for of_row in rows for sample in of_row)
+    of_policy = not any(sample.run.judge_calls for sample in chain.from_iterable(rows))
 
     def list_calls(sample: Sample[Any]) -> Iterable[CallRun]:
         if of_policy:
@@ -232,12 +232,11 @@ def measure_operation(
             np.array([sum(cost or 0.0 for cost in known_costs) for known_costs in costs]),
             np.ones(len(rows)),
         )
-    places = {
-        uid: place
-        for place, of_row in enumerate(rows)
-        for sample in of_row
-        for uid in (sample.uid.partition("/")[0], sample.uid)
-    }
+    places: dict[str, int] = {}
+    for place, of_row in enumerate(rows):
+        for sample in of_row:
+            places[sample.uid.partition("/")[0]] = place
+            places[sample.uid] = place
     # Numbers of calls, of those without a verdict, of refused ones.
     ledger = np.zeros((len(rows), 3))
     for call in read_calls(run):

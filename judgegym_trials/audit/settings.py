@@ -32,7 +32,8 @@ class Threshold(BaseModel):
     @model_validator(mode="after")
     def _one_side(self) -> Threshold:
         if sum(getattr(self, side) is not None for side in _SIDES) > 1:
-            raise ValueError(f"expected one of {', '.join(_SIDES)}")
+            sides = ", ".join(_SIDES)
+            raise ValueError(f"expected one of {sides}")
         return self
 
     @property
@@ -49,7 +50,9 @@ class Threshold(BaseModel):
         """Return whether a value is on the good side."""
         if self.side == "at_least":
             return value >= self.limit
-        return (abs(value) if self.side == "within" else value) <= self.limit
+        if self.side == "within":
+            return abs(value) <= self.limit
+        return value <= self.limit
 
     def excludes(self, low: float, high: float) -> bool:
         """Return whether a whole interval is on the bad side."""
@@ -88,9 +91,8 @@ def load_settings(path: Path | None = None) -> AuditSettings:
             )
         for name, threshold in checks.items():
             if name not in values["checks"]:
-                raise SettingsError(
-                    f"{where}: checks: no check {name!r}{suggest_similar(str(name), values['checks'])}"
-                )
+                hint = suggest_similar(str(name), values["checks"])
+                raise SettingsError(f"{where}: checks: no check {name!r}{hint}")
             if not isinstance(threshold, Mapping):
                 raise SettingsError(
                     f"{where}: checks.{name}: expected {{at_least: 0.8}} or the like"
@@ -104,7 +106,8 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     try:
         return AuditSettings.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(f"{path or THRESHOLDS}: {explain_errors(error)}") from None
+        reason = explain_errors(error)
+        raise SettingsError(f"{path or THRESHOLDS}: {reason}") from None
 
 
 def read_shipped(name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ scale and format.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from judgegym.judges.core.tasks import JudgeTask
@@ -44,16 +45,16 @@ async def load_wordings(
         return (
             f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
         )
-    conversations = [messages for task in tasks for messages in await list_prompts(settings, task)]
-    system_messages = (
-        message for messages in conversations for message in messages if message["role"] == "system"
-    )
-    prompts = {strip_form(system_message["content"]) for system_message in system_messages}
+    prompts = set()
+    for task in tasks:
+        for message in chain.from_iterable(await list_prompts(settings, task)):
+            if message["role"] == "system":
+                prompts.add(strip_form(message["content"]))
     if len(prompts) > 1:
         return f"the rows have several prompts, as those with a reference and without one; {how}"
     prompt = next(iter(prompts), "")
     for wordings in read_shipped("wordings.yaml").values():
-        if all(words in prompt for wording in wordings.values() for words in wording):
+        if all(words in prompt for words in chain.from_iterable(wordings.values())):
             return {name: _replace_words(prompt, wording) for name, wording in wordings.items()}
     return f"there are no shipped wordings of this judge's prompt; {how}"
 
