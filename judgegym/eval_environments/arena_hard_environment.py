@@ -52,8 +52,8 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
             "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
             "tie_rate": "share of rows neither won nor lost in both orders",
             "loss_rate": "share of rows lost in both orders",
-            "style_controlled_winrate": "at equal style of both answers; Arena-Hard-Auto's is at the average "
-            "difference of all its models, and another number",
+            "style_controlled_winrate": "at equal style of both answers; Arena-Hard-Auto's is at the "
+            "average difference of all its models, and another number",
         },
         outcomes=(
             Outcome(
@@ -101,9 +101,11 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         if detail is not None:
             record_positions(metrics, detail)
         if task.category is not None:
-            metrics.ratio(f"winrate_{metrics.names(task.category)}", won, weight)
+            category = metrics.names(task.category)
+            metrics.ratio(f"winrate_{category}", won, weight)
         if task.cluster is not None and self.config.cluster_winrates:
-            metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, weight)
+            cluster = metrics.names(task.cluster)
+            metrics.ratio(f"winrate_cluster_{cluster}", won, weight)
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]
@@ -157,21 +159,24 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
         """Return the points of the policy's answer in each game that has a verdict."""
-        games = () if judgment.detail is None else judgment.detail.games
+        if judgment.detail is None:
+            return {}
+        games = judgment.detail.games
         return {game.order: game.points for game in games if game.points is not None}
 
 
 def list_entries(sample: Sample[ArenaDetail]) -> Sequence[float]:
     """Return the entries of a finished sample, from 0 to 1."""
-    return TWO_LOST_GAMES if sample.detail is None else sample.detail.entries
+    if sample.detail is None:
+        return TWO_LOST_GAMES
+    return sample.detail.entries
 
 
 def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
     """Record whether both orders agree, and the first position's advantage (0: no bias)."""
     first, second = detail.games
-    assert (
-        first.label is not None and second.label is not None
-    )  # a detail with entries has both verdicts
+    # A detail with entries has both verdicts.
+    assert first.label is not None and second.label is not None
     as_a, as_b = row_result(first.label, second.label, strong_weight=1).entries
     metrics.rate("position_agreement_rate", as_a == as_b)
     metrics.mean("first_position_advantage", as_a - as_b)

@@ -105,11 +105,9 @@ class CandidatesAnswers(AnswersReader):
 
     def parse_conversation_number(self, component: str) -> int | None:
         """Return the number of a call's conversation in its row; a candidate has one."""
-        return (
-            0
-            if component == f"candidate_{self._name}/policy"
-            else super().parse_conversation_number(component)
-        )
+        if component == f"candidate_{self._name}/policy":
+            return 0
+        return super().parse_conversation_number(component)
 
 
 def _read_completion(answer: Mapping[str, JSON]) -> Completion:
@@ -164,11 +162,9 @@ class Candidate:
         """
 
         def refusal(run: SavedRun, task: Task, row: RowAnswers) -> str | None:
-            return (
-                "they are verdicts of a policy that judged"
-                if are_verdicts(run, row, environment)
-                else None
-            )
+            if are_verdicts(run, row, environment):
+                return "they are verdicts of a policy that judged"
+            return None
 
         if self._file is None:
             return
@@ -269,13 +265,14 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
             task.uid, task.category, task.question, run=run, task_digest=digest
         )
         errors = {
-            candidate.name: self.find_answer_error(each)
-            for candidate, each in zip(self.candidates, answers, strict=True)
+            candidate.name: self.find_answer_error(answer)
+            for candidate, answer in zip(self.candidates, answers, strict=True)
         }
-        if None not in errors.values():  # no judge was asked, so none has failed
-            all_errors = "; ".join(f"{name}: {error}" for name, error in errors.items())
+        if None not in errors.values():  # no judge was called, so none has failed
             reasons = {str(error) for error in errors.values()}
-            return replace(sample, policy_error=reasons.pop() if len(reasons) == 1 else all_errors)
+            if len(reasons) > 1:
+                reasons = {"; ".join(f"{name}: {error}" for name, error in errors.items())}
+            return replace(sample, policy_error=reasons.pop())
         judgment = await self.judge_answers(task, answers)
         judge_calls = {call.name: call.run for call in judgment.calls} or None
         run = SampleRun(time.monotonic() - started, run.policy_calls, judge_calls)
@@ -446,15 +443,14 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
     if len(set(duplicates)) == 1:
         raise ValueError(f"two models have the name {duplicates[0]!r}")
     if duplicates:
-        raise ValueError(
-            f"models with the same name, as metrics have it: {', '.join(map(repr, duplicates))}"
-        )
+        names = ", ".join(map(repr, duplicates))
+        raise ValueError(f"models with the same name, as metrics have it: {names}")
     pairs = {"_".join(pair): pair for pair in permutations(slugs, 2)}
     if len(pairs) < len(slugs) * (len(slugs) - 1):
         clash = next(pair for pair in permutations(slugs, 2) if pairs["_".join(pair)] != pair)
+        name = "_".join(clash)
         raise ValueError(
-            f"two pairs of models have the name {'_'.join(clash)!r}, as metrics have it; choose "
-            "others"
+            f"two pairs of models have the name {name!r}, as metrics have it; choose others"
         )
     return models
 
@@ -501,4 +497,6 @@ def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
 def join_names(models: Sequence[ModelSettings]) -> str:
     """Return the names of the first two models and the number of others, for the name of a run."""
     names, more = [model.name for model in models[:_MAX_NAMES]], len(models) - _MAX_NAMES
-    return "+".join([*names, *([f"{more} more"] if more > 0 else [])])
+    if more > 0:
+        names.append(f"{more} more")
+    return "+".join(names)

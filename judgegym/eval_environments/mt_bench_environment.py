@@ -101,14 +101,12 @@ def read_turn_texts(row: Row, path: str, *counts: int) -> tuple[str, ...]:
     Raises:
         DataError: the number of texts is none of `counts`, or a text is blank.
     """
-    value = row.value(path)
-    texts = (
-        [text for text in value if isinstance(text, str) and text.strip()]
-        if isinstance(value, list)
-        else []
-    )
+    value, texts = row.value(path), []
+    if isinstance(value, list):
+        texts = [text for text in value if isinstance(text, str) and text.strip()]
     if len(texts) not in counts or texts != value:
-        raise row.missing_error(f"a list of {' or '.join(map(str, counts))} texts in {path}")
+        numbers = " or ".join(map(str, counts))
+        raise row.missing_error(f"a list of {numbers} texts in {path}")
     return tuple(texts)
 
 
@@ -155,11 +153,9 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
                         f"--env.{name}: no answer to question {uid!r} in "
                         f"{sources[name] or 'any dataset'}"
                     )
-                return (
-                    read_turn_texts(answers[name][uid], "choices.0.turns", len(turns))
-                    if needed
-                    else ()
-                )
+                if needed:
+                    return read_turn_texts(answers[name][uid], "choices.0.turns", len(turns))
+                return ()
 
             turns, category = read_turn_texts(row, "turns", 1, 2), row.optional_text("category")
             reference = read_answers("reference_dataset", needed=category in WITH_REFERENCES)
@@ -174,19 +170,18 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
 
     async def follow_up(self, task: MTBenchTask, completions: Sequence[Completion]) -> str | None:
         """Return the second turn."""
-        return task.turns[len(completions)] if len(completions) < len(task.turns) else None
+        if len(completions) < len(task.turns):
+            return task.turns[len(completions)]
+        return None
 
     async def judge(
         self, task: MTBenchTask, completions: Sequence[Completion]
     ) -> Judgment[MTBenchDetail]:
         """Judge all turns at once."""
-        if self.verb == "evaluate" and len(completions) != len(
-            task.turns
-        ):  # answers of a file, or of a stopped run
-            raise DataError(
-                f"question {task.uid!r}: {len(completions)} of {len(task.turns)} turns have an "
-                "answer"
-            )
+        count, turn_count = len(completions), len(task.turns)
+        if self.verb == "evaluate" and count != turn_count:
+            # The answers are from a file, or from a stopped run.
+            raise DataError(f"question {task.uid!r}: {count} of {turn_count} turns have an answer")
         turn_texts = zip_longest(task.turns, task.reference, task.baseline)
         turns = [
             JudgeTask(question, (completion.answer,), reference, baseline=baseline)
@@ -202,7 +197,9 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         For comparisons, the mean of 1 for a win, 0.5 for a tie and 0 for a loss.
         """
         score = super().reward(judgment)
-        return RATINGS.unit(score) if self.config.baseline_dataset is None else score
+        if self.config.baseline_dataset is None:
+            return RATINGS.unit(score)
+        return score
 
     def record_metrics(
         self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]
@@ -212,30 +209,34 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         For comparisons also the outcomes.
         """
         name, detail = self.spec.headline[0], sample.detail
-        scores = [*detail.parts.values()] if detail else [self.spec.invalid_score] * len(task.turns)
+        scores = [self.spec.invalid_score] * len(task.turns)
+        if detail:
+            scores = [*detail.parts.values()]
         ends = None if task.baseline else (RATINGS.low, RATINGS.high)
-        for suffix in (
-            "",
-            *([] if task.category is None else [f"_category_{metrics.names(task.category)}"]),
-        ):
+        suffixes = [""]
+        if task.category is not None:
+            category = metrics.names(task.category)
+            suffixes.append(f"_category_{category}")
+        for suffix in suffixes:
             metrics.ratio(f"{name}{suffix}", sum(scores), len(scores), interval=True, ends=ends)
             for turn, score in enumerate(scores, start=1):
                 metrics.mean(f"turn_{turn}_{name}{suffix}", score, interval=True, ends=ends)
-        for points, outcome in OUTCOMES.items() if task.baseline else ():
+        if not task.baseline:
+            return
+        for points, outcome in OUTCOMES.items():
             metrics.ratio(f"{outcome}_rate", scores.count(points), len(scores), interval=True)
-        for first, second in filter(
-            None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()
-        ):
-            metrics.rate("position_agreement_rate", first.points == second.points)
+        if detail:
+            for first, second in filter(None, (detail.turn_1, detail.turn_2)):
+                metrics.rate("position_agreement_rate", first.points == second.points)
 
     def texts(self, task: MTBenchTask) -> Mapping[str, str]:
         """Return the reference and baseline answers by turn."""
         kinds = {"reference": task.reference, "baseline": task.baseline}
-        return {
-            f"{kind}_{turn}": text
-            for kind, texts in kinds.items()
-            for turn, text in enumerate(texts, start=1)
-        }
+        texts_by_turn = {}
+        for kind, texts in kinds.items():
+            for turn, text in enumerate(texts, start=1):
+                texts_by_turn[f"{kind}_{turn}"] = text
+        return texts_by_turn
 
     @classmethod
     def spec_for(cls, config: MTBenchConfig) -> EnvSpec:

@@ -73,14 +73,13 @@ def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
     Invalid without a letter.
     """
     official = tuple(choice_letter_official(text) for text in texts)
-    valid_official = tuple(
-        letter if letter is not None and letter in task.letters else None for letter in official
-    )
-    letters = (
-        valid_official
-        if mode == "official"
-        else tuple(choice_letter(text, task.letters) for text in texts)
-    )
+    letters: tuple[str | None, ...]
+    if mode == "official":
+        letters = tuple(
+            letter if letter is not None and letter in task.letters else None for letter in official
+        )
+    else:
+        letters = tuple(choice_letter(text, task.letters) for text in texts)
     orders = [task, task.swap()][: len(texts)]
     gold = tuple(order.gold for order in orders)
     detail = PairwiseDetail("choice", gold=gold, letters=letters, official_letters=official)
@@ -179,10 +178,10 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
 
     def prompt_digests(self) -> dict[str, str]:
         """Return the digests of the prompts of choices and of ratings."""
-        rating = (
-            prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
-        )
-        return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(rating)}
+        text = self.judge_rating_prompt
+        if text is None:
+            text = prompts.load("rating")
+        return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(text)}
 
 
 _RATINGS = range(1, 11)
@@ -202,32 +201,26 @@ def expect_pair_metrics(
             choices += 1
             letters.update(dict.fromkeys(task.letters))
     for category in categories:
-        metrics.expect(
-            "no row of this category was judged", f"percent_correct_{metrics.names(category)}"
-        )
-    reason = "there is no row with a choice" if not choices else "no choice was answered"
-    metrics.expect(
-        reason,
-        "choice_format_compliance_rate",
-        *(f"gold_letter_freq_{letter}" for letter in letters),
-    )
-    metrics.expect(
-        reason if not choices else "no letter could be read",
-        *(f"predicted_letter_freq_{x}" for x in letters),
-    )
-    metrics.expect(
-        reason if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate"
-    )
+        name = metrics.names(category)
+        metrics.expect("no row of this category was judged", f"percent_correct_{name}")
+    gold_frequencies = (f"gold_letter_freq_{letter}" for letter in letters)
+    frequencies = (f"predicted_letter_freq_{letter}" for letter in letters)
+    reason = unread = none_wrong = "there is no row with a choice"
+    if choices:
+        reason = "no choice was answered"
+        unread, none_wrong = "no letter could be read", "no readable choice was wrong"
+    metrics.expect(reason, "choice_format_compliance_rate", *gold_frequencies)
+    metrics.expect(unread, *frequencies)
+    metrics.expect(none_wrong, "wrong_answer_a_bias_rate")
     if swaps:
         metrics.expect(reason, "position_consistency_rate")
-    has_ties = choices < len(tasks)
-    reason = "no rating was answered" if has_ties else "there is no row of the Ties subset"
+    reason = unread = "there is no row of the Ties subset"
+    if choices < len(tasks):
+        reason, unread = "no rating was answered", "no rating could be read"
     rates = ("format_compliance_rate", "error_rate", "ambiguous_rating_rate", "truncated_rate")
     metrics.expect(reason, *(f"ties_{name}" for name in rates))
     frequencies = (f"ties_rating_freq_{rating}" for rating in _RATINGS)
-    metrics.expect(
-        "no rating could be read" if has_ties else reason, "avg_ties_rating", *frequencies
-    )
+    metrics.expect(unread, "avg_ties_rating", *frequencies)
 
 
 def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
@@ -302,20 +295,22 @@ def record_official_scores(
         return
     subset_scores: dict[str, float] = {}
     for subset in SUBSETS:
-        values = scores[slug(subset)]
-        score = (
-            ties_score(ties) if subset == TIES else sum(values) / len(values) if values else None
-        )
+        name = slug(subset)
+        values = scores[name]
+        if subset == TIES:
+            score = ties_score(ties)
+        elif values:
+            score = sum(values) / len(values)
+        else:
+            score = None
         if score is None:
-            reason = (
-                "no question is there both as ref and as tied"
-                if subset == TIES and ties
-                else "no rows"
-            )
-            metrics.leave_out(f"rewardbench2/{slug(subset)}", reason)
+            reason = "no rows"
+            if subset == TIES and ties:
+                reason = "no question is there both as ref and as tied"
+            metrics.leave_out(f"rewardbench2/{name}", reason)
         else:
             subset_scores[subset] = score
-            metrics.number(f"rewardbench2/{slug(subset)}", score)
+            metrics.number(f"rewardbench2/{name}", score)
     if len(subset_scores) == len(SUBSETS):
         metrics.number("rewardbench2/score", leaderboard_score(subset_scores))
     else:
@@ -338,10 +333,12 @@ class SwapVotes:
         """
         is_swapped = task.uid.endswith(SWAPPED)
         choices = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))
-        position = None if letter is None else task.letters.index(letter)
-        choices[is_swapped].append(
-            len(task.answers) - 1 - position if is_swapped and position is not None else position
-        )
+        position: int | None = None
+        if letter is not None:
+            position = task.letters.index(letter)
+            if is_swapped:
+                position = len(task.answers) - 1 - position
+        choices[is_swapped].append(position)
         if min(map(len, choices)) < self.group_size:
             return None
         del self._chosen[task.uid.removesuffix(SWAPPED)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -87,7 +87,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def tasks(self, split: Split) -> Sequence[PairTask]:
         """Load RewardBench-2 (choices, and ratings for Ties) or, in training, preferences."""
-        return self._train_tasks() if split == "train" else self._eval_tasks()
+        if split == "train":
+            return self._train_tasks()
+        return self._eval_tasks()
 
     def _eval_tasks(self) -> TaskList[PairTask]:
         config = self.config
@@ -96,13 +98,13 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         )
         if config.num_choices != "auto":
             check_choices(rows, config.num_choices, config.eval_dataset)
-        return rows.map(
-            lambda row: (
-                ties_task(row, most=config.max_ties_responses)
-                if is_ties(row)
-                else self._make_choice_task(row)
-            )
-        )
+
+        def make_task(row: Preference) -> PairTask:
+            if is_ties(row):
+                return ties_task(row, most=config.max_ties_responses)
+            return self._make_choice_task(row)
+
+        return rows.map(make_task)
 
     def _preferences(self, source: str, split: str, *, all_rows: bool) -> TaskList[Preference]:
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
@@ -121,23 +123,17 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             name: _match_category(name, categories)
             for name in sorted(set(self.config.eval_categories))
         }
-        unknown = [
-            f"no row of {self.config.eval_dataset} has the category "
-            f"{name!r}{suggest_similar(name, categories)}"
-            for name, match in matches.items()
-            if match is None
-        ]
-        if unknown:
-            listing = ", ".join(map(repr, categories[:_MAX_CATEGORIES]))
-            more = (
-                f" and {len(categories) - _MAX_CATEGORIES} more"
-                if len(categories) > _MAX_CATEGORIES
-                else ""
-            )
-            raise DataError(
-                f"--env.eval_categories: {' '.join(unknown)} Its categories are "
-                f"{listing or 'none'}{more}"
-            )
+        problems = ""
+        for name, match in matches.items():
+            if match is None:
+                hint = suggest_similar(name, categories)
+                problems += f"no row of {self.config.eval_dataset} has the category {name!r}{hint} "
+        if problems:
+            listing = ", ".join(map(repr, categories[:_MAX_CATEGORIES])) or "none"
+            more = len(categories) - _MAX_CATEGORIES
+            if more > 0:
+                listing = f"{listing} and {more} more"
+            raise DataError(f"--env.eval_categories: {problems}Its categories are {listing}")
         wanted = set(matches.values())
         return rows.where(lambda row: row.category in wanted)
 
@@ -153,17 +149,19 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             )
         rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
         tasks = rows.map(self._make_choice_task)
-        return add_swapped(tasks) if self.config.swap_consistency else tasks
+        if self.config.swap_consistency:
+            return add_swapped(tasks)
+        return tasks
 
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, with `swap_evaluate` in both orders.
 
         For a Ties row, rate each answer.
         """
-        orders = (
-            [task, task.swap()] if self.config.swap_evaluate and task.mode == "choice" else [task]
-        )
-        return [prompt.messages for order in orders for prompt in self._make_prompts(order)]
+        task_prompts = self._make_prompts(task)
+        if self.config.swap_evaluate and task.mode == "choice":
+            task_prompts += self._make_prompts(task.swap())
+        return [prompt.messages for prompt in task_prompts]
 
     def _make_prompts(self, task: PairTask) -> list[Prompt]:
         """Make the prompt of a choice in one order, or of the rating of each answer."""
@@ -216,7 +214,8 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         elif detail is not None:
             record_ties(metrics, detail)
         if task.category is not None:
-            metrics.mean(f"percent_correct_{metrics.names(task.category)}", score)
+            category = metrics.names(task.category)
+            metrics.mean(f"percent_correct_{category}", score)
 
     @cached_property
     def _swaps(self) -> SwapVotes:
@@ -244,8 +243,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
         Titles mark the right ones.
         """
-        names = [f"answer {letter}" for letter in task.letters] if task.mode == "choice" else None
-        names = names or [f"answer {number}" for number in range(1, len(task.answers) + 1)]
+        marks: Iterable[object] = range(1, len(task.answers) + 1)
+        if task.mode == "choice" and task.letters:
+            marks = task.letters
+        names = [f"answer {mark}" for mark in marks]
         return {
             f"{name} (right)" if index in task.correct else name: answer
             for index, (name, answer) in enumerate(zip(names, task.answers, strict=True))
@@ -255,10 +256,11 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         """Return the position of the letter or rating; RewardBench-2's own parsing has none."""
         if self.config.parse_mode == "official":
             return None
-        match = (
-            rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
-        )
-        return None if match is None else match.at
+        is_rating = task.mode == "ties"
+        match = rating.find(answer) if is_rating else choice_letter.find(answer, task.letters)
+        if match is None:
+            return None
+        return match.at
 
     def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
         """Return pairs of right letter and the policy's, by order; empty for Ties rows."""
@@ -284,9 +286,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         # Not the rewards: malformed thinking may have a lower one.
         right = [judgment.score == 1.0 for judgment in judgments]
         share = sum(right) / len(right)
-        return (
-            None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
-        )
+        if self.config.min_pass_rate <= share <= self.config.max_pass_rate:
+            return None
+        return "pass_rate"
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
         """Declare the metrics of choices and of ratings, also if the rows have only one kind."""
@@ -298,7 +300,9 @@ def _match_category(name: str, categories: Sequence[str]) -> str | None:
     if name in categories:
         return name
     matches = [category for category in categories if category.casefold() == name.casefold()]
-    return matches[0] if len(matches) == 1 else None
+    if len(matches) == 1:
+        return matches[0]
+    return None
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
     if not readable:
         return 0.0
     top = max(readable)
-    return 1.0 if any(rating == top for rating in ratings[:num_correct]) else 0.0
+    if any(rating == top for rating in ratings[:num_correct]):
+        return 1.0
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,6 @@ def leaderboard_score(by_subset: Mapping[str, float]) -> float:
     """
     missing = [subset for subset in SUBSETS if subset not in by_subset]
     if missing:
-        raise ValueError(
-            f"the leaderboard's score needs all six subsets; missing: {', '.join(missing)}"
-        )
+        names = ", ".join(missing)
+        raise ValueError(f"the leaderboard's score needs all six subsets; missing: {names}")
     return _mean([by_subset[subset] for subset in SUBSETS])

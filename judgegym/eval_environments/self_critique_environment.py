@@ -60,9 +60,8 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 "--env.dataset: expected queries: a hub name or a file with a column `query`"
             )
         if split == "train":
-            _ = (
-                self.models.frozen_judges
-            )  # report errors in the judges' settings before the first call
+            # Report errors in the judges' settings before the first call.
+            _ = self.models.frozen_judges
         return read_queries(load_rows(source, split=config.split), config.rubric)
 
     @cached_property
@@ -102,12 +101,14 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         score = sample.score or 0.0
         metrics.mean("mean_score", score)
         if task.category is not None:
-            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+            category = metrics.names(task.category)
+            metrics.mean(f"mean_score_category_{category}", score)
         if metrics.prefix == "train":
             for cell in list_cells(sample.judgment):
                 metrics.rate("missing_cell_rate", cell.score is None)
                 if cell.score is not None:
-                    metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
+                    judge = slug(cell.judge)
+                    metrics.mean(f"score_by_{judge}", cell.score)
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]
@@ -124,15 +125,17 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     def spec_for(cls, config: SelfCritiqueConfig) -> EnvSpec:
         """Show the judges' agreement, the changes by critique, and missing scores."""
         changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
-        outcomes = (
+        outcomes = [
             Outcome.from_metric("agreement (α)", "krippendorff_alpha", unit="number"),
-            *([Outcome("scores after critique", changes)] if config.critique_rounds else []),
+            Outcome("scores after critique", changes),
             Outcome.from_metric("missing scores", "missing_cells", unit="count", is_fault=True),
             Outcome.from_metric(
                 "failed critique rounds", "critique_failed_round_rate", is_fault=True
             ),
-        )
-        return replace(cls.spec, outcomes=outcomes)
+        ]
+        if not config.critique_rounds:
+            del outcomes[1]
+        return replace(cls.spec, outcomes=tuple(outcomes))
 
     def row_runner(self) -> PeerRowRunner:
         """Return the runner of a row: all candidates answer, and all judges score each answer."""

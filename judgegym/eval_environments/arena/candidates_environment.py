@@ -90,8 +90,9 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
             sum(candidate.asks_endpoint for candidate in self.candidates),
         )
         games = rows * self._arena.match.count_row_games(len(self.candidates))
+        candidate_count, answer_count = len(self.candidates), rows * endpoint_count
         counts = (
-            f"{rows} rows, {len(self.candidates)} candidates: {rows * endpoint_count} answers to ask for, "
+            f"{rows} rows, {candidate_count} candidates: {answer_count} answers to ask for, "
             f"{games} games"
         )
         return "\n".join([*self.notices, counts])
@@ -104,7 +105,9 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
 
     def find_answer_error(self, answer: CandidateAnswer) -> str | None:
         """Return why a candidate has not answered."""
-        return answer.error if answer.answer is None else None
+        if answer.answer is None:
+            return answer.error
+        return None
 
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
@@ -149,7 +152,8 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         ArenaEnv.spec,
         headline=("overall_winrate", "candidates' win rate"),
         metric_notes={
-            "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart"
+            "overall_winrate": "of all candidates together against the baseline; "
+            "their ratings tell them apart"
         },
         outcomes=(
             Outcome.from_metric("both orders agree", "position_agreement_rate"),

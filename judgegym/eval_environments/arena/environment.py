@@ -124,7 +124,9 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """Ignored settings; without candidates also their own setting."""
-        return {**super().ignored, **({"candidates": ()} if self.candidates_play is None else {})}
+        if self.candidates_play is None:
+            return {**super().ignored, "candidates": ()}
+        return super().ignored
 
     def built_in_prompt(self) -> str:
         """Return the prompt of the judge of games, or of the judge of a policy's answers."""
@@ -135,11 +137,9 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """Return the base URLs of the judge and of the policy, or of the candidates."""
         endpoints = super().endpoints_asked(verb, policy)
-        return (
-            AskedEndpoints(judge=endpoints.judge, policy=list_urls(self.candidates))
-            if self.candidates
-            else endpoints
-        )
+        if self.candidates:
+            return AskedEndpoints(judge=endpoints.judge, policy=list_urls(self.candidates))
+        return endpoints
 
     def run_name(self, policy: str) -> str:
         """Return the first two candidates' names and the number of others, or the policy."""
@@ -215,19 +215,18 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
 
         def build(uid: str, row: Row) -> list[ArenaHardTask]:
             answer = answers.get(uid)
-            return [] if answer is None else [make_arena_task(uid, row, answer)]
+            if answer is None:
+                return []
+            return [make_arena_task(uid, row, answer)]
 
-        tasks = TaskList.expand_rows(rows, build)
+        tasks, count = TaskList.expand_rows(rows, build), len(rows)
         if not tasks:
-            raise DataError(
-                f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}"
-            )
-        self.prompts_without_baseline = missing_count = len(rows) - len(tasks)
+            raise DataError(f"{baselines}: no answer to any of the {count} prompts of {prompts}")
+        self.prompts_without_baseline = missing_count = count - len(tasks)
         if missing_count:
             missing = next(uid for uid in rows if uid not in answers)
             self.warn_once(
-                logger,
-                f"{missing_count} of {len(rows)} prompts have no baseline, such as {missing!r}",
+                logger, f"{missing_count} of {count} prompts have no baseline, such as {missing!r}"
             )
         return tasks
 

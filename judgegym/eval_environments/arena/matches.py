@@ -14,6 +14,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaHardTask
 from judgegym.eval_environments.arena.ratings import CandidateAnswer, RowGame
@@ -94,11 +95,14 @@ class AgainstBaseline:
         assert judgment.detail is not None  # also without a verdict
         games = []
         for game in judgment.detail.games:
-            is_first = game.order == "model_is_a"
-            points = None if game.points is None else game.points if is_first else 1.0 - game.points
+            first, second, points = player.candidate, BASELINE, game.points
+            if game.order != "model_is_a":
+                first, second = second, first
+                points = None if points is None else 1.0 - points
             games.append(
                 RowGame(
-                    *((player.candidate, BASELINE) if is_first else (BASELINE, player.candidate)),
+                    first,
+                    second,
                     points,
                     weight=self._strong if game.is_strong else 1.0,
                     text=game.text,
@@ -160,17 +164,12 @@ class Tournament:
 
         The question's suspects count with each answer.
         """
-        shown = {
-            name
-            for game in played.games
-            if game.decided == "judge"
-            for name in (game.first, game.second)
-        }
-        texts = (
-            player.answer
-            for player in players
-            if player.candidate in shown and player.answer is not None
-        )
+        shown: set[str] = set()
+        for game in played.games:
+            if game.decided == "judge":
+                shown |= {game.first, game.second}
+        answers = (player.answer for player in players if player.candidate in shown)
+        texts = (answer for answer in answers if answer is not None)
         shared = JudgeTask(task.question, ())
         return dataclasses.replace(
             played, suspects=sum(self._judge.count_suspects(shared, text) for text in texts)
@@ -201,27 +200,28 @@ class Tournament:
 
 def _rank_players(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> list[int]:
     """Return the players of a row, best first."""
-    results = [
-        GameOutcome(first, second, game.points, game.weight)
-        for (first, second), match in played
-        for game in match.games
-        if game.points is not None
-    ]
+    results: list[GameOutcome] = []
+    for (first, second), match in played:
+        for game in match.games:
+            if game.points is not None:
+                results.append(GameOutcome(first, second, game.points, game.weight))
     strengths = fit(players, results).values
     return sorted(range(players), key=lambda player: (-strengths[player], player))
 
 
 def _make_invalid_game(first: CandidateAnswer, second: CandidateAnswer) -> RowGame:
     """Return a game in which an answer is wrong."""
-    points = _BOTH_WRONG if first.is_wrong and second.is_wrong else float(second.is_wrong)
+    points = float(second.is_wrong)
+    if first.is_wrong and second.is_wrong:
+        points = _BOTH_WRONG
     return RowGame(first.candidate, second.candidate, points, decided="format")
 
 
 def _merge_results(parts: Iterable[MatchResult]) -> MatchResult:
     parts = list(parts)
     return MatchResult(
-        tuple(game for part in parts for game in part.games),
-        tuple(call for part in parts for call in part.calls),
+        tuple(chain.from_iterable(part.games for part in parts)),
+        tuple(chain.from_iterable(part.calls for part in parts)),
         sum(part.suspects for part in parts),
     )
 
@@ -229,10 +229,8 @@ def _merge_results(parts: Iterable[MatchResult]) -> MatchResult:
 def _rename_calls(
     calls: Iterable[JudgeCall[object]], first: str, second: str
 ) -> tuple[JudgeCall[object], ...]:
-    return tuple(
-        dataclasses.replace(call, name=f"{_name_match(first, second)}_{call.name}")
-        for call in calls
-    )
+    match = _name_match(first, second)
+    return tuple(dataclasses.replace(call, name=f"{match}_{call.name}") for call in calls)
 
 
 def _name_match(first: str, second: str) -> str:

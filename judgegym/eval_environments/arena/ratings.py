@@ -83,9 +83,9 @@ def rate(
     groups = components(range(players), (make_pair(game.first, game.second) for game in games))
     (connected,) = (group for group in groups if anchor in group)
     bounded = _find_bounded(games, anchor)
-    appearances = Counter(
-        player for row in rows for player in {*chain.from_iterable(game[:2] for game in row)}
-    )
+    appearances: Counter[int] = Counter()
+    for row in rows:
+        appearances.update({*chain.from_iterable(game[:2] for game in row)})
     low = high = [math.nan] * players
     if len(rows) > 1:
         resampled = [
@@ -108,11 +108,9 @@ def rate(
             reason = (
                 "its games are all won, or all lost, and do not say how far it is from the baseline"
             )
-        return (
-            Rating(values[player], reason=reason)
-            if reason
-            else Rating(values[player], low[player], high[player])
-        )
+        if reason:
+            return Rating(values[player], reason=reason)
+        return Rating(values[player], low[player], high[player])
 
     return list(map(make_rating, range(players))), SCALE * strengths.position
 
@@ -129,8 +127,10 @@ def _find_bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
     """
     wins: set[Pair] = set()
     for game in games:
-        wins |= {(game.first, game.second)} if game.weight * game.points else set()
-        wins |= {(game.second, game.first)} if game.weight * (1.0 - game.points) else set()
+        if game.weight * game.points:
+            wins.add((game.first, game.second))
+        if game.weight * (1.0 - game.points):
+            wins.add((game.second, game.first))
     return _find_reachable(anchor, wins) & _find_reachable(
         anchor, {(loser, winner) for winner, loser in wins}
     )
@@ -151,7 +151,8 @@ def _scale_covariates(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequenc
     """
     import numpy as np
 
-    columns = np.asarray([game.covariates for games in rows for game in games], dtype=float)
+    covariates = [game.covariates for game in chain.from_iterable(rows)]
+    columns = np.asarray(covariates, dtype=float)
     if not columns.size:
         return rows
     deviation = columns.std(axis=0)
@@ -235,7 +236,9 @@ class RowGame:
     def get_points(self, player: str) -> float:
         """Return the points of one of both players, in a game with a verdict."""
         assert self.points is not None
-        return self.points if player == self.first else 1.0 - self.points
+        if player == self.first:
+            return self.points
+        return 1.0 - self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,4 +264,6 @@ def sum_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
 
 def list_played_games(judgment: Judgment[RowGames] | None) -> list[RowGame]:
     """Return the games of a row that have a result; empty without a judgment."""
-    return [] if judgment is None or judgment.detail is None else judgment.detail.decided
+    if judgment is None or judgment.detail is None:
+        return []
+    return judgment.detail.decided

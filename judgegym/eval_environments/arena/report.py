@@ -28,9 +28,7 @@ def make_ratings_table(standings: Standings) -> Table:
         (
             _format_rank(rank, player),
             _format_points(player.rating),
-            _EMPTY
-            if player.rating.low is None
-            else f"{player.rating.low:.0f} to {player.rating.high:.0f}",
+            _format_interval(player.rating),
             _format_share(standings.win_rate(player.name)),
             f"{standings.games[player.name]:,}",
             *([_format_points(player.at_equal_style)] if has_style else []),
@@ -53,11 +51,9 @@ def make_win_rates_table(standings: Standings) -> Table:
         )
         for rank, player in enumerate(ranking, start=1)
     )
-    note = (
-        f" with rank 1 to {_MOST_COLUMNS}; win_rates.csv has all"
-        if len(ranking) > len(shown)
-        else ""
-    )
+    note = ""
+    if len(ranking) > len(shown):
+        note = f" with rank 1 to {_MOST_COLUMNS}; win_rates.csv has all"
     return Table(
         f"Win rate of the row's player against that of the column{note}",
         ("rank and name", *(str(rank) for rank in range(1, len(shown) + 1))),
@@ -113,7 +109,9 @@ def make_win_rates_csv(standings: Standings) -> bytes:
 
 
 def _format_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.10g}"
+    if value is None:
+        return ""
+    return f"{value:.10g}"
 
 
 def _format_rank(rank: int, standing: PlayerRank) -> str:
@@ -121,8 +119,18 @@ def _format_rank(rank: int, standing: PlayerRank) -> str:
 
 
 def _format_points(rating: Rating) -> str:
-    return _EMPTY if rating.value is None else f"{rating.value:.0f}"
+    if rating.value is None:
+        return _EMPTY
+    return f"{rating.value:.0f}"
+
+
+def _format_interval(rating: Rating) -> str:
+    if rating.low is None or rating.high is None:
+        return _EMPTY
+    return f"{rating.low:.0f} to {rating.high:.0f}"
 
 
 def _format_share(value: float | None) -> str:
-    return _EMPTY if value is None else f"{value:.3f}"
+    if value is None:
+        return _EMPTY
+    return f"{value:.3f}"

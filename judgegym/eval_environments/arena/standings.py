@@ -77,7 +77,7 @@ def compute_style_difference(model: TextStyle, baseline: TextStyle) -> list[floa
         token, as (d_a−d_b)/(d_a+d_b+1).
     """
     total = model.tokens + baseline.tokens
-    differences = [(model.tokens - baseline.tokens) / total if total else 0.0]
+    differences = [(model.tokens - baseline.tokens) / max(total, 1)]
     for name in ("headers", "list_items", "bold"):
         density = getattr(model, name) / max(model.tokens, 1)
         baseline_density = getattr(baseline, name) / max(baseline.tokens, 1)
@@ -97,7 +97,7 @@ def compute_style_controlled_win_rate(
         A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression
         has no finite answer.
     """
-    import numpy as np  # late, with sklearn: they take a second, which only runs with style control need
+    import numpy as np  # imported here, with sklearn: it takes a second
     from sklearn.linear_model import LogisticRegression
 
     features, outcomes, weights = array("d"), array("b"), array("d")
@@ -156,9 +156,8 @@ class Standings:
         ]
         self._rows: list[list[GameOutcome]] = []
         self._styled: list[list[GameOutcome]] = []
-        self._points: defaultdict[tuple[str, str], float] = defaultdict(
-            float
-        )  # of a player against another one
+        # Of a player against another one.
+        self._points: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._weights: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, sample: Sample[RowGames], baseline: str | None) -> None:
@@ -193,11 +192,9 @@ class Standings:
             self._styled.append([self._result(game, styles) for game in row.decided])
 
     def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> GameOutcome:
-        difference = (
-            ()
-            if styles is None
-            else tuple(compute_style_difference(styles[game.first], styles[game.second]))
-        )
+        difference: tuple[float, ...] = ()
+        if styles is not None:
+            difference = tuple(compute_style_difference(styles[game.first], styles[game.second]))
         first, second = self.players.index(game.first), self.players.index(game.second)
         return GameOutcome(first, second, game.get_points(game.first), game.weight, difference)
 
@@ -222,7 +219,9 @@ class Standings:
         """
         opponents = self.players if opponent is None else (opponent,)
         weight = sum(self._weights[player, rival] for rival in opponents)
-        return sum(self._points[player, each] for each in opponents) / weight if weight else None
+        if weight:
+            return sum(self._points[player, rival] for rival in opponents) / weight
+        return None
 
     @cached_property
     def ranking(self) -> Sequence[PlayerRank]:
@@ -245,7 +244,8 @@ class PlayerRank(NamedTuple):
 
 def name_winrate(player: str, opponent: str) -> str:
     """Return the name of the win rate of one player against another."""
-    return f"winrate_{slug(player)}_vs_{slug(opponent)}"
+    first, second = slug(player), slug(opponent)
+    return f"winrate_{first}_vs_{second}"
 
 
 def name_bounds(name: str) -> tuple[str, str, str]:
@@ -279,28 +279,29 @@ def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
         _add_ratings(metrics, "style_controlled_rating", candidates, standings.style_ratings)
     metrics.number("first_position_rating", position)
     for name in candidates:
-        metrics.number(f"games_{slug(name)}", standings.games[name])
-        metrics.number(f"missing_answers_{slug(name)}", standings.missing[name])
-        metrics.number(f"wrong_answers_{slug(name)}", standings.wrong[name])
+        suffix = slug(name)
+        metrics.number(f"games_{suffix}", standings.games[name])
+        metrics.number(f"missing_answers_{suffix}", standings.missing[name])
+        metrics.number(f"wrong_answers_{suffix}", standings.wrong[name])
         if name in standings.usage:
-            metrics.cost(f"answers_cost_usd_{slug(name)}", standings.usage[name].cost)
+            metrics.cost(f"answers_cost_usd_{suffix}", standings.usage[name].cost)
     metrics.number("games_played", standings.judged + standings.without_a_call)
     metrics.number("games_without_a_call", standings.without_a_call)
     metrics.number("games_failed", standings.failed)
     metrics.number("wrong_answers", standings.wrong.total())
     metrics.number("missing_answers", standings.missing.total())
     game_count = standings.judged + standings.failed
-    metrics.number(GAME_ERRORS, standings.failed / game_count if game_count else 0.0)
+    metrics.number(GAME_ERRORS, standings.failed / max(game_count, 1))
     metrics.number(ANSWER_ERRORS, standings.missing.total() / (standings.rows * len(candidates)))
 
 
 def _add_ratings(
     metrics: MetricAggregator, name: str, candidates: Sequence[str], ratings: Sequence[Rating]
 ) -> None:
-    for candidate, rating in zip(
-        candidates, ratings, strict=False
-    ):  # the baseline's is last, and given
-        names = name_bounds(f"{name}_{slug(candidate)}")
+    # The last rating is the baseline's, which is fixed.
+    for candidate, rating in zip(candidates, ratings, strict=False):
+        suffix = slug(candidate)
+        names = name_bounds(f"{name}_{suffix}")
         for metric, value in zip(names, (rating.value, rating.low, rating.high), strict=True):
             if value is None:
                 metrics.leave_out(metric, rating.reason)

@@ -114,11 +114,11 @@ class PeerModels:
     @property
     def cell_count(self) -> int:
         """Number of cells of one query."""
-        return sum(
-            self._config.include_self or judge.name != candidate.name
-            for judge in self.judges
-            for candidate in self.candidates
-        )
+        candidates = {candidate.name for candidate in self.candidates}
+        cells = len(self.judges) * len(candidates)
+        if self._config.include_self:
+            return cells
+        return cells - sum(judge.name in candidates for judge in self.judges)
 
     def _open_judge(self, model: ModelSettings) -> PeerModel:
         if model.base_url is None:
@@ -175,12 +175,11 @@ def estimate_calls(
                         prompt_tokens * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds)
                     )
                     usages[judge.name] += judge.endpoint.prices.price_usage(judge_usage)
-    total = answers + judgments * (1 + rounds)
-    critiques = (
-        f" and up to {judgments * rounds} critiques: up to {total} calls"
-        if rounds
-        else f": {total} calls"
-    )
+    critique_count = judgments * rounds
+    total = answers + judgments + critique_count
+    critiques = f": {total} calls"
+    if rounds:
+        critiques = f" and up to {critique_count} critiques: up to {total} calls"
     cost = sum(usages.values(), Usage()).cost
     if cost is not None:
         price = (

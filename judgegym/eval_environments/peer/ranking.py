@@ -80,9 +80,8 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     )[0]
     leniency = effects[: len(judges)].mean()
     for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
-        adjusted[candidate] = (
-            round(float(effect + leniency), _DIGITS) + 0.0
-        )  # no −0.0, no noise of the least squares
+        # No −0.0, no noise of the least squares.
+        adjusted[candidate] = round(float(effect + leniency), _DIGITS) + 0.0
     return adjusted
 
 
@@ -137,9 +136,10 @@ def compute_adjusted_intervals(
             key = resample[0].tobytes() + resample[1].tobytes()
             if key not in fits:
                 fit = _fit(*resample)
-                fits[key] = (
-                    [] if isinstance(fit, str) else [value for value in fit if value is not None]
-                )
+                if isinstance(fit, str):
+                    fits[key] = []
+                else:
+                    fits[key] = [value for value in fit if value is not None]
             if len(fits[key]) == len(candidates):
                 samples.append(fits[key])
     if not len(candidates) or not samples:

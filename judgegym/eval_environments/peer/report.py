@@ -36,13 +36,12 @@ def make_score_table(results: PeerResults, number: int) -> Table:
         )
         for judge, row in zip(results.judges, compute_means(results.scores[number], 0), strict=True)
     )
-    when = (
-        "ahead of the critique"
-        if number == 0 and results.rounds
-        else f"after round {number}"
-        if number
-        else ""
-    )
+    if number == 0 and results.rounds:
+        when = "ahead of the critique"
+    elif number:
+        when = f"after round {number}"
+    else:
+        when = ""
     return Table(
         " ".join(part for part in ("Scores", when) if part),
         (_CORNER, *results.candidates),
@@ -51,8 +50,15 @@ def make_score_table(results: PeerResults, number: int) -> Table:
 
 
 def _format_cell(mean: float, missing: int) -> str:
-    shown = _EMPTY if math.isnan(mean) else f"{mean:g}" if mean == int(mean) else f"{mean:.1f}"
-    return f"{shown} ({missing} missing)" if missing else shown
+    if math.isnan(mean):
+        shown = _EMPTY
+    elif mean == int(mean):
+        shown = f"{mean:g}"
+    else:
+        shown = f"{mean:.1f}"
+    if missing:
+        return f"{shown} ({missing} missing)"
+    return shown
 
 
 def make_score_csv(results: PeerResults, number: int) -> bytes:
@@ -86,7 +92,9 @@ def make_ranking_table(results: PeerResults) -> Table:
         [None] * count if isinstance(before, str) else before,
         strict=True,
     ):
-        shown = _EMPTY if interval is None else f"{interval.low:.1f} to {interval.high:.1f}"
+        shown = _EMPTY
+        if interval is not None:
+            shown = f"{interval.low:.1f} to {interval.high:.1f}"
         cells = (
             candidate,
             _format_number(score),
@@ -103,17 +111,20 @@ def make_ranking_table(results: PeerResults) -> Table:
         "column mean",
         "adjusted, ahead of the critique",
     )
+    title = "Ranking"
+    if isinstance(adjusted, str):
+        title = f"Ranking by column means, since {adjusted}"
     return Table(
-        "Ranking"
-        if not isinstance(adjusted, str)
-        else f"Ranking by column compute_means, since {adjusted}",
+        title,
         header,
         tuple((f"{rank}. {cells[0]}", *cells[1:]) for rank, (_, cells) in enumerate(rows, start=1)),
     )
 
 
 def _format_number(value: float | None) -> str:
-    return _EMPTY if value is None else f"{value:.1f}"
+    if value is None:
+        return _EMPTY
+    return f"{value:.1f}"
 
 
 def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cells: int) -> None:
@@ -129,10 +140,12 @@ def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cel
     for row, name in enumerate(results.judges):
         if name in results.candidates:
             preference = compute_self_preference(results.final, row, results.candidates.index(name))
-            _add_value(metrics, f"self_preference_{slug(name)}", preference)
+            suffix = slug(name)
+            _add_value(metrics, f"self_preference_{suffix}", preference)
     _add_changes(metrics, "", results.all_changes)
     for judge in results.judges:
-        _add_changes(metrics, f"_{slug(judge)}", results.changes[judge])
+        suffix = slug(judge)
+        _add_changes(metrics, f"_{suffix}", results.changes[judge])
     if results.critique_rounds:
         metrics.ratio("critique_failed_round_rate", results.failed_rounds, results.critique_rounds)
     missing = results.missing.total()
@@ -154,13 +167,17 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
     adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
     columns = compute_means(results.final, (0, 1))
     for number, candidate in enumerate(results.candidates):
-        _add_value(metrics, f"mean_score_{slug(candidate)}", float(columns[number]))
-        name = f"adjusted_score_{slug(candidate)}"
+        suffix = slug(candidate)
+        _add_value(metrics, f"mean_score_{suffix}", float(columns[number]))
+        name = f"adjusted_score_{suffix}"
         _add_value(metrics, name, adjusted if isinstance(adjusted, str) else adjusted[number])
         interval = results.intervals[number] if results.intervals else None
-        no_interval = "no interval over these queries"
-        _add_value(metrics, f"{name}_ci_low", no_interval if interval is None else interval.low)
-        _add_value(metrics, f"{name}_ci_high", no_interval if interval is None else interval.high)
+        low: float | str = "no interval over these queries"
+        high = low
+        if interval is not None:
+            low, high = interval.low, interval.high
+        _add_value(metrics, f"{name}_ci_low", low)
+        _add_value(metrics, f"{name}_ci_high", high)
         if results.rounds:
             _add_value(
                 metrics,
@@ -174,7 +191,8 @@ def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
     by_judge = results.final.transpose(1, 0, 2).reshape(len(results.judges), -1)
     _add_value(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
     for first, second in combinations(range(len(results.judges)), 2):
-        name = f"spearman_{slug(results.judges[first])}_{slug(results.judges[second])}"
+        first_name, second_name = slug(results.judges[first]), slug(results.judges[second])
+        name = f"spearman_{first_name}_{second_name}"
         _add_value(metrics, name, correlation("spearman", by_judge[first], by_judge[second]))
 
 
@@ -240,7 +258,9 @@ def iter_report(
 
 def _iter_cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
     """Yield each cell with its query."""
-    return ((uid, cell) for uid, table in tables for cell in table.cells)
+    for uid, table in tables:
+        for cell in table.cells:
+            yield uid, cell
 
 
 def _format_markdown(table: Table) -> str:

@@ -78,7 +78,9 @@ class PeerCell:
         if self.score is None:
             return None
         entries = [entry for entry in self.rounds if entry.round <= number]
-        return int(entries[-1].after) if entries else self.before_score
+        if entries:
+            return int(entries[-1].after)
+        return self.before_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +95,25 @@ def make_cell(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> Pee
     """Convert a judgment to a cell."""
     if judgment.score is None:
         return PeerCell(judge, candidate, judgment.status.value, error=judgment.explanation)
-    critique = judgment.critique
+    before_score, rounds = judgment.score, tuple[CritiqueRound, ...]()
+    if judgment.critique is not None:
+        before_score, rounds = judgment.critique.before_score, judgment.critique.rounds
     return PeerCell(
         judge=judge,
         candidate=candidate,
         status=judgment.status.value,
         score=int(judgment.score),
-        before_score=int(judgment.score if critique is None else critique.before_score),
+        before_score=int(before_score),
         reasoning=judgment.explanation,
-        rounds=() if critique is None else critique.rounds,
+        rounds=rounds,
     )
 
 
 def list_cells(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
     """Return the cells of a query's judgment; empty without a judgment."""
-    return () if judgment is None or judgment.detail is None else judgment.detail.cells
+    if judgment is None or judgment.detail is None:
+        return ()
+    return judgment.detail.cells
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from judgegym.engine.completions import Completion
@@ -72,7 +73,9 @@ async def score_answer(
         include_self: whether the candidate is among its judges.
         earlier_cells: scores of an earlier judgment, which are kept.
     """
-    judges = [judge for judge in peers if include_self or judge.name != answer.candidate]
+    judges = list(peers)
+    if not include_self:
+        judges = [judge for judge in peers if judge.name != answer.candidate]
     if answer.answer is None:
         empty = (
             PeerCell(judge.name, answer.candidate, "policy_failed", error=answer.error)
@@ -94,11 +97,10 @@ async def score_answer(
         return make_cell(peer.name, answer.candidate, judgment), judgment.calls
 
     results = await gather_results(score(judge) for judge in judges)
-    calls = [
-        dataclasses.replace(call, name=f"{judge.name}_of_{answer.candidate}_{call.name}")
-        for judge, (_, judge_calls) in zip(judges, results, strict=True)
-        for call in judge_calls
-    ]
+    calls = []
+    for judge, (_, judge_calls) in zip(judges, results, strict=True):
+        prefix = f"{judge.name}_of_{answer.candidate}"
+        calls += [dataclasses.replace(call, name=f"{prefix}_{call.name}") for call in judge_calls]
     suspects = peer_prompt(query, answer.answer, rubric).suspects
     return Column(answer, tuple(cell for cell, _ in results), tuple(calls), suspects)
 
@@ -113,14 +115,11 @@ def combine_columns(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Ju
         columns: the candidates' answers with their cells.
         peers: the judges; cells are in their order, the first judge's first.
     """
-    cells = tuple(
-        cell
-        for judge in peers
-        for column in columns
-        for cell in column.cells
-        if cell.judge == judge.name
-    )
-    calls = tuple(call for column in columns for call in column.calls)
+    all_cells = list(chain.from_iterable(column.cells for column in columns))
+    cells: tuple[PeerCell, ...] = ()
+    for judge in peers:
+        cells += tuple(cell for cell in all_cells if cell.judge == judge.name)
+    calls = tuple(chain.from_iterable(column.calls for column in columns))
     table = PeerTable(tuple(column.answer for column in columns), cells)
     suspects = sum(column.suspects for column in columns)
     scores = [cell.score for cell in cells if cell.score is not None]
@@ -192,7 +191,8 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
             rounds=config.critique_rounds,
             include_self=config.include_self,
         )
-        return "\n".join([*self.notices, f"{len(tasks)} queries: {price}"])
+        count = len(tasks)
+        return "\n".join([*self.notices, f"{count} queries: {price}"])
 
     async def read_reply(self, task: PeerTask, candidate: str, reply: Completion | str) -> Column:
         """Have a candidate's answer scored by all judges as soon as it arrives."""
@@ -206,7 +206,9 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
     def find_answer_error(self, answer: Column) -> str | None:
         """Return why a candidate has no answer that can be scored."""
-        return answer.answer.error if answer.answer.answer is None else None
+        if answer.answer.answer is None:
+            return answer.answer.error
+        return None
 
     async def judge_answers(self, task: PeerTask, answers: Sequence[Column]) -> Judgment[PeerTable]:
         """Combine the scores of all answers."""
