@@ -19,7 +19,9 @@ def parse_pause(action: str) -> float | None:
     Raises:
         ValueError: `pause:` is not followed by a number.
     """
-    return float(action.removeprefix(_PAUSE)) if action.startswith(_PAUSE) else None
+    if action.startswith(_PAUSE):
+        return float(action.removeprefix(_PAUSE))
+    return None
 
 
 def check_alarm_action(action: str) -> str:
@@ -79,7 +81,9 @@ class Alarm:
             f"{rollout.uid!r} (rollout {rollout.rollout} of group {rollout.group})"
             for rollout in self.rollouts
         )
-        look = f" Look at {where}." if where else ""
+        look = ""
+        if where:
+            look = f" Look at {where}."
         return (
             f"ALARM {self.monitor} at step {self.step}: {self.seen}, since step {self.since}. "
             f"{self.advice}{look}"

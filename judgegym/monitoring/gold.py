@@ -94,8 +94,11 @@ class GoldJudge:
 
     def choose_rollouts(self, group: MonitorGroup) -> tuple[int, ...]:
         """Return the numbers of the rollouts to score; the first is that of the gap."""
-        settings, number = self._settings, group.number if group.ledger is None else group.ledger
-        uid = f"{group.uid}\x1f{number}"  # a group that is judged again in a resumed run has its number in the ledger
+        # A group that a resumed run judges again has another number, but the same in the ledger.
+        settings, number = self._settings, group.ledger
+        if number is None:
+            number = group.number
+        uid = f"{group.uid}\x1f{number}"
         scored = [
             number for number, rollout in enumerate(group.rollouts) if rollout.score is not None
         ]
@@ -117,7 +120,8 @@ class GoldJudge:
         Drop rollouts that are still queued.
         """
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=None if math.isinf(within_s) else within_s)
+            timeout = None if math.isinf(within_s) else within_s
+            await asyncio.wait(self._tasks, timeout=timeout)
         await cancel_all(self._tasks)
         self.counts["left_out"] += self.waiting
         self.waiting = 0
@@ -158,10 +162,13 @@ class GoldJudge:
             self._is_spent = True
         except Exception as error:  # noqa: BLE001  # boundary, as above
             reason = error
-        failed = 0 if self._is_spent else len(chosen) - len(gold_scores)
+        failed, left_out = len(chosen) - len(gold_scores), 0
+        if self._is_spent:
+            failed, left_out = 0, failed
         self._log_failures(failed, len(gold_scores), group.uid, reason)
         self.counts["scored"] += len(gold_scores)
-        self.counts["left_out" if self._is_spent else "failed"] += len(chosen) - len(gold_scores)
+        self.counts["failed"] += failed
+        self.counts["left_out"] += left_out
         return gold_scores
 
     def _log_failures(self, failed: int, scored: int, uid: str, reason: object) -> None:
@@ -170,10 +177,8 @@ class GoldJudge:
             logger.warning(
                 "the gold judge failed on row %r, further failures are counted: %s", uid, reason
             )
-        before, self._failed_in_a_row = (
-            self._failed_in_a_row,
-            0 if scored else self._failed_in_a_row + failed,
-        )
+        before = self._failed_in_a_row
+        self._failed_in_a_row = 0 if scored else before + failed
         if before < _FAILURES_BEFORE_WARNING <= self._failed_in_a_row:
             message = (
                 "the gold judge has failed on %d rollouts in a row, and without its scores there "

@@ -76,7 +76,9 @@ def add_costs(total: dict[str, float | None], more: Mapping[str, float | None]) 
     """Add costs by role; an unknown cost makes its sum unknown."""
     for role, cost in more.items():
         before = total.get(role, 0.0)
-        total[role] = None if before is None or cost is None else before + cost
+        total[role] = None
+        if before is not None and cost is not None:
+            total[role] = before + cost
 
 
 def select_verdicts(components: Mapping[str, float]) -> Mapping[str, float]:
@@ -84,5 +86,9 @@ def select_verdicts(components: Mapping[str, float]) -> Mapping[str, float]:
     return {
         name: value
         for name, value in components.items()
-        if 0.0 <= value <= 1.0 and name.rpartition(".")[2] != "raw"
+        if 0.0 <= value <= 1.0 and not _is_raw(name)
     }
+
+
+def _is_raw(name: str) -> bool:
+    return name.rpartition(".")[2] == "raw"

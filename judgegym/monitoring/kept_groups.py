@@ -70,7 +70,10 @@ class PageGroup:
         """Return its line, with the reasons why it is kept, and its judge if there are several."""
         if self._line is None:
             self._line = wire.dumps(self._fields())
-        head = wire.dumps({**({"judge": judge} if judge else {}), "kept": [*reasons]})
+        fields: dict[str, JSON] = {"kept": [*reasons]}
+        if judge:
+            fields = {"judge": judge, **fields}
+        head = wire.dumps(fields)
         return b'{"group":' + head[:-1] + b"," + self._line[1:] + b"}\n"
 
     def _fields(self) -> dict[str, JSON]:
@@ -88,7 +91,7 @@ class PageGroup:
             "texts": {title: text for title in _TITLES if (text := getattr(task, title))},
             "size": len(group.rollouts),
             "rewards": [rollout.reward for rollout in group.rollouts],
-            "scores": [each.score for each in group.rollouts],
+            "scores": [rollout.score for rollout in group.rollouts],
             "gold": [self.gold.get(number) for number in range(len(group.rollouts))],
             "rollouts": rollouts,
         }
@@ -211,7 +214,9 @@ class PageGroups:
         )
 
     def _count(self, rollout: MonitorRollout) -> None:
-        causes = [rollout.status] if rollout.status != "ok" else []
+        causes = []
+        if rollout.status != "ok":
+            causes.append(rollout.status)
         if rollout.format_fault is not None:
             causes.append(f"format: {rollout.format_fault}")
         if rollout.finish_reason == "length":
@@ -219,8 +224,9 @@ class PageGroups:
         if rollout.reward is None:
             causes.append("masked")
         for cause in causes:
-            is_listed = cause in self.failures or len(self.failures) < _MOST_CAUSES
-            self.failures[cause if is_listed else "others"] += 1
+            if cause not in self.failures and len(self.failures) >= _MOST_CAUSES:
+                cause = "others"
+            self.failures[cause] += 1
         if rollout.status != "ok" and rollout.explanation:
             self.reasons[rollout.status] = cut_middle(rollout.explanation, 300)
 
@@ -244,8 +250,8 @@ def _cut_group(group: MonitorGroup) -> PageGroup:
     }
     task = JudgeTask(**{"prompt": "", "responses": (), **texts})
     characters = sum(map(len, texts.values()))
-    characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
-    rewards = [each.reward for each in rollouts if each.reward is not None]
+    characters += sum(len(rollout.completion) + len(rollout.explanation) for rollout in rollouts)
+    rewards = [rollout.reward for rollout in rollouts if rollout.reward is not None]
     reward = fmean(rewards) if rewards else math.inf
     return PageGroup(
         replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters, reward
@@ -271,9 +277,7 @@ def cut_middle(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    end = most // 4
+    after = most // 4
     missing = len(text) - most
-    return (
-        f"{text[: most - end]}\n[… {missing:,} characters are left out …]\n"
-        f"{text[len(text) - end :]}"
-    )
+    start, end = text[: most - after], text[len(text) - after :]
+    return f"{start}\n[… {missing:,} characters are left out …]\n{end}"

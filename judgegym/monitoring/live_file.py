@@ -73,9 +73,9 @@ class LiveFile:
 
     async def write(self, *, is_over: bool = False) -> None:
         """Write the file once; `is_over`: the run has ended or was stopped."""
-        lines = [
-            line for judge, page_groups in self._groups.items() for line in page_groups.lines(judge)
-        ]
+        lines: list[bytes] = []
+        for judge, page_groups in self._groups.items():
+            lines += page_groups.lines(judge)
         content = b"".join([wire.dumps({"status": self._facts(is_over)}), b"\n", *lines])
         self._begun += 1
         try:
@@ -98,15 +98,16 @@ class LiveFile:
     def _facts(self, is_over: bool) -> dict[str, JSON]:
         all_groups = self._groups.values()
         failures = sum((page_groups.failures for page_groups in all_groups), Counter[str]())
+        reasons: dict[str, JSON] = {}
+        for page_groups in all_groups:
+            reasons |= page_groups.reasons
         return {
             "at": round(time.time(), 3),
             "is_over": is_over,
-            "groups": sum(kept.groups for kept in all_groups),
-            "rollouts": sum(kept.rollouts for kept in all_groups),
+            "groups": sum(page_groups.groups for page_groups in all_groups),
+            "rollouts": sum(page_groups.rollouts for page_groups in all_groups),
             "failures": dict(failures.most_common()),
-            "reasons": {
-                status: reason for kept in all_groups for status, reason in kept.reasons.items()
-            },
+            "reasons": reasons,
             **self._status(),
         }
 
@@ -114,7 +115,9 @@ class LiveFile:
 def parse_live_line(data: bytes) -> Mapping[str, JSON] | None:
     """Return the object in a line; `None` if there is none, or an empty one."""
     value = wire.loads_or_none(data)
-    return value if isinstance(value, Mapping) and value else None
+    if isinstance(value, Mapping) and value:
+        return value
+    return None
 
 
 def iter_live_lines(path: Path) -> Iterator[Mapping[str, JSON]]:

@@ -163,12 +163,12 @@ class TrainingMonitor:
                 if line.get("judge") == self._target.mount:
                     self._restore(cast("Mapping[str, Any]", line))
             self.page_groups.restore(iter_live_lines(folder / LIVE), self._target.mount or "")
-            self.groups = max(
-                self.groups, self.page_groups.last_number
-            )  # numbers are those of one group each
+            # Each number is one group's.
+            self.groups = max(self.groups, self.page_groups.last_number)
+        gold_name = self.gold.name if self.gold else None
         self.note(
             "begin",
-            {"judge": self._target.judge, "gold_judge": self.gold.name if self.gold else None},
+            {"judge": self._target.judge, "gold_judge": gold_name},
         )
 
     def _restore(self, line: Mapping[str, Any]) -> None:
@@ -230,8 +230,10 @@ class TrainingMonitor:
 
     def note(self, kind: str, line: Mapping[str, JSON]) -> None:
         """Write a line."""
-        mount: dict[str, JSON] = {} if self._target.mount is None else {"judge": self._target.mount}
-        self._write(wire.dumps({**mount, "at": round(time.time(), 3), kind: {**line}}) + b"\n")
+        fields: dict[str, JSON] = {"at": round(time.time(), 3), kind: {**line}}
+        if self._target.mount is not None:
+            fields = {"judge": self._target.mount, **fields}
+        self._write(wire.dumps(fields) + b"\n")
 
     def _add_gold(self, group: MonitorGroup, gold_scores: Mapping[int, float]) -> None:
         """Add the gold scores of a group; compare the judges when enough groups have one."""
@@ -260,12 +262,15 @@ class TrainingMonitor:
         training, gold, _ = zip(*self._compared, strict=True)
         check = self._detector.add(step, training, gold)
         means = {"training": fmean(training), "gold": fmean(gold)}
-        alike = self._agreeing_pairs / self._ordered_pairs if self._ordered_pairs else None
-        self.note("check", {**asdict(check), **means, "order_agreement": alike})
+        order_agreement = None
+        if self._ordered_pairs:
+            order_agreement = self._agreeing_pairs / self._ordered_pairs
+        self.note("check", {**asdict(check), **means, "order_agreement": order_agreement})
         is_above = check.limit is not None and check.gap > check.limit
-        self._above_since = (
-            (step if self._above_since is None else self._above_since) if is_above else None
-        )
+        if not is_above:
+            self._above_since = None
+        elif self._above_since is None:
+            self._above_since = step
         if check.is_alarm and not self._has_alarm(_GAP):
             assert check.limit is not None  # there is no alarm in the reference
             seen = (
@@ -299,10 +304,10 @@ class TrainingMonitor:
             "cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)}
         )
         if evidence >= ALARM_AT * self._target.judges and not self._has_alarm(_PROMISE):
+            share, promise = percent(differ / (rows * recheck)), percent(harm)
             seen = (
-                f"a cascade's judges differ on {differ} rechecked rows, about "
-                f"{percent(differ / (rows * recheck))} of "
-                f"all {rows:,}, and the promise is {percent(harm)} (evidence {evidence:.0f}; "
+                f"a cascade's judges differ on {differ} rechecked rows, about {share} of all "
+                f"{rows:,}, and the promise is {promise} (evidence {evidence:.0f}; "
                 f"{self._false_alarm_note})"
             )
             (since, _), *_ = self._differing.values()

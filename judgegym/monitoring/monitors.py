@@ -12,6 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
 
 from judgegym.judges.core.judgment import Status
@@ -123,13 +124,14 @@ class StepMonitors:
         counts = self._counts
         counts["groups"] += 1
         counts["judge_calls"] += group.judge_calls
-        counts["known"] += len(group.rollouts) if group.knows_policy else 0
+        if group.knows_policy:
+            counts["known"] += len(group.rollouts)
         add_costs(self._cost, group.cost)
         has_tokens = all(rollout.tokens is not None for rollout in group.rollouts)
         self._unit = "tokens" if has_tokens else "characters"
         lengths = [
-            float(len(each.completion) if each.tokens is None else each.tokens)
-            for each in group.rollouts
+            float(len(rollout.completion) if rollout.tokens is None else rollout.tokens)
+            for rollout in group.rollouts
         ]
         self._lengths.add(lengths)
         for rollout in group.rollouts:
@@ -140,9 +142,9 @@ class StepMonitors:
             counts.update(in_group=in_group, across=across)
             self._repetition.add([facts.repetition])
         rewarded = [
-            (length, each.reward, each)
-            for length, each in zip(lengths, group.rollouts, strict=True)
-            if each.reward is not None
+            (length, rollout.reward, rollout)
+            for length, rollout in zip(lengths, group.rollouts, strict=True)
+            if rollout.reward is not None
         ]
         rewards = [reward for _, reward, _ in rewarded]
         self._rewards.add(rewards)
@@ -150,15 +152,14 @@ class StepMonitors:
             counts["compared"] += 1
             counts["equal"] += max(rewards) - min(rewards) <= _EPSILON
         self._by_length.add([(length, reward) for length, reward, _ in rewarded])
-        for name in dict.fromkeys(name for _, _, each in rewarded for name in each.parts):
+        names = chain.from_iterable(rollout.parts for _, _, rollout in rewarded)
+        for name in dict.fromkeys(names):
             self._by_part[name].add(
-                [(each.parts.get(name, 0.0), reward) for _, reward, each in rewarded]
+                [(rollout.parts.get(name, 0.0), reward) for _, reward, rollout in rewarded]
             )
-        differs = (
-            self._language.differs(group.task.prompt, group.rollouts[0].completion)
-            if group.rollouts
-            else None
-        )
+        differs = None
+        if group.rollouts:
+            differs = self._language.differs(group.task.prompt, group.rollouts[0].completion)
         counts["languages"] += differs is not None
         counts["other_language"] += bool(differs)
 
@@ -239,12 +240,17 @@ class StepMonitors:
             "a reward server is not told of it",
         )
         no_language = self._language.left_out or "the language of no text can be told"
+        mean: float | str = no_reward
+        spread: float | str = no_reward
+        spread_within: float | str = no_group
+        if rewards.count:
+            mean, spread = rewards.mean, math.sqrt(rewards.variance)
+        if within.free:
+            spread_within = math.sqrt(within.second / within.free)
         return {
-            "reward_mean": rewards.mean if rewards.count else no_reward,
-            "reward_spread": math.sqrt(rewards.variance) if rewards.count else no_reward,
-            "reward_spread_within": math.sqrt(within.second / within.free)
-            if within.free
-            else no_group,
+            "reward_mean": mean,
+            "reward_spread": spread,
+            "reward_spread_within": spread_within,
             "groups_without_spread": _share(counts["equal"], counts["compared"], no_group),
             "score_mean": _share(scores.total, scored, no_score),
             "at_top": _share(counts["at_top"], scored, no_score),
@@ -282,4 +288,6 @@ def _is_beyond(value: float | None, low: float | None, high: float | None) -> bo
 
 
 def _share(part: float, whole: int, otherwise: float | str = 0.0) -> float | str:
-    return part / whole if whole else otherwise
+    if whole:
+        return part / whole
+    return otherwise

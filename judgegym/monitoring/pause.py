@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -80,7 +81,9 @@ class Pause:
         self._path.unlink(missing_ok=True)  # an old one
         self._open.clear()
         self._report("paused", "alarm")
-        until = "" if self._after_s is None else f", or after {self._after_s:g} s"
+        until = ""
+        if self._after_s is not None:
+            until = f", or after {self._after_s:g} s"
         logger.warning(
             "paused: no group is sent, the trainer waits. It goes on with the button of judgegym "
             "view, `touch %s`, "
@@ -108,9 +111,9 @@ class Pause:
     async def _watch(self) -> None:
         began = time.monotonic()
         while self.is_paused:
-            left_s = (
-                float("inf") if self._after_s is None else began + self._after_s - time.monotonic()
-            )
+            left_s = math.inf
+            if self._after_s is not None:
+                left_s = began + self._after_s - time.monotonic()
             if left_s <= 0:
                 self.resume("time")
             elif self._path.exists():

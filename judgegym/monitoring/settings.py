@@ -70,9 +70,9 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             if name == _ALARM and limit in (0.0, 1.0):  # true or false
                 continue
             if name not in MONITORS:
+                names = ", ".join(MONITORS)
                 raise ValueError(
-                    f"monitor_limits: there is no monitor {name!r}; expected one of "
-                    f"{', '.join(MONITORS)}"
+                    f"monitor_limits: there is no monitor {name!r}; expected one of {names}"
                 )
             if isinstance(limit, list) and (len(limit) != 2 or limit == [None, None]):
                 raise ValueError(
@@ -104,11 +104,10 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 raise ValueError(str(error)) from None
             # What a prompt file holds takes the place of its name; of own code, its digest or
             # package is noted.
-            file_settings = (
-                {"judge", "judge_prompt"}
-                if scorer.match_settings(PromptJudgeSettings)
-                else {*CODE_SETTINGS}
-            )
+            if scorer.match_settings(PromptJudgeSettings):
+                file_settings = {"judge", "judge_prompt"}
+            else:
+                file_settings = {*CODE_SETTINGS}
             self.gold_judge.update(scorer.model_dump(mode="json", include=file_settings))
         return self
 

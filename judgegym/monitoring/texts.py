@@ -108,10 +108,13 @@ class NearDuplicates:
         for hashed in sketch[: 2 * _INDEXED_HASHES]:
             for other_group, other_uid, other_sketch in self._index.get(hashed, ()):
                 is_own = other_group == group
-                if in_group if is_own else across or other_uid == uid:
-                    continue  # found before, or the same row again
-                if estimate_resemblance(sketch, other_sketch) >= NEAR:
-                    in_group, across = in_group or is_own, across or not is_own
+                is_settled = in_group if is_own else across or other_uid == uid
+                if is_settled or estimate_resemblance(sketch, other_sketch) < NEAR:
+                    continue  # known already, the same row again, or another text
+                if is_own:
+                    in_group = True
+                else:
+                    across = True
         for hashed in sketch[:_INDEXED_HASHES]:
             # Of a policy that says the same to all, the latest are enough.
             self._index.setdefault(hashed, deque(maxlen=_MOST_ALIKE)).append((group, uid, sketch))
@@ -150,14 +153,17 @@ class LanguageWatch:
         if self._compare is None:
             return None
         comparison = self._compare(completion[:_MAX_CHARACTERS], f"={prompt[:_MAX_CHARACTERS]}")
-        return None if comparison.score is None else comparison.score == 0.0
+        if comparison.score is None:
+            return None
+        return comparison.score == 0.0
 
     def _load(self) -> None:
         try:
             self._compare = language()
         except ImportError:
-            self.left_out = f"py3langid is not installed: {install_command('rules')}"
-        except Exception as error:  # noqa: BLE001  # boundary of a library: a damaged installation is no reason to stop
+            command = install_command("rules")
+            self.left_out = f"py3langid is not installed: {command}"
+        except Exception as error:  # noqa: BLE001  # a damaged installation must not stop training
             self.left_out = f"py3langid cannot be used: {error}"
         else:
             self.left_out = None

@@ -6,9 +6,8 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # Ctrl-C while the libraries load just ends; the server takes it over
+    # Ctrl-C while the libraries load just ends; the server takes it over.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     from judgegym.offline.command import main
 
     sys.exit(main())

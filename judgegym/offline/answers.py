@@ -80,28 +80,29 @@ def read_prompt(
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _strip_critique_request(message.content)
-        titles = {
-            title
-            for judge_format in formats
-            for title in (*judge_format.sections, *judge_format.optional)
-        }
-        lines = list(
-            find_marker_lines(
-                content, titles, {title for known in formats for title in known.with_id}
+        titles: set[str] = set()
+        titles_with_id: set[str] = set()
+        for judge_format in formats:
+            titles.update(judge_format.sections, judge_format.optional)
+            titles_with_id.update(judge_format.with_id)
+        lines = list(find_marker_lines(content, titles, titles_with_id))
+        matches = []
+        for judge_format in formats:
+            found_sections = read_sections(
+                content,
+                lines,
+                judge_format.sections,
+                judge_format.optional,
+                judge_format.with_id,
             )
-        )
-        parsed = [
-            (read_sections(content, lines, known.sections, known.optional, known.with_id), known)
-            for known in formats
-        ]
-        matches = [
-            (sections, prompt_format) for sections, prompt_format in parsed if sections is not None
-        ]
+            if found_sections is not None:
+                matches.append((found_sections, judge_format))
         if matches:
             (start, sections), prompt_format = min(matches, key=lambda pair: pair[0].start)
             *_, last = sections
             texts = {**sections, last: _strip_ending(sections[last], prompt_format.ending)}
-            instructions = f"{system_text(messages)}\n{content[:start]}"
+            system = system_text(messages)
+            instructions = f"{system}\n{content[:start]}"
             return ParsedPrompt(
                 prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts
             )
@@ -110,7 +111,9 @@ def read_prompt(
 
 def _strip_ending(text: str, ending: str) -> str:
     """Return the last section without the prompt's ending and the rule between the two."""
-    return _RULE.sub("", text.removesuffix(ending)) if ending and text.endswith(ending) else text
+    if ending and text.endswith(ending):
+        return _RULE.sub("", text.removesuffix(ending))
+    return text
 
 
 def _strip_critique_request(content: str) -> tuple[str, bool]:
@@ -139,11 +142,12 @@ MAX_CHARACTERS = 20_000
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 _COMMON = """
-    a about after all also am an and any are as at be been before but by can could did do does doing done each for
-    from get give had has have he her here him his how i if in into is it its just let like ll make may me might more
-    most much must my no not now of off on one only or other our out over own please re s same she should so some such
-    t than that the their them then there these they this those to too under until up us use ve very was we were what
-    when where which while who whom why will with would write you your
+    a about after all also am an and any are as at be been before but by can could did do does doing
+    done each for from get give had has have he her here him his how i if in into is it its just let
+    like ll make may me might more most much must my no not now of off on one only or other our out
+    over own please re s same she should so some such t than that the their them then there these
+    they this those to too under until up us use ve very was we were what when where which while who
+    whom why will with would write you your
 """
 _STOPWORDS = frozenset(_COMMON.split())
 _QUESTION, _REFERENCE, _LENGTH = 0.5, 0.15, 0.35
@@ -175,11 +179,7 @@ def split_words(text: str) -> list[str]:
 
 def find_salient_words(text: str) -> tuple[str, ...]:
     """Return a text's distinct content words of 3 to 24 characters, in order of appearance."""
-    return tuple(
-        dict.fromkeys(
-            word for word in split_words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
-        )
-    )
+    return tuple(dict.fromkeys(word for word in split_words(text) if _is_salient(word)))
 
 
 def measure_quality(answer: str, question: str = "", reference: str = "") -> float:
@@ -206,19 +206,26 @@ def compute_merit(quality: float) -> float:
     return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
 
 
+def _is_salient(word: str) -> bool:
+    return 3 <= len(word) <= 24 and word not in _STOPWORDS
+
+
 @lru_cache(maxsize=2048)
 def _features(head: str) -> Features:
     in_order = split_words(head)
-    fresh = len(set(pairwise(in_order))) / (len(in_order) - 1) if len(in_order) > 1 else 1.0
+    fresh = 1.0
+    if len(in_order) > 1:
+        fresh = len(set(pairwise(in_order))) / (len(in_order) - 1)
     return Features(frozenset(in_order) - _STOPWORDS, len(in_order), fresh)
 
 
 _LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
+# The same after a critique, and the share of verdicts that a critique changes.
 _REVISION_SPREAD, _REVISED = (
     0.12,
     0.3,
-)  # the same after a critique, and the share of verdicts that a critique changes
+)
 _CRITIQUES = (
     "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
     "I went through my rationale once more and looked for what it misses.",
@@ -247,7 +254,9 @@ def make_judge_reply(
         "judge",
     )
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
-    spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
+    spread = 0.0
+    if is_vote:
+        spread = _VOTE_SPREAD * request.temperature
     if parsed.is_critique and rng.random() < _REVISED:
         spread += _REVISION_SPREAD
     try:
@@ -262,7 +271,9 @@ def make_judge_reply(
     critique = rng.choice(_CRITIQUES) if parsed.is_critique else ""
     if request.properties is not None:
         return _format_object(parsed.prompt_format, reply, critique, request.properties)
-    return f"{critique}\n\n{reply}" if critique else reply
+    if critique:
+        return f"{critique}\n\n{reply}"
+    return reply
 
 
 def _format_object(
@@ -272,9 +283,9 @@ def _format_object(
     fields = {CRITIQUE: critique, **(prompt_format.fields(reply) or {})}
     missing = [name for name in properties if name not in fields]
     if missing:
+        names = ", ".join(missing)
         raise BadRequest(
-            "response_format: the offline judge's replies to this prompt have no "
-            f"{', '.join(missing)}"
+            f"response_format: the offline judge's replies to this prompt have no {names}"
         )
     return json.dumps({name: fields[name] for name in properties}, ensure_ascii=False)
 
@@ -303,7 +314,7 @@ def _make_shown_prompt(
 
 
 BUILT_IN: tuple[PromptFormat, ...] = (
-    *(judge_format for judge in JUDGES.values() for judge_format in judge.prompts),
+    *chain.from_iterable(judge.prompts for judge in JUDGES.values()),
     RATING_PROMPT,
 )
 
@@ -331,14 +342,14 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
     if not location and is_kind(name):
         return find_definition(name).prompts
     try:
-        names = vars(
-            load_python_file(location)
-            if location.endswith(".py")
-            else importlib.import_module(location)
-        )
+        if location.endswith(".py"):
+            names = vars(load_python_file(location))
+        else:
+            names = vars(importlib.import_module(location))
     except Exception as error:  # whatever a user's module raises is why it cannot be loaded
+        kind = type(error).__name__
         raise ValueError(
-            f"--prompt {reference}: cannot load {location!r}: {type(error).__name__}: {error}"
+            f"--prompt {reference}: cannot load {location!r}: {kind}: {error}"
         ) from error
     value = names.get(name)
     if isinstance(value, JudgeDefinition):
@@ -356,14 +367,19 @@ def make_reference(prompt: PromptFormat | str) -> str:
     """
     if isinstance(prompt, str):
         location, _, name = prompt.rpartition(":")
-        return f"{Path(location).resolve()}:{name}" if location.endswith(".py") else prompt
+        if location.endswith(".py"):
+            location = str(Path(location).resolve())
+            return f"{location}:{name}"
+        return prompt
     for module in list(sys.modules.values()):
         prompt_name = next((name for name, value in vars(module).items() if value is prompt), None)
         path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
         if prompt_name is not None and path is not None:
             # A script is no module to another process, and a file may have been loaded under a name
             # of its own.
-            return f"{spec.name if spec is not None and '.' in spec.name else path}:{prompt_name}"
+            if spec is not None and "." in spec.name:
+                return f"{spec.name}:{prompt_name}"
+            return f"{path}:{prompt_name}"
     raise ValueError(
         f"give the prompt with the sections {prompt.sections} a name at the top of its file"
     )
@@ -420,10 +436,8 @@ def write_user_message(request: ChatRequest, index: int) -> str:
         [word for word in _find_topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2
     )
     if rng.random() < 0.2 * (message_count - 1):
-        return (
-            f"Thank you, that is all about {first}.\n\n"
-            f"{prompts.load('user').rpartition(chr(10))[2]}"
-        )
+        farewell = prompts.load("user").rpartition("\n")[2]
+        return f"Thank you, that is all about {first}.\n\n{farewell}"
     return (
         f"You speak of {first}. What has it to do with {second}, and what would you advise me to "
         "do?"
@@ -445,12 +459,16 @@ def _find_topic(request: ChatRequest) -> tuple[str, ...]:
     """Return the words of the last user message that has any."""
     for message in reversed(request.messages):
         if message.role == "user" and (topic := find_salient_words(message.content)):
-            return topic if len(topic) > 1 else (*topic, *_FALLBACK)
+            if len(topic) > 1:
+                return topic
+            return (*topic, *_FALLBACK)
     return _FALLBACK
 
 
 def _make_rng(purpose: str, request: ChatRequest, index: int) -> Random:
-    drawn = (request.temperature, request.seed, index) if request.temperature > 0 else ()
+    drawn: tuple[object, ...] = ()
+    if request.temperature > 0:
+        drawn = (request.temperature, request.seed, index)
     return make_generator(0, repr((request.model, drawn, request.messages)), purpose)
 
 
@@ -490,23 +508,21 @@ def make_answers(
         titles = ", ".join(repr(line.text) for line in lines) or "none"
         raise BadRequest(
             "the offline judge does not know this prompt: no judge's sections are in it. Declare a "
-            "PromptFormat beside "
-            "the prompt, and name it in offline_prompts of the environment or with `judgegym "
-            "offline-server "
-            f"--prompt FILE.py:NAME`. Possible section titles in the last message: {titles}"
+            "PromptFormat beside the prompt, and name it in offline_prompts of the environment or "
+            "with `judgegym offline-server --prompt FILE.py:NAME`. Possible section titles in the "
+            f"last message: {titles}"
         )
-    thinks = "<think>" in system_text(request.messages)
-    texts = []
-    for index in range(request.n):
-        text = (
-            write_answer(request, index)
-            if parsed is None
-            else make_judge_reply(parsed, request, index, opinion)
-        )
-        texts.append(
-            f"<think>\n{write_thinking(request, index)}\n</think>\n\n{text}" if thinks else text
-        )
-    return texts
+    if parsed is None:
+        texts = [write_answer(request, index) for index in range(request.n)]
+    else:
+        texts = [make_judge_reply(parsed, request, index, opinion) for index in range(request.n)]
+    if "<think>" not in system_text(request.messages):
+        return texts
+    thoughts = [write_thinking(request, index) for index in range(request.n)]
+    return [
+        f"<think>\n{thinking}\n</think>\n\n{text}"
+        for thinking, text in zip(thoughts, texts, strict=True)
+    ]
 
 
 def write_noise(request: ChatRequest, index: int = 0) -> str:

@@ -19,12 +19,12 @@ from judgegym.offline.faults import FAULTS, Faults, Outage
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 
-_FAULTS_HELP = """rates by kind in chat completions, such as {"429": 0.1, "drop": 0.02}; a request that is sent again
-draws again. Kinds: the statuses 400 to 599, and """ + ", ".join(
+_FAULTS_HELP = """rates by kind in chat completions, such as {"429": 0.1, "drop": 0.02}; a request
+that is sent again draws again. Kinds: the statuses 400 to 599, and """ + ", ".join(
     f"{name} ({fault.about})" for name, fault in FAULTS.items()
 )
-_AWAY_HELP = """from the arrival of this request on, reset all connections and refuse new ones for these seconds; may
-be given several times"""
+_AWAY_HELP = """from the arrival of this request on, reset all connections and refuse new ones for
+these seconds; may be given several times"""
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:

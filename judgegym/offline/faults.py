@@ -154,8 +154,10 @@ def _send_slowly(attempt: Attempt) -> Effect:
     effect = send_completion(attempt.request, attempt.completion(), is_answer=True)
     size = -(-len(effect.body) // _SLOW_PIECES)
     pieces = [effect.body[start : start + size] for start in range(0, len(effect.body), size)]
-    length = {} if attempt.request.stream else {"Content-Length": str(len(effect.body))}
-    return replace(effect, pieces=pieces, headers={**effect.headers, **length}, is_slow=True)
+    headers = dict(effect.headers)
+    if not attempt.request.stream:
+        headers["Content-Length"] = str(len(effect.body))
+    return replace(effect, pieces=pieces, headers=headers, is_slow=True)
 
 
 def _send_noise(attempt: Attempt) -> Effect:
@@ -220,18 +222,17 @@ class Faults:
             if name not in self.kinds and not (
                 isinstance(name, str) and re.fullmatch("[45][0-9]{2}", name)
             ):
-                raise ValueError(
-                    f"unknown kind of fault {name!r}: known are 400 to 599, {', '.join(self.kinds)}"
-                )
+                kinds = ", ".join(self.kinds)
+                raise ValueError(f"unknown kind of fault {name!r}: known are 400 to 599, {kinds}")
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
                 raise ValueError(
                     f"the rate of fault {name!r} must be a number from 0 to 1, not {rate!r}"
                 )
         total = math.fsum(self.rates.values())
         if total > 1 + 1e-9:  # less is rounding
+            rates = dict(self.rates)
             raise ValueError(
-                f"the rates of the faults must add up to at most 1, not {total:g} "
-                f"({dict(self.rates)})"
+                f"the rates of the faults must add up to at most 1, not {total:g} ({rates})"
             )
 
     @classmethod
@@ -262,9 +263,9 @@ class Faults:
 
     def effect(self, name: str, attempt: Attempt) -> Effect:
         """Return the effect of this fault on an attempt."""
-        return (
-            self.kinds[name].effect(attempt) if name in self.kinds else send_error(int(name), name)
-        )
+        if name in self.kinds:
+            return self.kinds[name].effect(attempt)
+        return send_error(int(name), name)
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,13 @@ class StandIn:
 
         A prompt is a module-level object or a reference of `load_prompts`.
         """
-        StandInSettings(
-            latency_ms, Faults(faults or {})
-        )  # raises on wrong settings before anything is started
-        self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
+        # Raises on wrong settings before anything is started.
+        StandInSettings(latency_ms, Faults(faults or {}))
+        rates = json.dumps(dict(faults or {}))
+        self._flags = [f"--latency_ms={latency_ms}", f"--faults={rates}"]
         if judge_only:
             self._flags.append("--judge_only")
-        self._flags += [f"--prompt={make_reference(prompt)}" for prompt in prompts]
+        self._flags += [f"--prompt={reference}" for reference in map(make_reference, prompts)]
         self._process: Process | None = None
         self._base_url: str | None = None
 
@@ -241,7 +241,9 @@ def listen(host: str, port: int) -> socket.socket:
 def make_url(listener: socket.socket) -> str:
     """Return the base URL for a client of this socket."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+    if ":" in host:
+        return f"http://[{host}]:{port}/v1"
+    return f"http://{host}:{port}/v1"
 
 
 def stop_on_signals(exit_codes: asyncio.Queue[int]) -> None:

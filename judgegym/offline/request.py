@@ -22,7 +22,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -57,7 +57,9 @@ def _join_texts(content: Any) -> Any:
     if isinstance(content, list):
         texts = [part.get("text", "") for part in content if isinstance(part, dict)]
         return "".join(text for text in texts if isinstance(text, str))
-    return "" if content is None else content
+    if content is None:
+        return ""
+    return content
 
 
 @pydantic_dataclass(frozen=True)
@@ -129,15 +131,17 @@ class ChatRequest(BaseModel):
     @model_validator(mode="after")
     def _settle(self) -> ChatRequest:
         self.max_tokens = self.max_completion_tokens or self.max_tokens
-        self.top_logprobs = self.top_logprobs if self.logprobs else 0
+        if not self.logprobs:
+            self.top_logprobs = 0
         return self
 
     @property
     def properties(self) -> tuple[str, ...] | None:
         """Fields of the requested object, in their order; `None` if a text is requested."""
         form = self.response_format
-        is_object = form is not None and form.type == "json_schema" and form.json_schema is not None
-        return tuple(form.json_schema.schema_.properties) if is_object else None  # type: ignore[union-attr]
+        if form is None or form.type != "json_schema" or form.json_schema is None:
+            return None
+        return tuple(form.json_schema.schema_.properties)
 
     @cached_property
     def plain_messages(self) -> tuple[RequestMessage, ...]:
@@ -193,7 +197,8 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
         data = orjson.loads(body)
         if not isinstance(data, dict):
             raise BadRequest("the request body must be a JSON object")
-        data = _convert_to_chat(data) if in_responses else data
+        if in_responses:
+            data = _convert_to_chat(data)
         request = ChatRequest.model_validate(data)
         request._data = data
         _ = request.digest  # the encoder has a lower limit of nesting than the decoder
@@ -204,11 +209,10 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
         name = "".join(
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in first_error["loc"]
         )
-        shown = repr(first_error["input"])
-        excerpt = shown if len(shown) <= 80 else shown[:77] + "..."
-        raise BadRequest(
-            f"'{name.removeprefix('.')}': {first_error['msg']}, not {excerpt}"
-        ) from None
+        name, shown = name.removeprefix("."), repr(first_error["input"])
+        if len(shown) > 80:
+            shown = f"{shown[:77]}..."
+        raise BadRequest(f"'{name}': {first_error['msg']}, not {shown}") from None
     return request
 
 
@@ -236,7 +240,10 @@ def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
 
 def make_completion_ids(text: str, *, stopped: bool) -> list[int]:
     """Return the token ids of an answer, with the ending token if the model stopped by itself."""
-    return [*text.encode("utf-8", "replace"), *([IM_END] if stopped else [])]
+    ids = [*text.encode("utf-8", "replace")]
+    if stopped:
+        ids.append(IM_END)
+    return ids
 
 
 def make_logprob_entries(
@@ -296,11 +303,9 @@ def make_completion(
             "logprobs": None,
             "finish_reason": "length" if short else "stop",
         }
-        ids = (
-            make_completion_ids(content, stopped=not short)
-            if request.return_token_ids or request.logprobs
-            else []
-        )
+        ids = []
+        if request.return_token_ids or request.logprobs:
+            ids = make_completion_ids(content, stopped=not short)
         if request.return_token_ids:
             choice["token_ids"] = ids
         if request.logprobs:
@@ -309,14 +314,13 @@ def make_completion(
             }
         choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
-    details = (
-        {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}
-    )
-    ids_of_prompt = (
-        {"prompt_token_ids": make_prompt_ids(request.messages)} if request.return_token_ids else {}
-    )
+    details, prompt_fields = {}, {}
+    if cached is not None:
+        details["prompt_tokens_details"] = {"cached_tokens": min(cached, prompt)}
+    if request.return_token_ids:
+        prompt_fields["prompt_token_ids"] = make_prompt_ids(request.messages)
     return {
-        **ids_of_prompt,
+        **prompt_fields,
         "id": f"chatcmpl-{request.digest[:24]}",
         "object": "chat.completion",
         "created": 0,
@@ -333,13 +337,12 @@ def make_completion(
 
 def make_error(status: int, message: str) -> bytes:
     """Make an error in the format that OpenAI clients read."""
-    kind = (
-        "rate_limit_error"
-        if status == 429
-        else "server_error"
-        if status >= 500
-        else "invalid_request_error"
-    )
+    if status == 429:
+        kind = "rate_limit_error"
+    elif status >= 500:
+        kind = "server_error"
+    else:
+        kind = "invalid_request_error"
     return orjson.dumps(
         {"error": {"message": message, "type": kind, "param": None, "code": str(status)}}
     )
@@ -365,10 +368,12 @@ def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
         raise BadRequest("'input' must be a non-empty string or list")
     if data.get("stream"):
         raise BadRequest("'stream' must be false: the stand-in streams chat completions only")
-    messages = [] if instructions is None else [{"role": "system", "content": instructions}]
-    for index, item in enumerate(
-        [{"role": "user", "content": items}] if isinstance(items, str) else items
-    ):
+    messages = []
+    if instructions is not None:
+        messages.append({"role": "system", "content": instructions})
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise BadRequest(f"'input[{index}]' must be an object")
         kind = item.get("type", "message")
@@ -400,8 +405,9 @@ def convert_to_responses(completion: dict[str, Any]) -> dict[str, Any]:
     """Convert a chat completion with one choice to a response of the Responses API."""
     (choice,), usage = completion["choices"], completion["usage"]
     name = completion["id"].removeprefix("chatcmpl-")
-    is_short = choice["finish_reason"] == "length"
-    status = "incomplete" if is_short else "completed"
+    status, incomplete_details = "completed", None
+    if choice["finish_reason"] == "length":
+        status, incomplete_details = "incomplete", {"reason": "max_output_tokens"}
     part = {"type": "output_text", "text": choice["message"]["content"], "annotations": []}
     message = {
         "id": f"msg_{name}",
@@ -415,7 +421,7 @@ def convert_to_responses(completion: dict[str, Any]) -> dict[str, Any]:
         "object": "response",
         "created_at": 0,
         "status": status,
-        "incomplete_details": {"reason": "max_output_tokens"} if is_short else None,
+        "incomplete_details": incomplete_details,
         "error": None,
         "model": completion["model"],
         "output": [message],
@@ -480,16 +486,11 @@ def _split_choice(choice: Json) -> Iterator[Json]:
         )
         offset = end
     for name, value in message.items():
-        if value not in (None, []):
-            is_calls = name == "tool_calls"
-            yield _chunk(
-                choice,
-                {
-                    name: [{"index": i, **call} for i, call in enumerate(value)]
-                    if is_calls
-                    else value
-                },
-            )
+        if value in (None, []):
+            continue
+        if name == "tool_calls":
+            value = [{"index": index, **call} for index, call in enumerate(value)]
+        yield _chunk(choice, {name: value})
     other_fields = {
         name: value
         for name, value in choice.items()
@@ -521,5 +522,7 @@ def _split_text(content: object) -> list[str]:
     Of a list, those of all parts.
     """
     if isinstance(content, list):
-        return [piece for part in content for piece in _split_text(part["text"])]
-    return _WORD.findall(content) if isinstance(content, str) else []
+        return list(chain.from_iterable(_split_text(part["text"]) for part in content))
+    if isinstance(content, str):
+        return _WORD.findall(content)
+    return []

@@ -49,12 +49,16 @@ def _read_pairs(path: str, request: Mapping[str, Any]) -> Sequence[tuple[str, st
         return [
             ("\n".join(message["content"] for message in messages[:-1]), messages[-1]["content"])
         ]
-    name = "query" if path == "/get_reward" else "text" if "text" in request else "input"
+    name = "text" if "text" in request else "input"
+    if path == "/get_reward":
+        name = "query"
     return [("", text) for text in _as_list(request[name])]
 
 
 def _as_list(value: str | Sequence[str]) -> Sequence[str]:
-    return [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    return value
 
 
 def _make_response(
@@ -69,12 +73,14 @@ def _make_response(
         ]
     if request.get("use_activation", True):
         values = [1.0 / (1.0 + math.exp(-value)) for value in values]
-    names = {"/classify": "probs", "/score": "score", "/pooling": "data"}
-    data = [
-        {"index": index, names[path]: value if path == "/score" else [value]}
-        | ({"label": "LABEL_0", "num_classes": 1} if path == "/classify" else {})
-        for index, value in enumerate(values)
-    ]
+    data: list[dict[str, Any]] = []
+    for index, value in enumerate(values):
+        if path == "/score":
+            data.append({"index": index, "score": value})
+        elif path == "/classify":
+            data.append({"index": index, "probs": [value], "label": "LABEL_0", "num_classes": 1})
+        else:
+            data.append({"index": index, "data": [value]})
     return {
         "object": "list",
         "data": data,

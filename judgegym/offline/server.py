@@ -82,9 +82,8 @@ class Listener:
         ):  # what is accepted gets them in an iteration of the loop each
             await asyncio.sleep(0)
         await self._site.stop()
-        bound = socket.socket(
-            family
-        )  # bound and not listening: connections are refused, and the port is kept
+        # Bound and not listening: connections are refused, and the port is kept.
+        bound = socket.socket(family)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         self._address = bound
@@ -151,7 +150,9 @@ class StandInServer:
         self._away = {away.request: away.seconds for away in settings.away}
         self._counts = {"requests": 0, "in_flight": 0, "peak_in_flight": 0, "answers": 0}
         self._by_model: Counter[str] = Counter()
-        self._prefixes = PrefixCache() if settings.prefix_cache else None
+        self._prefixes: PrefixCache | None = None
+        if settings.prefix_cache:
+            self._prefixes = PrefixCache()
         self._listening = Listener(self._runner())
 
     @property
@@ -197,9 +198,8 @@ class StandInServer:
             effect = self._respond(request, fault, in_responses=in_responses)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
-                return await self._send(
-                    http, Effect("reset")
-                )  # this one may have been accepted as it went away
+                # This one may have been accepted as it went away.
+                return await self._send(http, Effect("reset"))
             counts["answers"] += effect.is_answer
             self.answered[request.digest] += effect.is_answer
             return await self._send(http, effect)
@@ -222,15 +222,13 @@ class StandInServer:
         """Return the effect of this fault on the request."""
         texts = partial(make_answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
-            cached = (
-                None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
-            )
+            cached = None
+            if self._prefixes is not None:
+                cached = self._prefixes.cached_tokens(request.messages)
             answer = protocol.make_completion(request, texts(), cached=cached)
-            return send_completion(
-                request,
-                protocol.convert_to_responses(answer) if in_responses else answer,
-                is_answer=True,
-            )
+            if in_responses:
+                answer = protocol.convert_to_responses(answer)
+            return send_completion(request, answer, is_answer=True)
         attempt = Attempt(request, self.asked[request.digest], texts, self._counts["answers"])
         done = self._settings.faults.effect(fault, attempt)
         if self._settings.retry_after is not None and fault in ("429", "503"):
