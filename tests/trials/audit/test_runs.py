@@ -55,7 +55,10 @@ def test_letters_are_numbers_of_responses_in_both_orders(tmp_path: Path) -> None
 
 
 def test_each_label_of_a_row_is_a_row_of_the_audit(tmp_path: Path) -> None:
-    labels = (GoldLabel.from_labels("yes", "yes", "clear"), GoldLabel.from_labels("no", None, "short"))
+    labels = (
+        GoldLabel.from_labels("yes", "yes", "clear"),
+        GoldLabel.from_labels("no", None, "short"),
+    )
     rows = [
         row(f"r{n}", 1.0, question=f"q{n}", gold=labels, texts={"answer": "words"}, category=None)
         for n in range(3)
