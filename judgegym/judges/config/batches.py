@@ -37,28 +37,28 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
     judge_batch: BatchKind | None = operational(None, verbs=BATCH_VERBS, common=True)
     """Send the judge's requests in batches, which cost half and may take hours. openai: OpenAI's
     files and batches. anthropic: Anthropic's message batches (judge_api=anthropic). folder: files
-    for vllm run-batch. Live if unset."""
+    for vllm run-batch. If unset, requests are sent live."""
     judge_batch_folder: Path | None = operational(None, verbs=BATCH_VERBS)
     """Write batches to this folder as NAME.jsonl, and wait for NAME.out.jsonl there
     (judge_batch=folder)."""
     judge_batch_rows: int = operational(10_000, verbs=BATCH_VERBS, ge=1)
-    """Keep at most this many rows or groups in progress, whose requests make the batches."""
+    """Keep at most this many rows or groups in progress; their requests form the batches."""
     judge_batch_lines: int = operational(50_000, verbs=BATCH_VERBS, ge=1, le=100_000)
     """Put at most this many requests into one batch."""
     judge_batch_retries: int = operational(3, verbs=BATCH_VERBS, ge=0)
-    """Send a request whose line of a batch brought no usable response again at most this many
-    times."""
+    """Send a request again at most this many times if its line in a batch has no usable
+    response."""
     judge_batch_fallback: Literal["batch", "live"] = operational("batch", verbs=BATCH_VERBS)
-    """Send a request again whose batch expired, was cancelled or left it out: with the next batch,
-    or live."""
+    """Choose how to send a request again whose batch expired, was cancelled or left it out: in the
+    next batch, or live."""
     judge_batch_price: float | None = operational(None, verbs=BATCH_VERBS, ge=0, le=1)
     """Count a request in a batch with this share of its live price; if unset, 0.5, and 1 for a
     folder."""
     judge_batch_poll: float = operational(30.0, verbs=BATCH_VERBS, gt=0)
-    """Look at open batches every so many seconds."""
+    """Check open batches every this many seconds."""
     judge_batch_quiet: float = operational(60.0, verbs=BATCH_VERBS, gt=0)
-    """Send a batch after this many seconds in which nothing has changed, although a row might still
-    add to it; it is sent at once when all rows wait for batches."""
+    """Send a batch after this many seconds without a new request, even if a row might still add
+    one; it is sent immediately if all rows wait for batches."""
 
     def max_rows_in_progress(self, live: int) -> int:
         """Return how many rows may be in progress; `live` if requests are sent live."""

@@ -24,14 +24,14 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
     help_group: ClassVar[str] = "run"
 
     budget_calls: int | None = operational(None, ge=1)
-    """Send policy and judge at most this many requests in the whole run, retries and what was sent
-    before --resume included; the run then ends with exit code 3 and the command that goes on. No
-    limit if unset."""
+    """Send policy and judge at most this many requests in the whole run, including retries and
+    requests before --resume; the run then ends with exit code 3 and prints the command to continue.
+    No limit if unset."""
     budget_usd: float | None = operational(None, gt=0)
-    """Send policy and judge no request that could make the whole run, what was spent before
-    --resume included, cost more than this many US dollars; it then ends with exit code 3 and the
-    command that goes on. It needs the prices of both (the table of prices knows common models) and
-    limits of tokens. No limit if unset."""
+    """Spend at most this many US dollars on policy and judge in the whole run, including costs
+    before --resume: no request is sent that could exceed it; the run then ends with exit code 3 and
+    prints the command to continue. It needs the prices of both (common models are in the table of
+    list prices) and token limits. No limit if unset."""
 
     def budget(self) -> Budget | None:
         """Return the budget, shared by all clients of a run; `None` without a limit."""

@@ -119,13 +119,13 @@ class EndpointSettings(Settings):
     """The settings that hold for one model only."""
 
     model: ModelName = DEFAULT_POLICY
-    """Ask for this model."""
+    """Call this model."""
     base_url: BaseUrls = OPENAI
     """Call it at this URL; separate several replicas with commas."""
     replicas: list[ReplicaSettings] = []
     """Spread calls over these servers instead."""
     api: ApiName = "openai"
-    """Ask it in this form."""
+    """Call it with this API."""
     api_key: SecretStr | None = None
     """Send this API key. Prefer api_key_env."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -135,19 +135,19 @@ class EndpointSettings(Settings):
     temperature: float | None = None
     """Sample at this temperature; if unset, each call has its own or none."""
     max_tokens: int = 0
-    """Limit an answer to this many tokens; 0 sends no limit."""
+    """Limit a response to this many tokens; 0 sends no limit."""
     max_retries: int = MAX_RETRIES
     """Retry a failed call at most this many times."""
     timeout: float = 600.0
     """Stop one attempt of a call after this many seconds."""
     deadline: float = 1800.0
-    """Stop retrying this many seconds after the first attempt; where it is set, it also bounds the
+    """Stop retrying this many seconds after the first attempt; if it is set, it also limits the
     next two."""
     away_deadline: float = 600.0
-    """Wait at most this many seconds for an endpoint that has answered before and now refuses
+    """Wait at most this many seconds for an endpoint that has responded before and now refuses
     connections."""
     start_deadline: float = 60.0
-    """Wait at most this many seconds for an endpoint that has never answered."""
+    """Wait at most this many seconds for an endpoint that has never responded."""
     rejected_deadline: float = 120.0
     """Probe an endpoint that rejects the account for this many seconds."""
     max_concurrency: int = 256
@@ -161,16 +161,16 @@ class EndpointSettings(Settings):
     extra_headers: ExtraHeaders = {}
     """Send these headers with each request."""
     finish_reasons: FinishReasons = []
-    """Take these finish reasons, too, to mean a whole answer."""
+    """Accept these further finish reasons as a whole response."""
     price_input: float | None = None
-    """US dollars for a million prompt tokens; if no price is set, those of the table of list
-    prices."""
+    """US dollars for a million prompt tokens; if no price is set, the table of list prices is
+    used."""
     price_output: float | None = None
     """US dollars for a million completion tokens."""
     price_cached_input: float | None = None
-    """US dollars for a million prompt tokens that its endpoint had in a prefix cache."""
+    """US dollars for a million prompt tokens from the endpoint's prefix cache."""
     images: ImageUse = "auto"
-    """Whether it is sent images; auto: until it refuses them."""
+    """Whether images are sent to it; auto: until it refuses them."""
     image_max_side: int = 0
     """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
 

@@ -70,44 +70,44 @@ class JudgeSettings(
     judge_base_url: BaseUrls = operational(ANTHROPIC, common=True)
     """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""
     judge_api: ApiName = operational("openai", common=True)
-    """Ask the judge in this form. openai: OpenAI's chat completions, which most servers speak.
-    anthropic: Anthropic's Messages API, with thinking apart and its prefix cache used. litellm:
-    whatever litellm reaches by the model's name, such as azure/…, bedrock/…, vertex_ai/… or
-    gemini/…, with judge_base_url only if it is set. If unset, anthropic for the default judge with
-    its key in ANTHROPIC_API_KEY."""
+    """Call the judge with this API. openai: OpenAI's chat completions, which most servers support.
+    anthropic: Anthropic's Messages API, with separate thinking and prefix caching. litellm: any
+    model that litellm supports, such as azure/…, bedrock/…, vertex_ai/… or gemini/…; judge_base_url
+    is used only if it is set. If unset, anthropic for the default judge with its key in
+    ANTHROPIC_API_KEY."""
     judge_api_key: SecretStr | None = operational(None, fallback="judge_api_key_env")
     """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command
     line."""
     judge_api_key_env: str = operational("ANTHROPIC_API_KEY", common=True)
-    """Read the judge's API key from this environment variable. Only a public host needs one."""
+    """Read the judge's API key from this environment variable. Only public hosts need a key."""
     judge_temperature: float = setting(0.2, common=True, ge=0)
-    """Sample the judge at this temperature. If unset, several votes or samples of one judgment are
-    drawn at 0.7."""
+    """Sample the judge at this temperature. If unset, several votes or samples of one judgment use
+    0.7."""
     judge_max_tokens: int = setting(4096, ge=0)
-    """Limit the judge's answer to this many tokens; 0 sends no limit."""
+    """Limit the judge's response to this many tokens; 0 sends no limit."""
     judge_max_retries: int = operational(MAX_RETRIES, ge=0)
-    """Retry a failed judge call at most this many times; waiting for a judge that is busy or away
-    is no retry."""
+    """Retry a failed judge call at most this many times; waiting for a busy or unreachable judge
+    does not count."""
     judge_timeout: float = operational(300.0, gt=0)
     """Stop one attempt of a judge call after this many seconds."""
     judge_deadline: float = operational(900.0, gt=0)
     """Stop retrying a judge call this many seconds after its first attempt; the call then fails.
-    Time in which the judge is away does not count; where this is set, it also bounds that wait."""
+    Time in which the judge is unreachable does not count; if this is set, it also limits that
+    wait."""
     endpoint_away_deadline: float = operational(600.0, ge=0, common=True, group="run")
-    """Wait at most this many seconds for an endpoint, judge or policy, that has answered before and
-    now refuses connections; its calls then fail."""
+    """Wait at most this many seconds for an endpoint, judge or policy, that has responded before
+    and now refuses connections; its calls then fail."""
     wait_for_endpoints: float = operational(60.0, ge=0, group="run")
-    """Wait at most this many seconds for an endpoint, judge or policy, that has never answered in
+    """Wait at most this many seconds for an endpoint, judge or policy, that has never responded in
     this run and refuses connections, or whose host is unknown; the command then ends with exit code
-    2. Raise it where the endpoint starts beside the run."""
+    2. Raise it if the endpoint starts at the same time as the run."""
     endpoint_rejected_deadline: float = operational(120.0, ge=0, group="run")
-    """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402,
-    403 or 404, or because the account has no credit, send nothing new and try one request again,
-    with growing pauses, for this many seconds; the command then ends with exit code 1, and can be
-    resumed."""
+    """If an endpoint, judge or policy, rejects ten requests in a row with HTTP 401, 402, 403 or
+    404, or because the account has no credit, send no new requests and retry one, with growing
+    pauses, for this many seconds; the command then ends with exit code 1 and can be resumed."""
     judge_max_concurrency: int = operational(256, ge=1)
-    """Send the judge at most this many requests at once; the limit is halved while it answers 429
-    or 503."""
+    """Send the judge at most this many requests at once; the limit is halved while it responds with
+    429 or 503."""
     judge_requests_per_minute: int | None = operational(None, ge=1)
     """Send the judge at most this many requests a minute; no limit if unset."""
     judge_tokens_per_minute: int | None = operational(None, ge=1)
@@ -119,33 +119,32 @@ class JudgeSettings(
     """Add these fields to each request to the judge, such as {"reasoning_effort": "low"}."""
     judge_extra_headers: ExtraHeaders = operational({})
     """Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are
-    secrets, which no file keeps; give them again when a run is resumed."""
+    secrets and saved in no file; give them again to resume a run."""
     judge_finish_reasons: FinishReasons = operational([])
-    """Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are
-    stop, end_turn, eos_token, complete and their like; an answer with an unknown one is asked for
-    again."""
+    """Accept these further finish reasons of the judge's endpoint as a whole response. Known ones
+    are stop, end_turn, eos_token, complete and the like; a response with an unknown one is
+    requested again."""
     judge_output: JudgeOutput = setting("text")
-    """Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON
-    object, reasons first, to whose schema the endpoint holds the judge (response_format); one that
-    refuses it gets text. For a policy that judges, set openai.extra_body."""
+    """Choose the form of a verdict. text: as the prompt says. json_schema: a JSON object, reasons
+    first, whose schema the endpoint enforces (response_format); an endpoint that refuses it gets
+    text. For a policy that judges, set openai.extra_body."""
     judge_price_input: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million prompt tokens; if no
-    price is set, with those of the table of list prices, or else the cost is unknown."""
+    """Compute the judge's cost with this price in US dollars for a million prompt tokens. If no
+    price is set, the table of list prices is used; a model outside it has an unknown cost."""
     judge_price_output: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million completion tokens; if no
-    price is set, with those of the table of list prices, or else the cost is unknown."""
+    """Compute the judge's cost with this price in US dollars for a million completion tokens. If no
+    price is set, the table of list prices is used; a model outside it has an unknown cost."""
     judge_price_cached_input: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million prompt tokens that its
-    endpoint had in a prefix cache; if unset, they cost what all prompt tokens cost, and the cost is
-    an upper bound."""
+    """Compute the judge's cost with this price in US dollars for a million prompt tokens from the
+    endpoint's prefix cache. If unset, they cost as much as other prompt tokens, and the cost is an
+    upper bound."""
     judge_images: ImageUse = operational("auto")
-    """Choose what becomes of rows with images. auto: the judge is sent them, until its endpoint
-    refuses images, which is remembered for the run. yes: it is sent them, always. no: such rows are
-    refused, for a judge that reads texts alone. No row is judged without its images."""
+    """Choose how rows with images are handled. auto: send images to the judge until its endpoint
+    refuses them, which is remembered for the run. yes: always send them. no: refuse such rows, for
+    a judge that reads only text. No row is judged without its images."""
     judge_image_max_side: int = setting(1568, ge=0)
-    """Scale images whose data is here (not those of a URL) down to this many pixels of the longer
-    side before the judge is sent them, which takes Pillow (extra images); 0 sends them as they
-    are."""
+    """Scale images (except those given as URLs) down to this many pixels of the longer side before
+    sending them to the judge; this needs Pillow (extra images). 0 sends them unchanged."""
     judge_critique_rounds: int = setting(0, ge=0)
     """Let the judge critique and revise its own judgment in this many rounds, one call each."""
     judge_system_prompt: TextOrFile | None = setting(None)
@@ -314,10 +313,10 @@ class PromptLayoutSettings(JudgeSettings):
 
     judge_prompt_layout: PromptLayout = setting("published")
     """Choose the order of the judge's prompt. published: that of the benchmark or paper.
-    shared_first: first everything that the completions of one prompt share, the completion last, so
-    that a server's prefix cache computes the shared part once; results are then not comparable with
-    published ones. If unset, shared_first for a single aspect, whose order is ours, and published
-    for all other judges."""
+    shared_first: everything that the completions of one prompt share comes first, the completion
+    last, so that a server's prefix cache computes the shared part once; results are then not
+    comparable with published ones. If unset, shared_first for a single aspect, which has no
+    published order, and published for all other judges."""
 
     @model_validator(mode="after")
     def _set_default_layout(self) -> Self:
@@ -337,5 +336,5 @@ class ReaskSettings(JudgeSettings):
     """The settings of a judge that is asked again in the same conversation."""
 
     judge_reask: int = setting(1, ge=0)
-    """Ask a judge whose answer has no verdict again, in the same conversation, at most this many
+    """If a judge's response has no verdict, ask again in the same conversation, at most this many
     times."""

@@ -96,8 +96,8 @@ class SourcedSettings(BaseModel):
     profile: Path | None = operational(None, presets.PROFILE_ABOUT)
     trace: TraceMode = operational("off", tracing.TRACE_ABOUT)
     faults: dict[str, float] = operational({})
-    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop":
-    0.05}; latency_ms among them delays each answer by so many milliseconds."""
+    """With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop":
+    0.05}; latency_ms delays each response by that many milliseconds."""
 
 
 SettingsT = TypeVar("SettingsT", bound=SourcedSettings)

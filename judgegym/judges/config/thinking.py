@@ -51,12 +51,12 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
     help_group: ClassVar[str] = "judge"
 
     judged_thinking: Literal["removed", "kept"] = setting("removed")
-    """Choose what judges, rules and reward models are shown of a completion that begins with its
-    thinking. removed: the answer behind it; thinking that never ends has none. kept: all of the
-    text. The rule thinking_format and thinking_mode have rules of their own."""
+    """Choose what judges, rules and reward models see of a completion that begins with thinking.
+    removed: only the answer after it; if the thinking never ends, there is none. kept: the whole
+    text. The rule thinking_format and thinking_mode treat thinking in their own way."""
     thinking_markers: MarkerPairs = setting({})
-    """Take these markers, too, for those of thinking in a text: {"BEGIN": "END"}. The markers of
-    the reasoning parsers of vLLM and SGLang and the usual tags are known."""
+    """Recognise these further markers of thinking in a text: {"BEGIN": "END"}. The markers of
+    vLLM's and SGLang's reasoning parsers and the usual tags are known."""
 
     _is_logged: bool = PrivateAttr(False)
 

@@ -65,24 +65,25 @@ class CascadeSettings(JudgeSettings):
     cascade: Members = setting({}, common=True)
     """With the judge cascade: let the first of these two judges decide where it is sure, and the
     second one the rest. A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an
-    object by names, or names of models: gpt-6-luna,gpt-6.1-sol. Settings that a judge leaves out
-    are the command's."""
+    object by names, or names of models: gpt-6-luna,gpt-6.1-sol. Each inherits unset settings from
+    the command."""
     cascade_confidence: Confidence = setting("margin", common=True)
-    """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which
-    agree), votes (which agree), probability (of its verdict), members (of a jury, which agree)."""
+    """Measure the first judge's confidence by this. margin: the distance of its score from 0.5.
+    orders: the agreement of both orders. votes: the agreement of its votes. probability: that of
+    its verdict. members: the agreement of a jury's members."""
     cascade_threshold: float = setting(1.0, ge=0, le=1, common=True)
     """Let the first judge decide where its confidence is above this, from 0 to 1; `judgegym replay
     --choose` finds it from two runs."""
     cascade_share: float = setting(1.0, ge=0, le=1)
-    """Of the rows whose confidence is exactly the threshold, let the first judge decide this share,
-    by seed and row."""
+    """Let the first judge decide this share of the rows whose confidence equals the threshold,
+    chosen by seed and row."""
     cascade_recheck: float = setting(0.02, ge=0, le=1)
-    """Show this share of the rows that the first judge decides to the second one, too, to see
-    whether they agree."""
+    """Also show this share of the rows that the first judge decides to the second judge, to measure
+    their agreement."""
     cascade_harm: float | None = setting(None, gt=0, lt=1)
-    """The promise that the threshold was chosen for: the most rows, as a share, on which the first
-    judge decides and differs from the second. With it the rows that are shown to both are tested,
-    and a broken promise is told."""
+    """Set the promise that the threshold was chosen for: the maximum share of rows that the first
+    judge decides differently from the second. Rows shown to both judges then test it, and a broken
+    promise is reported."""
 
     @model_validator(mode="after")
     def _has_two_judges(self) -> Self:

@@ -169,16 +169,16 @@ class CompositeJudgeSettings(JudgeSettings):
     """The parts of a reward, and how they are combined."""
 
     reward: Parts = setting({}, common=True)
-    """With the judge composite: make the reward of these parts. An object by names, {"maths":
+    """With the judge composite: combine these parts into the reward. An object by names, {"maths":
     {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 0.2}}; each has the
-    settings of its judge, and weight, gate with otherwise, or penalty, and on_failure (fail or
-    leave_out). Or kinds of judges with weights: rubric=0.8,rule=0.2. Settings that a part leaves
-    out are those of the command."""
+    settings of its judge, one of weight, gate (with otherwise) and penalty, and on_failure (fail or
+    leave_out). Or kinds of judges with weights: rubric=0.8,rule=0.2. Each part inherits unset
+    settings from the command."""
     combine: Combination = setting("weighted_sum", common=True)
-    """Combine the parts in this way. weighted_sum: Σ weight · score / Σ weight. product: of all
-    scores. min: the lowest score. first_that_says: the score of the first part that has one, in
-    their order; later parts are not asked. alternate: that of one part, chosen by seed, row and
-    group: completions of a group have the same judge."""
+    """Combine the parts in this way. weighted_sum: Σ weight · score / Σ weight. product: the
+    product of all scores. min: the lowest score. first_that_says: the score of the first part that
+    has one, in order; later parts are not asked. alternate: the score of one part, chosen by seed,
+    row and group, so that the completions of a group have the same judge."""
 
 
 class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):

@@ -81,29 +81,29 @@ class JurySettings(JudgeSettings):
     judges: Members = setting({}, common=True)
     """With the judge jury: let these judges judge each response. A list such as
     [{"judge_model_name": "a"}, {"judge": "aspect", "name": "harm"}], or an object by names; each
-    has the settings of its judge (rubric by default), and those that it leaves out are the
-    command's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
+    has the settings of its judge (rubric by default), and inherits unset ones from the command. Or
+    names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
     jury_rule: JuryRule = setting("mean", common=True)
-    """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest
-    and the highest fifth; majority: the score of the most members; unanimous: the mean, and no
-    score unless all are on one side of 0.5, of which a tie is neither."""
+    """Combine the members' scores in this way. mean; median; trimmed_mean: the mean without the
+    lowest and the highest fifth; majority: the most frequent score; unanimous: the mean, and no
+    score unless all are on the same side of 0.5 or all are ties."""
     jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_parse_mapping)] = (
         setting({})
     )
-    """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and
-    does not count. If unset, all members weigh the same. judgegym replay --labels learns
-    weights."""
+    """Weight the members: a=2,b=1, JSON, or @FILE. A member that is not named has weight 0: it is
+    asked but does not count. If unset, all members have equal weights. judgegym replay --labels
+    learns weights."""
     jury_quorum: int | None = setting(None, ge=1)
-    """Give no score if fewer members than this have one. If unset, more than half of those that
-    have a weight."""
+    """Give no score if fewer members than this have one. If unset, more than half of those with a
+    weight are needed."""
     jury_scale: JuryScale = setting("own")
-    """Bring the members' scores to one scale before they meet. own: as they are. standardised:
+    """Bring the members' scores to one scale before combining them. own: unchanged. standardised:
     equal means and standard deviations on the rows of jury_sample. rank: the share of the sample's
-    scores that are lower, and half of the equal ones."""
+    scores that are lower, plus half of the equal ones."""
     jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_parse_mapping)] = (
         setting({})
     )
-    """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym
+    """Give each member's scores (0 to 1) on the same rows, by its name; JSON or @FILE. judgegym
     replay writes them."""
 
     @property

@@ -62,14 +62,14 @@ class StepsSettings(JudgeSettings):
         dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_parse_judge)
     ] = setting({STEP: {}}, common=True)
     """With the judge steps: judge each step of an agent's trace by this judge, such as {"judge":
-    "aspect", "aspects": "harmfulness"}; or the name of a model. Settings that it leaves out are the
-    command's. If unset, by a rubric."""
+    "aspect", "aspects": "harmfulness"}; or the name of a model. It inherits unset settings from the
+    command. If unset, a rubric judges."""
     steps_combine: Literal["mean", "min", "last", "product"] = setting("mean", common=True)
-    """Make one score of those of the steps in this way. mean; min: the lowest; last: of the last
-    step; product."""
+    """Combine the steps' scores in this way. mean; min: the lowest; last: the last step's;
+    product."""
     steps_most: int | None = setting(None, ge=2)
-    """Judge at most this many steps of a response: the first, the last, and others evenly between.
-    If unset, all."""
+    """Judge at most this many steps of a response: the first, the last, and evenly spaced ones in
+    between. If unset, all."""
 
 
 class StepsJudge(PartsJudge[StepsSettings, PartOptions]):

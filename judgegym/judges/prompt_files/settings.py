@@ -34,14 +34,14 @@ class PromptJudgeSettings(JudgeSettings):
     judge_prompt: Annotated[PromptFile | None, BeforeValidator(_load_from_path)] = setting(
         None, common=True
     )
-    """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML
-    file, as --judge=FILE.yaml does."""
+    """With the judge prompt: read the prompt, its scale and the position of the verdict from this
+    YAML file, as --judge=FILE.yaml does."""
     samples_per_item: int = setting(1, ge=1, le=MAX_VOTES)
     """Ask for this many independent judgments of each response, one call each."""
     samples_pooling: Literal["mean", "median"] = setting("mean")
     """Pool the judgments of one response into their mean or their median."""
     weighting: Literal["none", "logprobs"] = setting("none")
-    """Choose how a score is read. none: from the text. logprobs: the expected score over the
+    """Choose how a score is read. none: from the text. logprobs: as the expected score over the
     scale's tokens; the endpoint must return top_logprobs."""
 
     @property

@@ -86,9 +86,9 @@ class KindSettings(JudgeSettings):
         "If unset, a general rubric.",
     )
     judge_conversation_limit: int | None = setting(None, ge=FEWEST_CHARACTERS)
-    """Shorten a prompt with its response to this many characters for judges that are models: the
-    middle of tools' results, of calls' arguments, of earlier turns, never the last turn. The judge
-    is told. If unset, there is no limit. """
+    """Shorten a prompt with its response to this many characters for judges that are models: in the
+    middle of tool results, call arguments and earlier turns, never the last turn. The judge is told
+    about it. No limit if unset. """
 
 
 class AnyJudgeSettings(ComposedSettings, KindSettings):
