@@ -212,9 +212,11 @@ def validate_conversation(value: object, name: str) -> TextOrMessages:
         return value
     expected = f"{name}: expected a text or a list of messages"
     if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
-        raise DataError(f"{expected}, found {describe_kind(value)}")
+        value_kind = describe_kind(value)
+        raise DataError(f"{expected}, found {value_kind}")
     try:
         return _MESSAGES.validate_python([*value])
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(f"{expected}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        location = ".".join(map(str, first["loc"]))
+        raise DataError(f"{expected}, {location}: {first['msg']}") from None

@@ -382,7 +382,8 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
 
 def _resolve_settings_type(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
     """Return the settings of a composed judge as its signature shows them."""
-    return AnyJudgeSettings.add_choices((f"judge={built_in_kind(settings)}",))
+    kind = built_in_kind(settings)
+    return AnyJudgeSettings.add_choices((f"judge={kind}",))
 
 
 class _PartsJudge(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):

@@ -96,9 +96,8 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
         unused: dict[str, None] = {}
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise DataError(
-                    f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}"
-                )
+                row_type = type(row).__name__
+                raise DataError(f"rows[{number}]: expected a mapping by name, found a {row_type}")
             extra_names = [str(name) for name in row if name not in parameters]
             unknown = [
                 name
@@ -112,8 +111,9 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             missing = [name for name in required if name not in row]
             if unknown or missing:
                 problem = f"no {missing[0]!r}" if missing else f"the unknown {unknown[0]!r}"
+                parameter_list = ", ".join(parameters)
                 raise DataError(
-                    f"rows[{number}]: found {problem}; this judge takes {', '.join(parameters)}"
+                    f"rows[{number}]: found {problem}; this judge takes {parameter_list}"
                 )
             if reserved:
                 raise DataError(
@@ -151,8 +151,9 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
         hidden_name = next((name for name in given_names if name in self._hidden_fields), None)
         if hidden_name is not None:
             shown_names = (name for name in self._parameters if name not in self._hidden_fields)
+            shown_name_list = ", ".join(shown_names)
             raise DataError(
-                f"{hidden_name}: this judge is not shown it, but {', '.join(shown_names)}; leave it out"
+                f"{hidden_name}: this judge is not shown it, but {shown_name_list}; leave it out"
             )
         columns = [{"question": question_text}] * len(parsed_answers)
         return await BACKGROUND.join(
@@ -221,7 +222,8 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
                 if isinstance(judge, SingleJudge):  # a judge of one's own has no checks
                     judge.check(task)
             except TaskError as error:
-                raise DataError(f"{prefix.format(number)}{error}") from None
+                row_prefix = prefix.format(number)
+                raise DataError(f"{row_prefix}{error}") from None
         judgments: list[Judgment[DetailT] | None] = [None] * len(answers)
         self._last = answers, judgments, columns
         done = failed = 0
@@ -239,7 +241,8 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
                 done - 1
             ) * _PROGRESS_LINES // len(answers)
             if progress and is_progress_due:
-                sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
+                answer_count = len(answers)
+                sys.stderr.write(f"judged {done:,} of {answer_count:,} rows, {failed:,} failed\n")
 
         try:
             await gather_results(map(judge_row, range(len(answers))))
@@ -250,8 +253,9 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             else:
                 cache_hint = "; with judge_cache=FILE they would not be paid for again"
             retry_hint = "its failures are the places of the rows to judge again"
+            message = self._name_arguments(str(stop))
             stop.args = (
-                f"{self._name_arguments(str(stop))}\n{table.judged_words}: `table` of this error "
+                f"{message}\n{table.judged_words}: `table` of this error "
                 f"has them{cache_hint}; {retry_hint}",
             )
             raise

@@ -125,7 +125,8 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def judged_words(self) -> str:
         """The number of judged rows, in words."""
         judged = sum(judgment.explanation != NOT_JUDGED for judgment in self.judgments)
-        return f"{judged:,} of {len(self):,} rows are judged"
+        answer_count = len(self)
+        return f"{judged:,} of {answer_count:,} rows are judged"
 
     @property
     def scores(self) -> list[float | None]:
@@ -239,7 +240,8 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         rows = [*whole.rows[:half], gap, *whole.rows[-half:]]
         status_counts = Counter(judgment.status.value for judgment in self.judgments)
         counts = ", ".join(f"{count:,} {status}" for status, count in status_counts.items())
-        title = "; ".join(filter(None, (f"{len(self):,} answers: {counts}", whole.title)))
+        answer_count = len(self)
+        title = "; ".join(filter(None, (f"{answer_count:,} answers: {counts}", whole.title)))
         return TextTable(whole.header, rows, title=title)
 
     def __repr__(self) -> str:

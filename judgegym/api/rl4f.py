@@ -115,8 +115,9 @@ class RL4FEvaluator:
         """
         self._models = {_model_name(model): _make_settings(model, settings) for model in models}
         if len(self._models) < max(2, len(models)):
+            model_count = len(self._models)
             raise SettingsError(
-                f"models: expected two or more with names of their own, got {len(self._models)}"
+                f"models: expected two or more with names of their own, got {model_count}"
             )
         self._include_self = include_self
         self._offline = offline
@@ -241,7 +242,8 @@ def _make_settings(
     keywords = {} if isinstance(model, str) else model
     unknown = next((key for key in keywords if key not in _MODEL_KEYS), None)
     if unknown is not None:
-        raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_MODEL_KEYS)}")
+        model_key_list = ", ".join(_MODEL_KEYS)
+        raise SettingsError(f"models: {unknown!r} is unknown; expected {model_key_list}")
     overrides = {
         f"judge_{key}": value
         for key, value in keywords.items()

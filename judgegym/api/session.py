@@ -67,7 +67,8 @@ def check_text(value: object, name: str) -> str:
         DataError: it is no text; the message names the argument.
     """
     if not isinstance(value, str):
-        raise DataError(f"{name}: expected a text, found {describe_kind(value)}")
+        value_kind = describe_kind(value)
+        raise DataError(f"{name}: expected a text, found {value_kind}")
     return value
 
 
@@ -92,7 +93,8 @@ def read_list(value: object, name: str, read: Callable[[object, str], ResultT]) 
     if isinstance(value, str):
         return [read(value, name)]
     if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
-        raise DataError(f"{name}: expected a text or a list of texts, found {describe_kind(value)}")
+        value_kind = describe_kind(value)
+        raise DataError(f"{name}: expected a text or a list of texts, found {value_kind}")
     return [read(item, f"{name}[{index}]") for index, item in enumerate(value)]
 
 

@@ -153,9 +153,8 @@ def _load_command(point: EntryPoint) -> Command:
     """
     command = point.load()
     if not isinstance(command, Command):
-        message = (
-            f"{point.target} is of type {type(command).__name__}; expected judgegym.cli.Command"
-        )
+        command_type = type(command).__name__
+        message = f"{point.target} is of type {command_type}; expected judgegym.cli.Command"
         raise SettingsError(f"{point.name} of {point.distribution}: {message}")
     return command
 
@@ -220,7 +219,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(program: Program, argv: Sequence[str]) -> int:
     if not argv:
-        raise SettingsError(f"expected a command, found nothing\n{render_overview(program)}")
+        overview = render_overview(program)
+        raise SettingsError(f"expected a command, found nothing\n{overview}")
     first, *arguments = argv
     if first in (*HELP, "help"):
         sys.stdout.write(f"{render_overview(program)}\n")
@@ -230,7 +230,8 @@ def _run(program: Program, argv: Sequence[str]) -> int:
             package_version,
         )  # late: it reads the installation's metadata
 
-        sys.stdout.write(f"judgegym {package_version()}\n")
+        version = package_version()
+        sys.stdout.write(f"judgegym {version}\n")
         return 0
     if first in VERBS:
         return _run_verb(program, first, arguments)
@@ -248,7 +249,8 @@ def _run(program: Program, argv: Sequence[str]) -> int:
 def _unknown_command_error(program: Program, word: str) -> SettingsError:
     """Return the error for a word that is no command."""
     if word.replace("-", "_") in environment_names():
-        correction = f"{program.name} {'|'.join(VERBS)} {word} …"
+        verb_list = "|".join(VERBS)
+        correction = f"{program.name} {verb_list} {word} …"
         return SettingsError(f"{word} is an environment; the verb comes first: {correction}")
     installed, reasons = load_installed_commands()
     hint = suggest_similar(word, [*COMMANDS, *installed])
@@ -265,12 +267,14 @@ def _run_verb(program: Program, verb: str, argv: Sequence[str]) -> int:
     usage = program.usage(verb)
     if argv and argv[0] in HELP:
         names = "\n".join(f"  {name}" for name in environment_names())
+        about = cast(dict[str, str], VERBS)[verb]
+        list_usage = program.usage("list")
         sys.stdout.write(
-            f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\n"
+            f"usage: {usage} ENV [--name=value …]\n\n{about}\n\n"
             f"environments:\n{names}\n"
             f"or one of your own:\n  {ENVIRONMENT_FORMS}\n\n"
             f"{usage} ENV --help lists its most used settings, --help_all every one.\n"
-            f"{program.usage('list')} shows what each environment needs.\n"
+            f"{list_usage} shows what each environment needs.\n"
         )
         return 0
     if not argv or argv[0].startswith("-"):

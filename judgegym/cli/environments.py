@@ -96,9 +96,11 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
         return load_installed(installed[normalized])
     names = environment_names()
     file_hint = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
+    suggestion = suggest_similar(normalized, names)
+    name_list = ", ".join(names)
     raise SettingsError(
-        f"no environment {word!r}{suggest_similar(normalized, names)}{file_hint}\n"
-        f"expected one of {', '.join(names)}\nor one of your own: {ENVIRONMENT_FORMS}"
+        f"no environment {word!r}{suggestion}{file_hint}\n"
+        f"expected one of {name_list}\nor one of your own: {ENVIRONMENT_FORMS}"
     )
 
 
@@ -119,7 +121,8 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
             f"{subject}: {point.target} is no environment; expected a class MyEnv(JudgedEnv[…])"
         )
     if inspect.isabstract(value):
-        raise SettingsError(f"{subject}: {_describe_missing_methods(value)}")
+        reason = _describe_missing_methods(value)
+        raise SettingsError(f"{subject}: {reason}")
     return value
 
 
@@ -141,9 +144,8 @@ def _load_user_module(word: str, location: Path | str) -> ModuleType:
         SettingsError: it does not exist, or raises an error while it is imported.
     """
     if isinstance(location, Path) and not location.is_file():
-        raise SettingsError(
-            f"{word}: {'a folder' if location.is_dir() else 'no such file'}; expected {ENVIRONMENT_FORMS}"
-        )
+        problem = "a folder" if location.is_dir() else "no such file"
+        raise SettingsError(f"{word}: {problem}; expected {ENVIRONMENT_FORMS}")
     if isinstance(location, Path) and location.suffix != ".py":
         raise SettingsError(f"{word}: not a Python file; expected {ENVIRONMENT_FORMS}")
     with explain_import_errors(word):
@@ -167,12 +169,12 @@ def _select_environment(module: ModuleType, word: str, name: str) -> type[Judged
     if name:
         if name not in classes:
             if classes:
-                available = f"environments in it: {', '.join(classes)}"
+                class_list = ", ".join(classes)
+                available = f"environments in it: {class_list}"
             else:
                 available = "it has no environment"
-            raise SettingsError(
-                f"{word}: no environment {name}{suggest_similar(name, classes)}; {available}"
-            )
+            suggestion = suggest_similar(name, classes)
+            raise SettingsError(f"{word}: no environment {name}{suggestion}; {available}")
         return classes[name]
     defined_names = [key for key, value in classes.items() if value.__module__ == module.__name__]
     if not defined_names:
@@ -191,7 +193,8 @@ def _select_environment(module: ModuleType, word: str, name: str) -> type[Judged
         raise SettingsError(f"{word}: {problem}")
     if len(defined_names) > 1:
         choices = " or ".join(f"{word}:{key}" for key in defined_names)
-        raise SettingsError(f"{word}: {len(defined_names)} environments in it; name one: {choices}")
+        defined_name_count = len(defined_names)
+        raise SettingsError(f"{word}: {defined_name_count} environments in it; name one: {choices}")
     return classes[defined_names[0]]
 
 
@@ -203,9 +206,10 @@ def _describe_missing_methods(abstract: type[Any]) -> str:
     for method in missing:
         similar += difflib.get_close_matches(method, public_names, n=1)
     similar_hint = f" (it has {' and '.join(similar)})" if similar else ""
+    missing_list = " and ".join(missing)
     return (
         f"{abstract.__name__} is no environment yet: it lacks the method "
-        f"{' and '.join(missing)}{similar_hint}"
+        f"{missing_list}{similar_hint}"
     )
 
 

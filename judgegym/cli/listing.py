@@ -127,10 +127,8 @@ def _format_values(title: str, values: Sequence[str]) -> Iterator[str]:
 def _list_datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
     for name in env_type.spec.offline_samples:
         default = getattr(config, name)
-        yield (
-            f"--env.{name}  "
-            f"{default if default is not None else 'none by default: hub name or file'}"
-        )
+        default_text = default if default is not None else "none by default: hub name or file"
+        yield (f"--env.{name}  {default_text}")
 
 
 def _describe_policy(config: EnvConfig, policy: PolicySettings) -> str:
@@ -183,10 +181,12 @@ _USES_OF_EXTRAS: Mapping[str, str] = {
 
 
 def _list_extras() -> Iterator[str]:
-    yield f"extras:  {install_command('NAME')}"
+    command = install_command("NAME")
+    yield f"extras:  {command}"
     installed = {extra for extra, modules in EXTRAS.items() if all(map(find_spec, modules))}
     for extra, use in _USES_OF_EXTRAS.items():
-        yield f"  {extra:<13} {use} ({'' if extra in installed else 'not '}installed)"
+        negation = "" if extra in installed else "not "
+        yield f"  {extra:<13} {use} ({negation}installed)"
     installed_trainers = [extra for extra in TRAINERS if extra in installed]
     states = {
         "installed": installed_trainers,

@@ -117,8 +117,9 @@ def configure_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
             f"{flag}: the judge is asked in the form of judge_api={api}; expected {expected_api}"
         )
     if len(chat.endpoints) > 1:
+        endpoint_count = len(chat.endpoints)
         raise SettingsError(
-            f"{flag}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint"
+            f"{flag}: expected one base URL, found {endpoint_count}: a batch has one endpoint"
         )
     live = chat.prices
     batch = replace(batch, live_prices=live, live_concurrency=chat.max_concurrency)

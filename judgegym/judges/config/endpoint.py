@@ -321,7 +321,8 @@ class EndpointSettings(Settings):
         if api == "litellm":  # which finds the provider by the model's name, with keys of its own
             require("litellm")
             if "base_url" not in self.model_fields_set:
-                urls = f"litellm://{self.model.partition('/')[0]}"
+                provider = self.model.partition("/")[0]
+                urls = f"litellm://{provider}"
         replicas = self.replicas or [ReplicaSettings.model_construct(base_url=urls)]
         servers: list[Endpoint] = []
         for replica in replicas:
@@ -331,9 +332,9 @@ class EndpointSettings(Settings):
         keyless = [server for server in keyless if not _has_key(server.headers)]
         public = [server.base_url for server in keyless if is_public(server.base_url)]
         if public and api != "litellm" and ASKS_ENDPOINTS.get():
+            problem = self._describe_missing_key(public)
             raise SettingsError(
-                f"{prefix}api_key_env: {self._describe_missing_key(public)} if it takes none, set "
-                f"{prefix}api_key=none"
+                f"{prefix}api_key_env: {problem} if it takes none, set {prefix}api_key=none"
             )
         return tuple(servers)
 
@@ -344,8 +345,9 @@ class EndpointSettings(Settings):
         if all(map(self._has_variable, urls)):
             state = "is empty" if variable in os.environ else "is not set"
             return f"{hosts} needs an API key, and the environment variable {variable} {state};"
+        key_host = urlsplit(self.key_host).hostname
         return (
-            f"{hosts} needs an API key; {variable} is sent to {urlsplit(self.key_host).hostname} "
+            f"{hosts} needs an API key; {variable} is sent to {key_host} "
             "alone; "
             "name the environment variable that holds it, or,"
         )
@@ -375,8 +377,9 @@ class EndpointSettings(Settings):
                 "expected one of both"
             )
         if (header := load_api(api).key_header).lower() in map(str.lower, headers):
+            header_name = header.title()
             raise SettingsError(
-                f"{name}: the extra headers have {header.title()}, too; expected one of both"
+                f"{name}: the extra headers have {header_name}, too; expected one of both"
             )
         return replace(server, api_key=SecretStr(_check_sendable(key, f"{name}: {description}")))
 
@@ -414,8 +417,9 @@ def _check_sendable(key: str, subject: str) -> str:
         name = {"\n": "a line break", "\r": "a line break", " ": "a space"}.get(
             wrong, f"the character {wrong!r}"
         )
+        position = key.index(wrong) + 1
+        key_length = len(key)
         raise SettingsError(
-            f"{subject} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can "
-            "hold that"
+            f"{subject} holds {name} at place {position} of {key_length}; no header can hold that"
         )
     return key

@@ -156,7 +156,8 @@ def explain_import_errors(subject: str) -> Iterator[None]:
             and (missing := find_missing_extra(error)) is not None
         ):
             raise missing from None
-        raise SettingsError(f"{subject}: cannot be imported: {_describe_error(error)}") from error
+        description = _describe_error(error)
+        raise SettingsError(f"{subject}: cannot be imported: {description}") from error
 
 
 def _describe_error(error: BaseException) -> str:
@@ -164,7 +165,9 @@ def _describe_error(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         description = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
     else:
-        description = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        error_type = type(error).__name__
+        message = " ".join(str(error).split())
+        description = f"{error_type}: {message}"
     if isinstance(error, SyntaxError):
         return description  # the message names its line
     frames = [
@@ -177,5 +180,6 @@ def _describe_error(error: BaseException) -> str:
         frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, importers))
     ]
     if outside:
-        return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {description}"
+        file_name = Path(outside[-1].filename).name
+        return f"{file_name}, line {outside[-1].lineno}: {description}"
     return description

@@ -61,7 +61,8 @@ def exit_code(command: Callable[[], int]) -> int:
         message, code = str(missing), BAD_INPUT
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    sys.stderr.write(f"{remove_control_characters(message)}\n")
+    printable = remove_control_characters(message)
+    sys.stderr.write(f"{printable}\n")
     return code
 
 

@@ -59,10 +59,8 @@ def explain_flag(
         dash_hint = " (a flag of this name exists: does its value begin with a dash?)"
     else:
         dash_hint = ""
-    return (
-        f"command line: unknown flag --{name}{dash_hint}{suggest_settings(settings_type, name, verb)}; "
-        "--help_all lists all"
-    )
+    suggestion = suggest_settings(settings_type, name, verb)
+    return f"command line: unknown flag --{name}{dash_hint}{suggestion}; --help_all lists all"
 
 
 def explain_values(
@@ -89,7 +87,8 @@ def _explain(
     """Explain in one line what is wrong with a setting."""
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
-        return f"--{_rephrase(error['msg'])}"
+        problem = _rephrase(error["msg"])
+        return f"--{problem}"
     section = find_section(settings_type, name)
     error_text = _rephrase(error["msg"])
     if section is not None and _begins_with_setting(
@@ -106,7 +105,8 @@ def _explain(
             close = difflib.get_close_matches(parts[-1], siblings, n=1)
             hint = f", did you mean {close[0]}?" if close else f"; expected {', '.join(siblings)}"
             return f"{shown_name}{origin}: unknown setting{hint}"
-        return f"{shown_name}{origin}: unknown setting{suggest_settings(settings_type, name)}"
+        suggestion = suggest_settings(settings_type, name)
+        return f"{shown_name}{origin}: unknown setting{suggestion}"
     if isinstance(error.get("ctx", {}).get("error"), json.JSONDecodeError):
         if _is_safe_to_show(settings_type, parts):
             received = f", got {_describe_received(error['input'])}"
@@ -122,7 +122,8 @@ def _explain(
     )
     if error["type"] in ("missing", "value_error") or not is_safe:
         return f"--{name}{origin}: {message}"
-    return f"--{name}{origin}: {message}, got {_describe_received(error['input'])}"
+    error_input = _describe_received(error["input"])
+    return f"--{name}{origin}: {message}, got {error_input}"
 
 
 def _begins_with_setting(section: type[BaseModel], message: str) -> bool:
@@ -184,7 +185,8 @@ def _describe_received(value: object) -> str:
         isinstance(value, list) and all(isinstance(item, plain) for item in value)
     ):
         return repr(redact_credentials(str(value))[:_MAX_VALUE_LENGTH])
-    return f"a {type(value).__name__}"
+    value_type = type(value).__name__
+    return f"a {value_type}"
 
 
 _MAX_NAME_LENGTH = 1024
@@ -281,4 +283,5 @@ def prompt_digest(prompt: str) -> str:
     >>> prompt_digest("Judge.")[:19]
     'sha256:581f76da77db'
     """
-    return f"sha256:{hashlib.sha256(prompt.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sha256:{digest}"

@@ -30,7 +30,8 @@ def build_requirement(extra: str) -> str:
     """
     name = f"{_NAME}[{extra}]"
     if (_CHECKOUT / "pyproject.toml").is_file():
-        return f"{name} @ {_CHECKOUT.as_uri()}"
+        checkout_url = _CHECKOUT.as_uri()
+        return f"{name} @ {checkout_url}"
     try:
         installed = distribution(_NAME)
     except PackageNotFoundError:  # a copy of the modules alone
@@ -39,7 +40,9 @@ def build_requirement(extra: str) -> str:
     url = redact_credentials(str(origin.get("url", "")))
     vcs = origin.get("vcs_info", {})
     if vcs:
-        return f"{name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('requested_revision') or vcs.get('commit_id', '')}"
+        vcs_name = vcs.get("vcs", "git")
+        revision = vcs.get("requested_revision") or vcs.get("commit_id", "")
+        return f"{name} @ {vcs_name}+{url}@{revision}"
     if url:
         return f"{name} @ {url}"
     return f"{name}=={installed.version}"
@@ -52,8 +55,10 @@ def install_command(extra: str) -> str:
     parts = urlsplit(url)
     folder = Path(url2pathname(parts.path)) if parts.scheme == "file" else None
     if folder is None or not folder.is_dir():
-        return f"pip install {shlex.quote(target)}"
-    return f"pip install {'-e ' if folder == _CHECKOUT else ''}{shlex.quote(f'{folder}[{extra}]')}"
+        requirement = shlex.quote(target)
+        return f"pip install {requirement}"
+    option = "-e " if folder == _CHECKOUT else ""
+    return f"pip install {option}{shlex.quote(f'{folder}[{extra}]')}"
 
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -109,7 +114,8 @@ class MissingExtraError(SettingsError, ImportError):
 
     def __init__(self, extra: str, module: str) -> None:
         """Name the module and its extra in the message."""
-        super().__init__(f"{module} is not installed: {install_command(extra)}")
+        command = install_command(extra)
+        super().__init__(f"{module} is not installed: {command}")
         self.name = module
         self._extra = extra
 

@@ -152,7 +152,8 @@ class DeclaredSetting:
         fallback_name = None if verb == "serve" and self.group == "data" else self._fact("fallback")
         if fallback_name is None:
             return None
-        return f"{self.name.removesuffix(self.field)}{fallback_name}"
+        prefix = self.name.removesuffix(self.field)
+        return f"{prefix}{fallback_name}"
 
     @property
     def verbs(self) -> tuple[str, ...]:

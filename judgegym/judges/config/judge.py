@@ -179,10 +179,11 @@ class JudgeSettings(
     def _has_one_form(self) -> Self:
         conflicts = sorted(_CONSTRAINTS & self.judge_extra_body.keys())
         if self.judge_output != "text" and conflicts:
+            conflict_list = ", ".join(conflicts)
             raise ValueError(
                 f"judge_extra_body: with judge_output={self.judge_output} the form of an answer is "
                 "the judge's own; "
-                f"leave out {', '.join(conflicts)}"
+                f"leave out {conflict_list}"
             )
         return self
 

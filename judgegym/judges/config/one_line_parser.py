@@ -104,7 +104,8 @@ def suggest_flags(name: str, known_names: Iterable[str]) -> str:
         ""
     ]
     if others:
-        return f", did you mean {', '.join(others)} or {last}?"
+        other_list = ", ".join(others)
+        return f", did you mean {other_list} or {last}?"
     if last:
         return f", did you mean {last}?"
     return ""
@@ -134,7 +135,8 @@ class OneLineParser(argparse.ArgumentParser):
         options = chain.from_iterable(action.option_strings for action in self._actions)
         flags = [option[2:] for option in options if option[:2] == "--"]
         hint = suggest_flags(unknown[1], flags) if unknown is not None else ""
-        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}{hint}\n")
+        line = " ".join(message.split())
+        self.exit(BAD_INPUT, f"{self.prog}: {line}{hint}\n")
 
 
 def make_whole_number_type(minimum: int) -> Callable[[str], int]:

@@ -214,7 +214,8 @@ PROFILE_ABOUT = (
 
 def default_profile_name() -> str:
     """Return the file name for a flag without one."""
-    return f"profile-{datetime.now():%Y%m%d-%H%M%S}.html"
+    now = datetime.now()
+    return f"profile-{now:%Y%m%d-%H%M%S}.html"
 
 
 def check_profile(path: Path | None) -> None:

@@ -241,7 +241,8 @@ def take_removed_variables(
         if setting is None:
             remaining[variable] = value
         else:
-            origin = f"environment variable {variable.upper()}"
+            variable_name = variable.upper()
+            origin = f"environment variable {variable_name}"
             taken.append(RemovedValue(path, value.rstrip("\r\n"), setting, origin))
     return remaining, taken
 

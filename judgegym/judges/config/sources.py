@@ -124,7 +124,8 @@ class SettingsSource:
         """Return the source of the setting with this name, for messages."""
         if self.kind != "environment variable":
             return self.name
-        return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
+        variable_name = name.replace(".", "__").upper()
+        return f"{self.name} {ENV_PREFIX}{variable_name}"
 
     def drop_settings(self, *names: str) -> SettingsSource:
         """Return the source without these settings."""
@@ -262,10 +263,12 @@ def _check_value(
         SettingsError: a section holds another value, or a value is too deep.
     """
     if find_section(settings_type, name) is not None:
+        origin = source.origin(name)
+        value_type = type(value).__name__
         raise SettingsError(
-            f"--{name} ({source.origin(name)}): expected settings by name, as in "
+            f"--{name} ({origin}): expected settings by name, as in "
             f"--{name}.NAME=VALUE, "
-            f"found a value of type {type(value).__name__}"
+            f"found a value of type {value_type}"
         )
     if wire.is_nested_beyond(value, MAX_DEPTH):
         raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {MAX_DEPTH} deep")
@@ -385,9 +388,8 @@ def settings_from_keywords(
         if name not in model.model_fields:
             readers = model.readers(name) if issubclass(model, ComposedSettings) else []
             if readers:
-                raise SettingsError(
-                    f"{prefix}{name}: nothing reads it without {' or '.join(readers)}"
-                )
+                reader_list = " or ".join(readers)
+                raise SettingsError(f"{prefix}{name}: nothing reads it without {reader_list}")
             close = difflib.get_close_matches(name, [*others, *model.model_fields], n=1, cutoff=0.6)
             hint = f", did you mean {close[0]}?" if close else ""
             raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")
@@ -397,7 +399,8 @@ def settings_from_keywords(
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
         place = "".join(f"{'.'.join(place)}: " for place in [locate_error(first)] if place)
-        raise SettingsError(f"{prefix}{place}{message[:1].lower()}{message[1:]}") from None
+        initial = message[:1].lower()
+        raise SettingsError(f"{prefix}{place}{initial}{message[1:]}") from None
     refused = refusals(removed, settings, prefix)
     if refused:
         raise SettingsError("\n".join(refused))

@@ -120,5 +120,6 @@ def _read_variable(name: str, *expected: str) -> str:
     """Return a variable's value, by default the first expected one."""
     value = os.environ.get(name) or expected[0]
     if value not in expected:
-        raise SettingsError(f"{name}: expected {', '.join(expected)}, found {value!r}")
+        expected_list = ", ".join(expected)
+        raise SettingsError(f"{name}: expected {expected_list}, found {value!r}")
     return value

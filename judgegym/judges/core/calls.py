@@ -221,7 +221,8 @@ async def ask_again(
             ]
         elif not last.reasoning or last.state != "whole":
             break
-        calls.append(await ask(messages, f"{name}_reask_{len(calls)}"))
+        call_count = len(calls)
+        calls.append(await ask(messages, f"{name}_reask_{call_count}"))
     return calls
 
 

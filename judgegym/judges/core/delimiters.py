@@ -120,7 +120,8 @@ class Lookalikes:
                 backwards = _gap_pattern(words).join(
                     re.escape(word[::-1]) for word in reversed(words)
                 )
-                pattern = rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}"
+                escaped_opening = re.escape(opening)
+                pattern = rf"{backwards}\**{_WORD}[*\n]{{0,8}}{escaped_opening}"
                 self._prefixed.append((opening, re.compile(pattern)))
             else:
                 self._titles.append(re.compile(title_pattern + (rf"{_WORD}\**:" if colon else "")))
@@ -166,7 +167,8 @@ def _gap_pattern(words: Sequence[str]) -> str:
 
     That is emphasis, and another word (in a long title a short one).
     """
-    return rf"[*\n']{{0,8}}\w{{0,{8 if len(words) < 3 else 4}}}?[*\n']{{0,8}}"
+    longest_word = 8 if len(words) < 3 else 4
+    return rf"[*\n']{{0,8}}\w{{0,{longest_word}}}?[*\n']{{0,8}}"
 
 
 _TAG_LENGTH = 12

@@ -303,11 +303,11 @@ def describe_looks(looks: Sequence[Look]) -> str:
         return "; ".join(f"place {look.place} of {look.of}: {look.points:.3g}" for look in looks)
     if all(look.of == 2 for look in looks):  # a game has two sides
         first = sum(look.place == 1 for look in looks)
-        return (
-            f"{len(looks)} games, {first} shown first: {sum(look.points for look in looks):.4g} "
-            "points"
-        )
-    return f"{len(looks)} calls, mean {fmean(look.points for look in looks):.3g}"
+        total = sum(look.points for look in looks)
+        return f"{len(looks)} games, {first} shown first: {total:.4g} points"
+    look_count = len(looks)
+    mean = fmean(look.points for look in looks)
+    return f"{look_count} calls, mean {mean:.3g}"
 
 
 def describe_orders(orders: OrderAgreement) -> str:

@@ -61,9 +61,8 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
     large = [image for image in images if _exceeds_side(image, settings.image_max_side)]
     for image in large:
         if image.width * image.height > MOST_PIXELS:
-            raise TaskError(
-                f"images: {_describe_pixel_limit(image.width, image.height, settings.image_max_side)}"
-            )
+            problem = _describe_pixel_limit(image.width, image.height, settings.image_max_side)
+            raise TaskError(f"images: {problem}")
     if large and find_spec("PIL") is None:
         raise TaskError(
             f"images: one is larger than judge_image_max_side={settings.image_max_side} pixels, "

@@ -53,7 +53,8 @@ def slug(name: str) -> str:
 def append_digest(name: str) -> str:
     """Return a name as part of a metric's name, always with its digest."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{file_part(name)[:MAX_NAME_LENGTH]}~{digest[:8]}"
+    part = file_part(name)[:MAX_NAME_LENGTH]
+    return f"{part}~{digest[:8]}"
 
 
 def suggest_similar(word: str, choices: Iterable[str]) -> str:

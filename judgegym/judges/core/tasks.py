@@ -287,7 +287,8 @@ def fail_responses(error: Exception, count: int) -> list[ResponseJudgment]:
     if isinstance(error, BudgetError):
         return [make_failure(str(error), BUDGET_SPENT, is_final=True)] * count
     cause = "rejected" if isinstance(error, EndpointOutage) else ""
-    return [replace(make_failure(f"{type(error).__name__}: {error}"), cause=cause)] * count
+    error_type = type(error).__name__
+    return [replace(make_failure(f"{error_type}: {error}"), cause=cause)] * count
 
 
 def share_judgment(result: ResponseJudgment) -> ResponseJudgment:
@@ -550,10 +551,8 @@ def split_task(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     try:
         judge.check(filled_task)
     except TaskError as error:
-        reason = (
-            f"{count - len(non_empty)} of {count} responses are empty or invalid; of the others: "
-            f"{error}"
-        )
+        empty_count = count - len(non_empty)
+        reason = f"{empty_count} of {count} responses are empty or invalid; of the others: {error}"
         failed = make_failure(reason, is_final=True)
         return TaskParts(
             (),

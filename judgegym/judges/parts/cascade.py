@@ -88,8 +88,9 @@ class CascadeSettings(JudgeSettings):
     @model_validator(mode="after")
     def _has_two_judges(self) -> Self:
         if self.cascade and len(self.cascade) != 2:
+            judge_count = len(self.cascade)
             raise ValueError(
-                f"cascade: expected two judges, the cheap one first, found {len(self.cascade)}"
+                f"cascade: expected two judges, the cheap one first, found {judge_count}"
             )
         return self
 

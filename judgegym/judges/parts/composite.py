@@ -85,9 +85,9 @@ class TermOptions(PartOptions):
     def _has_one_role(self) -> Self:
         roles = [name for name in ("weight", "gate", "penalty") if name in self.model_fields_set]
         if len(roles) > 1:
+            role_list = " and ".join(roles)
             raise ValueError(
-                f"{roles[-1]}: expected one of weight, gate and penalty, found "
-                f"{' and '.join(roles)}"
+                f"{roles[-1]}: expected one of weight, gate and penalty, found {role_list}"
             )
         if "otherwise" in self.model_fields_set and self.gate is None:
             raise ValueError(

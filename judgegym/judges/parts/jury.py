@@ -140,12 +140,13 @@ class JurySettings(JudgeSettings):
         """
         weights = self.jury_weights
         if len(names) < 2:
-            raise ValueError(f"judges: a jury has two members or more, found {len(names)}")
+            name_count = len(names)
+            raise ValueError(f"judges: a jury has two members or more, found {name_count}")
         unknown = [name for name in (*weights, *self.jury_sample) if name not in names]
         if unknown:
+            name_list = ", ".join(names)
             raise ValueError(
-                f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but "
-                f"{', '.join(names)}"
+                f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {name_list}"
             )
         count = len(self.select_counting(names))
         if not count:
@@ -165,8 +166,9 @@ class JurySettings(JudgeSettings):
                 "jury_sample: nothing reads it with jury_scale=own; standardised and rank do"
             )
         if self.jury_scale != "own" and without_scores:
+            lacking_list = ", ".join(without_scores)
             raise ValueError(
-                f"jury_sample: jury_scale={self.jury_scale} needs scores of {', '.join(without_scores)}"
+                f"jury_sample: jury_scale={self.jury_scale} needs scores of {lacking_list}"
             )
         flat = [name for name, scores in self.jury_sample.items() if pstdev(scores) == 0.0]
         if flat and self.jury_scale == "standardised":
@@ -324,12 +326,14 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             outages = [self._outages[name] for name in self.counting if name in self._outages]
             remaining = len(self.counting) - len(outages)
             if outages and remaining < self.quorum:
+                part_count = len(self.parts)
                 reason = (
-                    f"{outages[0]} (a jury of {len(self.parts)}: {remaining} are left, and the quorum "
+                    f"{outages[0]} (a jury of {part_count}: {remaining} are left, and the quorum "
                     f"is {self.quorum})"
                 )
                 raise EndpointOutage(reason, outages[0].exit_code)
-            reason = f"{len(scores)} members have a score, and the quorum is {self.quorum}"
+            score_count = len(scores)
+            reason = f"{score_count} members have a score, and the quorum is {self.quorum}"
             return self.make_judgment(judgments, None, reason=reason, confidences=agreement)
         value = compute_jury_score(scores, self.settings.jury_rule, self.settings.jury_weights)
         if value is None:

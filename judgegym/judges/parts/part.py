@@ -74,7 +74,8 @@ def parse_members(value: object) -> object:
     value = read_text(value)
     for name, member in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(member, Mapping):
-            problem = f"found a {type(member).__name__}; --config reads a file of settings"
+            member_type = type(member).__name__
+            problem = f"found a {member_type}; --config reads a file of settings"
             raise ValueError(f"{name}: expected the settings of a judge, {problem}")
     if not isinstance(value, list):
         return value
@@ -121,9 +122,8 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
         name for name, name_slug in zip(parts, slugs, strict=True) if name_slug in unusable
     ]
     if duplicates:
-        raise ValueError(
-            f"these parts have the same name, or none: {', '.join(map(repr, duplicates))}"
-        )
+        duplicate_list = ", ".join(map(repr, duplicates))
+        raise ValueError(f"these parts have the same name, or none: {duplicate_list}")
     return parts
 
 

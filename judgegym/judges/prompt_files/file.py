@@ -159,11 +159,13 @@ def _check_labels(scores: Mapping[str, float]) -> None:
                 "looks alone"
             )
     if len({*scores.values()}) < 2:
+        label_scores = dict(scores)
         raise ValueError(
-            f"scale: expected labels with at least two different scores, found {dict(scores)}"
+            f"scale: expected labels with at least two different scores, found {label_scores}"
         )
     if len(scores) > _MAX_LABELS:
-        raise ValueError(f"scale: expected at most {_MAX_LABELS} labels, found {len(scores)}")
+        label_count = len(scores)
+        raise ValueError(f"scale: expected at most {_MAX_LABELS} labels, found {label_count}")
 
 
 def load_prompt_file(path: Path) -> PromptFile:
@@ -197,9 +199,8 @@ def _read_bytes(path: Path) -> bytes:
             data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: of a path with a NUL
         problem = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(
-            f"{' '.join(str(path).split())}: the prompt file cannot be read: {problem}"
-        ) from None
+        path_text = " ".join(str(path).split())
+        raise ValueError(f"{path_text}: the prompt file cannot be read: {problem}") from None
     if len(data) > _MAX_BYTES:
         raise ValueError(f"{path}: a prompt file has at most {_MAX_BYTES:,} bytes")
     return data
@@ -248,9 +249,11 @@ def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int])
     name = str(first["loc"][0]) if first["loc"] else message.partition(":")[0]
     if first["type"] == "extra_forbidden":
         expected = VerdictRule.model_fields if len(first["loc"]) > 1 else PromptFile.model_fields
-        message = f"unknown; expected {', '.join(expected)}"
+        expected_list = ", ".join(expected)
+        message = f"unknown; expected {expected_list}"
         location = [str(part) for part in first["loc"]]
     elif first["loc"] and first["type"] != "value_error":
         message = _EXPECTED.get(name, message)
     prefix = f"{'.'.join(location)}: " if location else ""
-    return f"{path}:{lines.get(name, 1)}: {prefix}{message}"
+    line = lines.get(name, 1)
+    return f"{path}:{line}: {prefix}{message}"

@@ -157,8 +157,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         confidences = self._confidences(labels, replies)
         if len(scores) < settings.samples_per_item:
             errors = join_errors(replies.calls)
+            score_count = len(scores)
             explanation = (
-                f"{len(scores)} of {settings.samples_per_item} judgments have a verdict: {errors}"
+                f"{score_count} of {settings.samples_per_item} judgments have a verdict: {errors}"
             )
             failed = failed_judgment(
                 replies.calls, explanation=explanation, detail=PromptDetail(votes)
@@ -227,7 +228,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         rule = self.file.verdict
         is_object = label.at is not None and choice.text.startswith("{", label.at[0])
         tag = rule.after if rule.after is not None else "[["
-        field = re.compile(rf'"{re.escape(rule.field_name)}"\s*:', re.IGNORECASE)
+        field_pattern = re.escape(rule.field_name)
+        field = re.compile(rf'"{field_pattern}"\s*:', re.IGNORECASE)
         probabilities = score_probabilities(choice, scale, tag=field if is_object else tag)
         if isinstance(probabilities, NoVerdict):
             return probabilities

@@ -126,9 +126,10 @@ def check_placeholders(lines: Sequence[TemplateLine]) -> None:
             _check_placeholder(line, name, seen)
         miswritten = _MISWRITTEN.search(_PLACEHOLDER.sub("", _ESCAPED.sub("", line.text)))
         if miswritten is not None:
+            placeholder = miswritten[1].lower()
             raise TemplateError(
                 line.number,
-                f"{miswritten[0]}: expected {{{miswritten[1].lower()}}}, without anything else",
+                f"{miswritten[0]}: expected {{{placeholder}}}, without anything else",
             )
     if "response" not in seen:
         raise TemplateError(

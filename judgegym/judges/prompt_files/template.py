@@ -328,4 +328,5 @@ def _find_forms(text: str) -> Iterator[str]:
 
 def _marker_form(style: MarkerStyle, title: str) -> str:
     """Return the form of a marker for `Lookalikes`."""
-    return f"{_OPENINGS[style]}{title.lower()}{':' if style == '{}:' else ''}"
+    lower_title = title.lower()
+    return f"{_OPENINGS[style]}{lower_title}{':' if style == '{}:' else ''}"

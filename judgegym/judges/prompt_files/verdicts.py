@@ -75,10 +75,8 @@ class VerdictRule(BaseModel):
     def _is_one(self) -> Self:
         rules = [name for name in ("after", "within", "field") if getattr(self, name) is not None]
         if len(rules) != 1:
-            raise ValueError(
-                "expected exactly one of after, within and field, found "
-                f"{' and '.join(rules) or 'none'}"
-            )
+            rule_list = " and ".join(rules) or "none"
+            raise ValueError(f"expected exactly one of after, within and field, found {rule_list}")
         if not str(getattr(self, rules[0])).strip() or "\n" in str(getattr(self, rules[0])):
             raise ValueError(f"{rules[0]}: expected a word, a tag or a name in one line")
         if self.field is not None and self.field.casefold() in (CRITIQUE, EXPLANATION):
@@ -255,7 +253,8 @@ def _make_kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> Ver
 
 def _heading_pattern(titles: Sequence[str]) -> re.Pattern[str]:
     """Return the pattern of markers with one of these titles, in any style, perhaps with a tag."""
-    title = rf"(?:{'|'.join(map(re.escape, titles))})(?:[ \t][0-9a-f]{{12}})?"
+    title_list = "|".join(map(re.escape, titles))
+    title = rf"(?:{title_list})(?:[ \t][0-9a-f]{{12}})?"
     return re.compile(
         rf"(?m:^)[ \t>*_]*(?:(?:#{{1,6}}[ \t]*|\[|<\|)?{title}(?:\]|\|>|:)?[*_: "
         rf"\t]*(?m:$)|{title}[*_]*\s?:)",
@@ -276,9 +275,8 @@ def _find_behind(
 
     A candidate is the rest of the line, or the next line if that is empty.
     """
-    beginning = re.compile(
-        rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE
-    )
+    decoration = re.escape(_DECORATION)
+    beginning = re.compile(rf"[{decoration}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE)
     boundary = (
         r"(?<!\w)" if word[0].lower() != word[0].upper() else ""
     )  # a word of Chinese may follow another one

@@ -69,8 +69,9 @@ def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]
     if value is None or isinstance(value, str):
         return value or None, ()
     if not isinstance(value, Mapping):
+        value_type = type(value).__name__
         raise FieldTypeError(
-            f"rubric: expected text, or an object with criteria, found {type(value).__name__}"
+            f"rubric: expected text, or an object with criteria, found {value_type}"
         )
     levels: list[tuple[int, str]] = []
     for name, text in value.items():
@@ -87,7 +88,8 @@ def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]
         if text is None and name != "criteria":
             continue  # a column of objects has the fields of all of them
         if not isinstance(text, str):
-            raise ValueError(f"rubric.{name}: expected text, found {type(text).__name__}")
+            text_type = type(text).__name__
+            raise ValueError(f"rubric.{name}: expected text, found {text_type}")
         if name != "criteria":
             levels.append((int(level), text))
     criteria = value.get("criteria")
@@ -100,7 +102,8 @@ def _parse_aspects(value: object) -> tuple[Aspect, ...] | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str | Sequence):
-        raise FieldTypeError(f"aspects: expected names or objects, found {type(value).__name__}")
+        value_type = type(value).__name__
+        raise FieldTypeError(f"aspects: expected names or objects, found {value_type}")
     plain = value if isinstance(value, str) else [_drop_null(entry) for entry in value]
     try:
         return _ASPECTS.validate_python(parse_aspects(plain))
@@ -136,7 +139,8 @@ def _drop_null(entry: object) -> object:
 def _check_text(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise FieldTypeError(f"{name}: expected text, found {type(value).__name__}")
+    value_type = type(value).__name__
+    raise FieldTypeError(f"{name}: expected text, found {value_type}")
 
 
 def _parse_context(value: object) -> str | None:
@@ -145,4 +149,5 @@ def _parse_context(value: object) -> str | None:
         return value or None
     if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
         return "\n".join(map(str, value)) or None
-    raise FieldTypeError(f"context: expected text or a list of texts, found {type(value).__name__}")
+    value_type = type(value).__name__
+    raise FieldTypeError(f"context: expected text or a list of texts, found {value_type}")

@@ -97,7 +97,8 @@ def resolve_name(kind: str) -> str:
     match = _PYTHON_NAME.fullmatch(kind)
     if match is None:
         return kind
-    return f"{_resolve_path(match[1])}:{match[2]}"
+    path = _resolve_path(match[1])
+    return f"{path}:{match[2]}"
 
 
 def _resolve_path(file: str) -> Path:
@@ -201,9 +202,8 @@ def _run_file(path: Path, file: str) -> _PythonFile:
     try:
         digest = prompt_digest(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
-        ) from None
+        problem = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ValueError(f"{file} cannot be read: {problem}") from None
     if (path, digest) in _refusals:
         raise ValueError(_refusals[path, digest])
     # Types are looked up, and objects unpickled, by the name of their module.
@@ -229,4 +229,5 @@ def _run_file(path: Path, file: str) -> _PythonFile:
 def _check_definition(judge: object, source: str) -> JudgeDefinition:
     if isinstance(judge, JudgeDefinition):
         return judge
-    raise ValueError(f"{source} is of type {type(judge).__name__}; expected a JudgeDefinition")
+    judge_type = type(judge).__name__
+    raise ValueError(f"{source} is of type {judge_type}; expected a JudgeDefinition")

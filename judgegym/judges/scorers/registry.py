@@ -99,7 +99,8 @@ def find_definition(kind: str) -> JudgeDefinition:
     if kind not in _loaded:
         loaded = load_python_name(kind) if is_python_name(kind) else load_entry_point(kind, JUDGES)
         if loaded is None:
-            raise ValueError(f"there is no judge {kind!r}{_suggest_kind(kind)}")
+            suggestion = _suggest_kind(kind)
+            raise ValueError(f"there is no judge {kind!r}{suggestion}")
         _loaded[kind] = loaded
     return _loaded[kind]
 
@@ -121,7 +122,8 @@ def _suggest_kind(kind: str) -> str:
     close = difflib.get_close_matches(kind, JUDGES, n=1)
     if close:
         return f", did you mean {close[0]}?"
-    return f"; expected one of {', '.join(JUDGES)}, FILE.yaml or FILE.py:NAME"
+    judge_list = ", ".join(JUDGES)
+    return f"; expected one of {judge_list}, FILE.yaml or FILE.py:NAME"
 
 
 def check_is_single(kind: object, location: str, *, baselines: bool = False) -> None:
@@ -182,10 +184,8 @@ def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
 
 def describe_scale(kind: str, scale: Scale) -> str:
     """Describe a judge's scale and the settings that define it, for messages."""
-    return (
-        f"{scale.low} to {scale.high} "
-        f"({'the prompt file' if kind == PROMPT_KIND else '--scale_min, --scale_max'})"
-    )
+    source = "the prompt file" if kind == PROMPT_KIND else "--scale_min, --scale_max"
+    return f"{scale.low} to {scale.high} ({source})"
 
 
 def describe_kinds(kinds: Collection[str]) -> str:

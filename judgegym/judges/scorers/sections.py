@@ -85,7 +85,8 @@ def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettin
         hint = suggest_similar(field, known_fields if field == name else FLAT_NAMES)
         readers = settings_type.readers(name)
         if readers:
-            reason = f"nothing reads it without {' or '.join(readers)}"
+            reader_list = " or ".join(readers)
+            reason = f"nothing reads it without {reader_list}"
         else:
             reason = f"unknown setting{hint}"
         raise ValueError(f"judge.{name}: {reason}")

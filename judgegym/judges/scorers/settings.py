@@ -351,9 +351,9 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
     """
     if confidence != "margin" and confidence not in cheap.definition.confidences:
         kinds = [kind for kind, judge in JUDGES.items() if confidence in judge.confidences]
+        kind_list = " and ".join(kinds)
         raise ValueError(
-            f"cascade_confidence: {confidence} is of {' and '.join(kinds)}; the first is "
-            f"{cheap.judge}"
+            f"cascade_confidence: {confidence} is of {kind_list}; the first is {cheap.judge}"
         )
     rubric = cheap.match_settings(RubricJudgeSettings) or cheap.match_settings(PromptJudgeSettings)
     jury = cheap.match_settings(JurySettings)

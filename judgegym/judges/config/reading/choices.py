@@ -99,8 +99,10 @@ def drop_replaced(
             continue
         for lower, source in enumerate(remaining[index + 1 :], index + 1):
             if source.values.get(setting_name) is not None:
+                higher_origin = higher.origin(fallback)
+                lower_origin = source.origin(setting_name)
                 notes.append(
-                    f"--{fallback} ({higher.origin(fallback)}) replaces {setting_name} ({source.origin(setting_name)})"
+                    f"--{fallback} ({higher_origin}) replaces {setting_name} ({lower_origin})"
                 )
             remaining[lower] = source.drop_settings(setting_name)
     return remaining, notes
@@ -126,7 +128,8 @@ def drop_unchosen(
             for name in names:
                 field = name.removeprefix(prefix)
                 reason = _describe_readers(prefix, model, model.readers(field), verb)
-                line = f"--{name} ({source.origin(name)}): nothing reads it{reason}"
+                origin = source.origin(name)
+                line = f"--{name} ({origin}): nothing reads it{reason}"
                 if source.kind in ("command line", "environment variable"):
                     refused.append(line)
                 elif source.values[name] != defaults[field]:
@@ -239,7 +242,8 @@ def _find_first_value(name: str, argv: Sequence[str]) -> object:
     word = _find_typed_value(name, argv)
     if word is not None:
         return word
-    variable = os.environ.get(f"{ENV_PREFIX}{name.replace('.', '__').upper()}")
+    variable_name = name.replace(".", "__").upper()
+    variable = os.environ.get(f"{ENV_PREFIX}{variable_name}")
     if variable is not None or name == "config":
         return variable
     config = _find_first_value("config", argv)

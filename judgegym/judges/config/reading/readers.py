@@ -130,8 +130,9 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
         }
         return source()
     except RecursionError:
+        settings_variable_list = ", ".join(sorted(settings_variables))
         raise SettingsError(
-            f"environment variables ({', '.join(sorted(settings_variables))}): nested too deeply"
+            f"environment variables ({settings_variable_list}): nested too deeply"
         ) from None
     except ParsingError as error:
         raise SettingsError(_explain_variable(error, sorted(settings_variables))) from None
@@ -144,9 +145,11 @@ def _explain_variable(error: ParsingError, variables: Sequence[str]) -> str:
         names = [
             name for name in variables if os.environ[name].rstrip("\r\n") == cause.doc
         ] or variables
-        return f"environment variable {', '.join(names)}: expected JSON; {cause}"
+        name_list = ", ".join(names)
+        return f"environment variable {name_list}: expected JSON; {cause}"
+    variable_list = ", ".join(variables)
     return (
-        f"environment variables ({', '.join(variables)}): "
+        f"environment variables ({variable_list}): "
         f"{error if cause is None else f'{error} ({cause})'}"
     )
 
@@ -159,7 +162,8 @@ def read_settings_file(path: Path) -> Values:
     """
     values = read_yaml(path, "--config: ")
     if not isinstance(values, dict | None):
+        values_type = type(values).__name__
         raise SettingsError(
-            f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`"
+            f"--config: {path} holds a {values_type}; expected sections such as `env:`"
         )
     return {name: value for name, value in (values or {}).items() if value is not None}
