@@ -217,7 +217,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
     1, "veto": false, "strictness": 3}; @file reads them from a file, also of YAML."""
     strictness: int = setting(1, common=True, ge=1, le=MAX_VOTES)
     """Take each verdict by majority of this many votes; an even number is raised to the next odd
-    one. An aspect may have its own."""
+    one. An aspect may set its own."""
     scoring: AspectScoring = setting("majority")
     """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs
     all votes."""

@@ -62,25 +62,25 @@ class ChecklistJudgeSettings(JudgeSettings):
     """Settings of the checklist judge: criteria, calls and formula."""
 
     criteria: Criteria = setting((), common=True)
-    """Judge by these criteria where a row has none of its own: a list of texts and of objects such
-    as {"name": "cites", "text": "Cites a source.", "points": 5, "tags": ["form"], "required":
-    false, "options": {"none": 0, "one": 0.5, "several": 1}}, or a mapping of names to these; JSON,
-    or @file with YAML or JSON."""
+    """Judge by these criteria if a row has none: a list of texts and of objects such as {"name":
+    "cites", "text": "Cites a source.", "points": 5, "tags": ["form"], "required": false, "options":
+    {"none": 0, "one": 0.5, "several": 1}}, or a mapping of names to these; JSON, or @file with YAML
+    or JSON."""
     criteria_per_call: int = setting(12, common=True, ge=1)
-    """Ask about at most this many criteria in one call. 1 asks about each by itself, as HealthBench
-    does, at the price of as many calls."""
+    """Ask about at most this many criteria in one call. 1 asks about each separately, as
+    HealthBench does, with as many calls as criteria."""
     formula: Formula = setting("healthbench", common=True)
-    """Choose how criteria make a score. healthbench: points of what is met over all positive
+    """Choose how criteria make a score. healthbench: the points of met criteria over all positive
     points, which may be below 0. weighted_mean: the same from 0 to 1. rar: the share of all points,
-    of either sign, that went the right way. all: 1 if all went the right way. min: the worst
-    criterion."""
+    positive or negative, with the good outcome: met if positive, unmet if negative. all: 1 if all
+    have it. min: the worst criterion."""
     cannot_assess: CannotAssess = setting("never")
-    """Choose what a criterion counts that the judge cannot assess. never: the judge must decide.
-    leave_out: nothing, it is left out. zero: as unmet. partial: half of its points. worst: the bad
-    way."""
+    """Choose how a criterion counts that the judge cannot assess. never: the judge must decide.
+    leave_out: it is left out. zero: as unmet. partial: with half of its points. worst: with the bad
+    outcome."""
     strictness: int = setting(1, common=True, ge=1, le=MAX_VOTES)
     """Take each verdict by majority of this many votes; an even number is raised to the next odd
-    one. An aspect may have its own; of a criterion with options the middle vote counts."""
+    one. An aspect may set its own; for a criterion with options the middle vote counts."""
 
     def vote_count(self) -> int:
         """Return the number of votes on a criterion."""

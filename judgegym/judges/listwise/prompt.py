@@ -148,9 +148,8 @@ class ListwiseJudgeSettings(ReaskSettings):
     """Show the answers of a group in this many orders, one call each. 2: also in the reverse order;
     the scores are averaged, so that a preference for early or late answers cancels out."""
     judge_max_input_tokens: int | None = setting(None, ge=256)
-    """Split a group whose prompt has more tokens than this into several calls that share one
-    answer, by which their scores are brought together. If unset, a group is one call for each
-    order."""
+    """Split a group whose prompt has more tokens than this into several calls. They share one
+    answer, which puts their scores on one scale. If unset, a group is one call for each order."""
 
     def built_in_prompt(self) -> str:
         """Return the instructions."""

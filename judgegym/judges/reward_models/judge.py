@@ -53,27 +53,27 @@ class RewardModelSettings(JudgeSettings):
     """Settings of the reward model judge: server, protocol, and scaling of the number."""
 
     reward_protocol: RewardProtocol = setting("vllm_classify")
-    """Ask the reward model in this way: /classify, /score (prompt and response as a pair) or
+    """Call the reward model by this protocol: /classify, /score (prompt and response as a pair) or
     /pooling of vLLM, /classify of SGLang, or /get_reward of OpenRLHF, each below judge_base_url
     without its version."""
     reward_label: int | None = setting(None)
-    """Take the number of the class with this index, where the model returns several; -1 is the last
+    """Use the number of the class with this index if the model returns several; -1 is the last
     one."""
     reward_activation: bool = setting(False)
     """Ask vLLM for the number after the model's activation (softmax or sigmoid) instead of the raw
-    one."""
+    number."""
     reward_scale: RewardScale = setting("sigmoid")
-    """Make the score of the model's number. sigmoid: from 0 to 1. raw: as it is. standardised: how
-    many times reward_deviation above reward_mean."""
+    """Choose how the model's number becomes the score. sigmoid: from 0 to 1. raw: unchanged.
+    standardised: how many times reward_deviation above reward_mean."""
     reward_mean: float | None = setting(None)
     """With reward_scale=standardised: the mean of the model's numbers over a sample."""
     reward_deviation: float | None = setting(None, gt=0)
     """With reward_scale=standardised: the standard deviation of the model's numbers over a
     sample."""
     reward_tokenizer: str | None = setting(None)
-    """Make one text of the conversation with the chat template of this tokenizer (hub name or
-    folder), where the server takes no messages; none: prompt and response, with a line break
-    between."""
+    """Render the conversation as one text with the chat template of this tokenizer (hub name or
+    folder) if the server takes no messages; none: prompt and response, with a line break between
+    them."""
     reward_batch: int = operational(1, ge=1)
     """Send at most this many responses in one request."""
 

@@ -61,11 +61,11 @@ class RuleSettings(JudgeSettings):
     such as search,delete_*, or objects such as {"name": "search", "arguments": {"city": "Rome"}};
     @file reads it from a file."""
     rule_mismatch: Literal["score", "cannot_say"] = setting("score")
-    """Choose what a response is that does not match what is expected. score: 0. cannot_say: not
-    settled, so that in a reward with combine=first_that_says the next part is asked."""
+    """Choose the result of a response that does not match. score: 0. cannot_say: undecided, so that
+    a reward with combine=first_that_says asks its next part."""
     rule_tolerance: float = setting(0.0, ge=0)
-    """Take numbers for equal that differ by at most this share of the expected one, of 1 if that is
-    0 (rule number)."""
+    """Treat numbers as equal if they differ by at most this share of the expected number, or of 1
+    if that is 0 (rule number)."""
     rule_length_unit: LengthUnit = setting("words")
     """Measure the length in this unit (rule length)."""
     rule_soft_limit: int | None = setting(None, ge=0)
@@ -74,14 +74,14 @@ class RuleSettings(JudgeSettings):
     rule_hard_limit: int | None = setting(None, ge=1)
     """Give 0.0 beyond this length (rule length)."""
     rule_opened_by_template: bool = setting(False)
-    """Take a lone </think> for right, because the chat template has opened the thinking (rule
+    """Accept a lone </think>, because the chat template has opened the thinking (rule
     thinking_format)."""
     rule_timeout: float = operational(5.0, gt=0, le=600)
-    """Stop a rule that needs a process of its own (expression, regex, json_schema, language,
-    tool_not_called, FILE.py:NAME) after this many seconds for one response; it then cannot say."""
+    """Stop a rule that runs in a process of its own (expression, regex, json_schema, language,
+    tool_not_called, FILE.py:NAME) after this many seconds for one response; then it cannot say."""
     rule_digest: str | None = setting(None)
-    """Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now,
-    so that a run is not resumed with another function."""
+    """Refuse FILE.py:NAME if the file's digest differs from this. If unset, the current digest is
+    used, so that a run is not resumed with another function."""
 
     @property
     def judges_whole_text(self) -> bool:

@@ -50,16 +50,16 @@ class TournamentSettings(ArenaJudgeSettings):
     """Decide each game by this judge. arena_hard: labels with ties, and strong ones in
     arena_hard_v0.1. choice: the letter of the better answer, without ties."""
     schedule: Schedule = setting("all")
-    """Let these answers of a group meet. all: each pair (8 answers in both orders: 56 calls).
-    swiss: in each round those that stand next to each other (24). balanced: each answer the same
-    number of others (24). circular: each its neighbours on a circle (16)."""
+    """Choose which answers of a group meet. all: each pair (8 answers in both orders: 56 calls).
+    swiss: neighbours in the standing, in each round (24). balanced: each answer meets the same
+    number of others (24). circular: each meets its neighbours on a circle (16)."""
     schedule_rounds: int | None = setting(None, ge=1)
-    """Play this many rounds of swiss and balanced, in each of which every answer meets one other.
-    If unset, the logarithm of the group's size to base 2, rounded up, and twice as many if each
-    pair has one game."""
+    """Play this many rounds of swiss and balanced; in each round every answer meets one other. If
+    unset, the logarithm of the group's size to base 2, rounded up, and twice as many if each pair
+    has one game."""
     game_orders: GameOrders = setting("both")
-    """Play each pair in both orders (both), or, for half of the calls with schedule all and
-    circular, in one order, so that each answer is shown first as often as second (balanced)."""
+    """Choose how often a pair meets. both: once in each order. balanced: once, so that each answer
+    is shown first as often as second; this halves the calls of schedule all and circular."""
 
     def count_rounds(self, players: int) -> int:
         """Return the rounds of swiss and balanced.
