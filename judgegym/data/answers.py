@@ -45,7 +45,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
         DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out
             would change the result.
     """
-    if parse_file_kind(str(path)) is None:  # else it would be looked for on the hub
+    if parse_file_kind(str(path)) is None:  # otherwise it would be searched on the hub
         if not path.exists():
             raise DataError(f"{path}: there is no such file of answers or run directory")
         endings = ", ".join(FILE_KINDS)
@@ -60,7 +60,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
         raise DataError(f"{path}: no answer for {count} of {total} rows, such as {missing[0]!r}")
     answers = LazyMapping(dict.fromkeys(uids), lambda uid: answer_text(rows[uid]))
     for uid in uids:
-        _ = answers[uid]  # report a row without text before the first call
+        _ = answers[uid]  # raises for a row without text before the first call
     return answers
 
 
@@ -87,23 +87,20 @@ logger = logging.getLogger(__name__)
 PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
 CONVERSATIONS = ("messages", "conversation", "conversations")
 RESPONSES = (
-    *(
-        "response",
-        "completion",
-        "responses",
-        "completions",
-        "generations",
-        "candidates",
-        "outputs",
-        "generation",
-    ),
-    *(
-        "model_answer",
-        "output",
-        "answers",
-        "answer",
-        "solution",
-    ),  # often what is expected, where there are others
+    "response",
+    "completion",
+    "responses",
+    "completions",
+    "generations",
+    "candidates",
+    "outputs",
+    "generation",
+    # These five often hold the expected text, if a row has another of these columns.
+    "model_answer",
+    "output",
+    "answers",
+    "answer",
+    "solution",
 )
 SYSTEM = ("system", "system_prompt")
 TURNS = "turns"

@@ -116,10 +116,8 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         self._files = files
         self._mapped = MappedFiles(files)
         self._mapped_each = self._mapped.size // max(len(table), 1)
-        self._block: tuple[int, list[dict[str, JSON]]] = (
-            0,
-            [],
-        )  # replaced as a whole: threads may read, too
+        # Replaced as a whole, because several threads may read.
+        self._block: tuple[int, list[dict[str, JSON]]] = (0, [])
 
     @classmethod
     def from_dataset(cls, dataset: Any) -> ArrowRows:
@@ -273,7 +271,7 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
         DataError: it cannot be loaded, or changes while it is.
     """
     require("data")
-    import pyarrow.parquet  # late: an extra
+    import pyarrow.parquet  # imported late: an extra
 
     before, digest = _stat_version(path), digest_file(path)
     separator = _SEPARATORS.get(path.suffix.lower())
@@ -286,7 +284,7 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
         else:
             with path.open(encoding="utf-8-sig", newline="") as lines:
                 rows = _read_csv_rows(csv.reader(chain(lines, [_END]), delimiter=separator))
-        all(True for _ in rows)  # each can be read
+        all(True for _ in rows)  # checks that every row can be read
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, csv.Error, OSError, ValueError, OverflowError) as error:
         reason = _first_line(error)
@@ -452,7 +450,7 @@ def _stat_version(path: Path) -> tuple[int, int, int]:
 
 def _import_datasets() -> Any:
     with report_missing_extra("data"):
-        import datasets  # late: the import takes a second and a half
+        import datasets  # imported late: this takes 1.5 s
 
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(logging.CRITICAL)  # our errors contain the library's

@@ -242,7 +242,7 @@ def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes
     Raises:
         ValueError: there is something else than a list, or in it something else than objects.
     """
-    data, base = b"", 0  # the bytes from `base` on
+    data, base = b"", 0  # the bytes from offset `base`
     position = ended = begun = depth = (
         0  # in `data`: where to go on, the end of the last object, the beginning of this
     )

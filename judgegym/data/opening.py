@@ -144,7 +144,7 @@ def _join_parts(
                 for text in part.texts() if isinstance(part, JsonFile) else ():
                     # White space alone: no string of JSON holds an end of a line.
                     file.write(text.strip().replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
-        return JsonFile(path, name=pattern)  # which keeps the file open
+        return JsonFile(path, name=pattern)  # the open file outlives its name
 
 
 @contextmanager

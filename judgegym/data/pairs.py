@@ -129,9 +129,8 @@ def _read_graded(values: _Values) -> Preference | Reason | None:
     It is negative if the first is better.
     """
     grade = _parse_number(values.get("overall_preference"))
-    if (
-        grade is None or abs(grade) > 3
-    ):  # another scale, perhaps in the other direction: it might swap the labels
+    # Another scale might be reversed, which would swap the labels.
+    if grade is None or abs(grade) > 3:
         return None
     return _draft_two(
         values.get("context", values.get("prompt")),
@@ -333,9 +332,8 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     def build(index: int) -> Preference:
         row = rows[places[index]]
         draft = _read_draft(row, all_rows=all_rows)
-        assert isinstance(
-            draft, Preference
-        )  # the same row as before, or reading it would have raised
+        # Reading raises if the row has changed.
+        assert isinstance(draft, Preference)
         return replace(draft, uid=uids[index], category=_category(row))
 
     return Preferences(TaskList(uids, build, categories - {""}), dict(dropped))

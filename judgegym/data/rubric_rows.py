@@ -116,9 +116,8 @@ def _read_levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int
         match = _LEVEL.fullmatch(name)
         if match is None or not isinstance(text, str) or not text:
             continue
-        if (
-            not match[1].isascii() or len(match[1]) > _LONGEST_LEVEL
-        ):  # other scripts have digits, too
+        # `\d` also matches digits of other scripts.
+        if not match[1].isascii() or len(match[1]) > _LONGEST_LEVEL:
             raise row.missing_error(
                 f"descriptions named score1_description, score2_description …, found {name[:80]!r}"
             )
@@ -301,7 +300,7 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
     expected = f"verdicts as an object of names and 1 or 0{list_words}"
     if verdicts == "":
         verdicts = None
-    if isinstance(verdicts, str):  # a column of a CSV file
+    if isinstance(verdicts, str):  # a cell of a CSV file
         try:
             verdicts = wire.loads(verdicts)
         except ValueError:

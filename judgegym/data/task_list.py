@@ -100,7 +100,8 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         group_names: set[str] = set()
         for uid, row in rows.items():
             for number, task in enumerate(build(uid, row)):
-                uids.append(uid if task.uid == uid else task.uid)  # one string for both lists
+                # Both lists share one string.
+                uids.append(uid if task.uid == uid else task.uid)
                 owners.append(uid)
                 numbers.append(number)
                 group_names.update(_names_in(task))

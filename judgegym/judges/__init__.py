@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from judgegym.judges.parsing.verdict_parser import ParsedVerdict as ParsedVerdict
     from judgegym.judges.parsing.verdict_parser import verdict_parser as verdict_parser
 
-if __name__ != "judgegym.judges":  # classes that are imported twice are not the same
+if __name__ != "judgegym.judges":  # a second import would make different classes
     raise ImportError(
         "the package is judgegym.judges: `judges/` is a link to its files", name=__name__
     )

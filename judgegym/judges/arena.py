@@ -182,7 +182,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
                 (`judgegym.judges.core.delimiters.section_texts`).
         """
         settings, is_a, baseline = self.settings, order == "model_is_a", select_baseline(task)
-        assert baseline is not None  # a task without one is none for this judge
+        assert baseline is not None  # tasks of this judge have a baseline
         both = (task.response, baseline)
         if not is_a:
             both = (baseline, task.response)

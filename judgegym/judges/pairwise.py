@@ -303,7 +303,7 @@ _TITLES = tuple(_STARTS)
 
 
 def _choose(shown: StandInPrompt) -> str:
-    # Equal merits are decided by the text, so that the position of an answer never matters.
+    # The text breaks ties of merit, so that an answer's position never matters.
     best = max(shown.merits, key=lambda title: (shown.merits[title], shown.sections[title]))
     letter = _STARTS[best]
     count = len(shown.merits)

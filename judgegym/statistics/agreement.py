@@ -97,7 +97,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
     """
     if not judge:
         return Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
-    import numpy as np  # late: the end of a run with gold scores alone needs it
+    import numpy as np  # imported late: only runs with gold scores need it
 
     differences = np.subtract(judge, gold)
     near_judge, near_gold = ([scale.nearest(score) for score in scores] for scores in (judge, gold))
@@ -122,7 +122,7 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     """
     if not judge:
         return Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
-    from sklearn import metrics  # late: half a second, at the end of a run with gold verdicts
+    from sklearn import metrics  # imported late: this takes half a second
 
     pairs, any_yes = (gold, judge), any((*judge, *gold))
     values: dict[str, float | str] = {"accuracy": float(metrics.accuracy_score(*pairs))}
@@ -155,7 +155,7 @@ def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) ->
     for side in sides:
         if len(set(side)) == 1:
             return f"one side gives {side[0]:g} to every item"
-    from scipy import stats  # late: half a second, at the end of a run with gold scores
+    from scipy import stats  # imported late: this takes half a second
 
     compute = {
         "pearson": stats.pearsonr,
@@ -194,7 +194,7 @@ def krippendorff_alpha(ratings: Ratings) -> float | str:
         return 2.0 * count * squared - 2.0 * total**2
 
     counts = np.isfinite(paired).sum(axis=0).astype(float)
-    centred = paired - np.nanmean(paired)  # so that no large numbers cancel
+    centred = paired - np.nanmean(paired)  # avoids cancellation of large numbers
     sums, of_squares = np.nansum(centred, axis=0), np.nansum(centred**2, axis=0)
     observed = (squares(counts, sums, of_squares) / (counts - 1)).sum()
     expected = squares(counts.sum(), sums.sum(), of_squares.sum()) / (counts.sum() - 1)
@@ -228,7 +228,7 @@ def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, F
     Raises:
         ValueError: there are more values of one side than of the other.
     """
-    import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
+    import numpy as np  # imported late: this takes 0.2 s
 
     if len(first) != len(second):
         counts = len(first), len(second)

@@ -37,10 +37,10 @@ With it the rewards of `benchmarks/group_judging.py` correlate the most with qua
 schedules.
 """
 
-_TOLERANCE = 1e-10  # of the largest component of the gradient
+_TOLERANCE = 1e-10  # for the largest component of the gradient
 _MOST_STEPS = 1000
 _ALONE = Lock()
-_DIGITS = 9  # of a strength; the last ones of a float differ between processes
+_DIGITS = 9  # of a strength; further digits differ between processes
 
 
 class GameOutcome(NamedTuple):
@@ -123,9 +123,8 @@ def _fit_distinct(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterat
     """Yield the fit of each draw; equal draws share one."""
     fits: dict[bytes, Strengths] = {}
     for results in draws:
-        drawn = hashlib.sha256(
-            results.tobytes()
-        ).digest()  # with covariates a draw may have megabytes
+        # With covariates a draw may have megabytes, so its digest is the key.
+        drawn = hashlib.sha256(results.tobytes()).digest()
         if drawn not in fits:
             fits[drawn] = _solve(kinds, results)
         yield fits[drawn]
@@ -211,12 +210,11 @@ def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
     from sklearn.linear_model import LogisticRegression
 
     players, width = kinds.players, kinds.columns.shape[1]
-    if (
-        results[:, 0] == results[:, 1]
-    ).all():  # no games, or ties alone: at the optimum the solver's search would fail
+    # Without games, or with ties only, the solver's search would fail at the optimum.
+    if (results[:, 0] == results[:, 1]).all():
         return Strengths((0.0,) * players, 0.0, (0.0,) * (width - players - 1))
     happened = results > 0.0
-    happened[0] = True  # so that there are both outcomes, which the library insists on
+    happened[0] = True  # the library requires both outcomes
     features = np.concatenate([kinds.columns[happened[:, side]] for side in (0, 1)])
     outcomes = np.repeat([1, 0], happened.sum(axis=0))
     weights = np.concatenate([results[happened[:, side], side] for side in (0, 1)])
@@ -227,10 +225,8 @@ def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
         tol=_TOLERANCE,
         max_iter=_MOST_STEPS,
     )
-    with (
-        config_context(assume_finite=True, skip_parameter_validation=True),
-        _one_thread(),
-    ):  # half of a small fit's time
+    # These checks would take half of a small fit's time.
+    with config_context(assume_finite=True, skip_parameter_validation=True), _one_thread():
         model.fit(features, outcomes, sample_weight=weights)
     coefficients: NDArray[np.float64] = model.coef_[0]
     # The ridge makes the mean 0, up to the tolerance of the solver.

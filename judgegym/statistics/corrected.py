@@ -39,7 +39,7 @@ FEWEST_LABELS = 2
 """Minimum number of labels for an estimate, in each stratum too."""
 TOP_UP = 10
 """Labels to add at a time until an interval is narrow enough; stopping keeps the coverage."""
-_PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
+_PLAN_MARGIN = 1.04  # factor of the variance, for the t quantile and the pseudo-labels
 _PLAN_REACH = 1.2816  # standard errors of the pilot's estimates to both sides: a range of 80 %
 
 MeanKind = Literal["rate", "mean"]
@@ -261,9 +261,8 @@ class _Sample:
         covariance = variance = 0.0
         for labelled, unlabelled in self.strata:
             rows = np.concatenate([labelled, unlabelled])
-            if (
-                not len(unlabelled) or np.ptp(self.judge[rows]) == 0
-            ):  # the variance of equal numbers may be rounded to > 0
+            # The variance of equal numbers may be rounded to > 0.
+            if not len(unlabelled) or np.ptp(self.judge[rows]) == 0:
                 continue
             share, values = (len(rows) / len(self.judge)) ** 2, self.judge[labelled]
             products = (self.labels[labelled] - self.labels[labelled].mean()) * (
@@ -291,7 +290,7 @@ class _Sample:
         for labelled, unlabelled in self.strata:
             part = (len(labelled) + len(unlabelled)) / len(self.judge)
             rectified, used = self.labels[labelled], weight if len(unlabelled) else 0.0
-            if used:  # a stratum that is labelled as a whole has no use for its judge
+            if used:  # a stratum with all labels does not need the judge
                 rectified, judged = rectified - used * self.judge[labelled], self.judge[unlabelled]
                 middle = float(judged.mean())
                 shares[unlabelled] = (
@@ -300,20 +299,15 @@ class _Sample:
                 value += part * used * middle
             total = float(rectified.sum())
             value += part * total / len(labelled)
-            times = (
-                len(labelled) / self.count if self.kind == "rate" else 0.0
-            )  # that a pseudo-label counts
+            # How many times a pseudo-label counts.
+            times = len(labelled) / self.count if self.kind == "rate" else 0.0
             size = len(labelled) + 4 * times
             mean = (total + times * (2 - 2 * used)) / size
             smoothed += part * (mean + used * middle if used else mean)
             factor = part / size * _bessel(size)
             shares[labelled] = factor * (rectified - mean)
-            pseudo = (
-                1.0 - used,
-                1.0,
-                -used,
-                0.0,
-            )  # labels of 1 and 0, with the judge right and wrong
+            # Labels of 1 and 0, with the judge right and wrong.
+            pseudo = (1.0 - used, 1.0, -used, 0.0)
             added += times * factor**2 * sum((label - mean) ** 2 for label in pseudo)
         sums, factor = np.bincount(self.clusters, shares).astype(float), 1.0
         if self.is_clustered:
@@ -362,10 +356,8 @@ class _Sample:
         if self.kind == "mean":
             half = reach * math.sqrt(fit.variance)
             return Estimate(fit.value, Interval(fit.value - half, fit.value + half))
-        value, end = (
-            min(1.0, max(0.0, fit.value)),
-            2 / (self.count + 4),
-        )  # of labels that are all alike
+        # The end for labels that are all equal.
+        value, end = min(1.0, max(0.0, fit.value)), 2 / (self.count + 4)
         smoothed = min(1 - end, max(end, fit.smoothed))
         size = smoothed * (1 - smoothed) / fit.variance
         if fit.weight == 0 and len(self.strata) == 1 and not self.is_clustered:
@@ -393,7 +385,7 @@ def t_quantile(level: float, freedom: float = math.inf) -> float:
 
     With infinite degrees of freedom it is the normal quantile.
     """
-    from scipy.special import stdtrit  # late, and not `scipy.stats`, which takes half a second
+    from scipy.special import stdtrit  # imported late; `scipy.stats` would take half a second
 
     return float(stdtrit(freedom, (1 + level) / 2))
 

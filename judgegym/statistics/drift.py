@@ -51,14 +51,14 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
             two.
         new: for each row its scores now, the same number for all rows, at least one.
     """
-    import numpy as np  # late: --help needs none
+    import numpy as np  # imported late: --help does not need it
 
     size = len(new[0]) if new else 1
     flipped = sum(
         _differs(median(after), median(before)) for before, after in zip(earlier, new, strict=True)
     )
     expected = sum(_flip_rate(before, size) for before in earlier)
-    # A row whose judgments are all equal adds 0 whichever of them are the new ones.
+    # A row with equal judgments adds 0, whichever of them are new.
     active = [
         (*after, *before)
         for before, after in zip(earlier, new, strict=True)
@@ -68,9 +68,8 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
         return DriftTest(len(new), flipped, expected, 1.0)
     values = np.array(active)
     total, count = values.sum(axis=1), values.shape[1]
-    choices = [
-        list(chosen) for chosen in combinations(range(count), size)
-    ]  # the first one is what was seen
+    # The first choice is the observed one.
+    choices = [list(chosen) for chosen in combinations(range(count), size)]
     sums = np.stack([values[:, chosen].sum(axis=1) for chosen in choices], axis=1)
     differences = np.abs(sums / size - (total[:, None] - sums) / (count - size))
     seen = differences[:, 0].sum()

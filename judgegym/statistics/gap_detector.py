@@ -176,8 +176,8 @@ class GapDetector:
     def _bet(self, z: float) -> None:
         """Add the evidence of a gap that is `z` standard errors above the limit."""
         self._made += 1
-        # Beyond the plan a start has a weight of a convergent series, so that all weights still add
-        # up to 2 at most.
+        # Starts beyond the planned number have weights of a convergent series, so that all weights
+        # add up to 2 at most.
         beyond = self._made - self.checks
         weight = 1.0 / self.checks
         if beyond > 0:

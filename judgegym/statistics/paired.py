@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = Sequence[float] | Floats
 
-_ROWS_FOR_A_KIND = 20  # the time of a binomial draw over that of drawing a row
+_ROWS_FOR_A_KIND = 20  # ratio of the times of a binomial draw and of drawing a row
 
 TestName = Literal["sign", "mcnemar", "wilcoxon"]
 
@@ -186,7 +186,7 @@ def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) ->
     if len(counts) * _ROWS_FOR_A_KIND <= rows:
         return generator.multinomial(rows, counts / rows, size=size).astype(float)
     kind_of_row = np.repeat(np.arange(len(counts)), counts)
-    drawn = np.empty((size, len(counts)))  # floats, which are multiplied quickly
+    drawn = np.empty((size, len(counts)))  # floats are multiplied faster
     for resample in drawn:
         resample[:] = np.bincount(
             kind_of_row[generator.integers(0, rows, size=rows)], minlength=len(counts)

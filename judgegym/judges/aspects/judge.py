@@ -185,7 +185,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         First as many votes as a majority needs are cast at once, then the missing ones.
         """
         settings = self.settings
-        # To stop at a majority would bias the share towards 0 or 1.
+        # Stopping at a majority would bias the share towards 0 or 1.
         stops_at_majority = settings.scoring != "share"
         questions = []
         for aspect in self._aspects(task):
@@ -287,7 +287,7 @@ def _revised_detail(answers: Answers[AspectVerdict], strictness: int) -> AspectD
     votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
     detail = count_votes(aspect, votes, strictness)
     for call in answers.revisions.get(aspect, ()):
-        assert call.value is not None  # one without a verdict is no revision
+        assert call.value is not None  # a revision has a verdict
         if call.value.yes != detail.yes:
             detail = replace(
                 detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None

@@ -182,7 +182,7 @@ def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
     names = [aspect.name for aspect in aspects]
     if not names:
         raise ValueError("expected at least one aspect")
-    slugs = [slug(name) for name in names]  # as they stand in the names of metrics
+    slugs = [slug(name) for name in names]  # as the names of metrics have them
     same = [name for name, slugged in zip(names, slugs, strict=True) if slugs.count(slugged) > 1]
     if same:
         equal_names = ", ".join(map(repr, same))

@@ -158,9 +158,8 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
     if not 1 <= len(criteria) <= MOST_CRITERIA:
         count = len(criteria)
         raise ValueError(f"expected 1 to {MOST_CRITERIA} criteria, found {count}")
-    slugs = Counter(
-        slug(criterion.name) for criterion in criteria
-    )  # as they stand in the names of metrics
+    # Names as the metrics have them.
+    slugs = Counter(slug(criterion.name) for criterion in criteria)
     same = [criterion.name for criterion in criteria if slugs[slug(criterion.name)] > 1]
     if same:
         names = ", ".join(map(repr, same))

@@ -198,7 +198,7 @@ def completion_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
     """
     if isinstance(conversation, str):
         return ()
-    # Of a result, a field that is not there does not say that there was no error.
+    # A tool result without `is_error` does not say that there was no error.
     return (
         parse_turns(
             [{"content": None, **turn.model_dump(exclude_unset=True)} for turn in conversation]
@@ -226,11 +226,8 @@ def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
                 before = messages.pop()
             calls = cast("Sequence[object]", before.get("tool_calls") or ())
             call = {"name": item.get("name"), "arguments": item.get("arguments")}
-            chat_call = {
-                "id": item.get("call_id"),
-                "type": "function",
-                "function": call,
-            }  # as chat messages have it
+            # The call in the form of chat messages.
+            chat_call = {"id": item.get("call_id"), "type": "function", "function": call}
             message = {**before, "tool_calls": [*calls, chat_call]}
         elif kind == "function_call_output":
             output = item.get("output")
@@ -289,7 +286,7 @@ def _parse_tool_calls(value: object) -> list[Mapping[str, object]]:
     Raises:
         UnseenPart: it holds something else.
     """
-    if hasattr(value, "tolist"):  # an array, as a data frame has it
+    if hasattr(value, "tolist"):  # an array from a data frame
         value = value.tolist()
     if isinstance(value, str):
         try:
@@ -330,14 +327,12 @@ def _parse_turn(message: Mapping[str, object]) -> Turn | None:
     ][:1]
     text, shown, written = _read_parts(content, images, thoughts)
     role = _normalize_role(speaker)
-    if (
-        speaker == "function_call"
-    ):  # of ShareGPT with tools: the text is the call, or a list of calls
+    # ShareGPT with tools: the text is the call, or a list of calls.
+    if speaker == "function_call":
         text, shown, written = "", "", _parse_calls_text(shown)
     error = message.get("error")
-    if (
-        role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text
-    ):  # of inspect
+    # An error of inspect.
+    if role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text:
         reason = error.get("message")
         text, shown = (f"{before}\n{reason}".strip() for before in (text, shown))
     written += [_parse_call(call) for call in calls]
@@ -506,5 +501,5 @@ def _to_text(value: object) -> str:
         return value
     try:
         return wire.dumps(value).decode()  # type: ignore[arg-type]  # parsed from JSON
-    except TypeError:  # a number that JSON cannot hold, or nested too deeply
+    except TypeError:  # a number beyond JSON's range, or too deep nesting
         return "…"

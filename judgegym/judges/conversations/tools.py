@@ -22,7 +22,7 @@ class Tool:
 
     name: str
     description: str = ""
-    parameters: JSON = field(default=None, hash=False)  # a mapping has no hash
+    parameters: JSON = field(default=None, hash=False)  # mappings cannot be hashed
 
     @property
     def shown(self) -> str:
@@ -57,7 +57,7 @@ def parse_tools(value: object) -> tuple[Tool, ...] | None:
 def _parse_tool(value: object) -> Tool | None:
     fields = value.get("function", value) if isinstance(value, Mapping) else {}
     name = (fields.get("name") or fields.get("type")) if isinstance(fields, Mapping) else None
-    if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
+    if not isinstance(name, str):  # a tool that the endpoint runs has only a type
         return None
     schema = next((fields[field] for field in _SCHEMAS if fields.get(field)), None)
     return Tool(name, str(fields.get("description") or ""), drop_null(schema))

@@ -64,7 +64,7 @@ def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
 
     Ids get longer where a text holds very many short ones.
     """
-    # An id can occur only where so many of its letters stand together, which they hardly ever do.
+    # An id can occur only in a run of its letters; such runs are rare.
     found_runs = (_RUN.findall(text.casefold()) for text in texts)
     runs = " ".join(chain.from_iterable(found_runs))
     ids: list[str] = []
@@ -177,7 +177,7 @@ def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dic
     shifted: dict[str, float] = {}
     for scores in chunks:
         link_score = scores[link]
-        # Without a shift the scores stay as they are, to the last bit.
+        # Without a shift the scores stay bitwise equal.
         for text, score in scores.items():
             shifted[text] = score
             if link_score != level:

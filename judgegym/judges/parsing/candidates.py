@@ -293,7 +293,7 @@ def _is_closed_once_more(gap: str, behind: str) -> bool:
     The object is then within a malformed one.
     """
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
-    # Doubled braces, which some models write, are of the object.
+    # Some models write doubled braces; they belong to the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
     return any(depth < 0 for depth, _ in brace_depths(closed, doubled))
 
@@ -366,7 +366,8 @@ NUMBER = r"[-+]?\d{1,9}(?:[.,]\d{1,9})?(?:\s?(?:/|out of|of)\s?\d{1,9}|\s?%)?"
 _NUMBER_WORD = r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten)\b"
 NUMBERS = rf"{NUMBER}|{_NUMBER_WORD}|(?:none|null|n/?a)\b"
 """What stands in the place of a number."""
-SCORE = r"score|rating|grade|verdict|result(?=\W{0,6}[:=])"  # "the result is 5" may be of a sum
+# "the result is 5" may be about a sum.
+SCORE = r"score|rating|grade|verdict|result(?=\W{0,6}[:=])"
 """The names of a score in words."""
 
 

@@ -36,9 +36,8 @@ MOST_NESTED = 100
 """Most levels of an object; a deeper one is no verdict, even if Python can decode it."""
 
 _OPENED_FENCE = re.compile(r"```\w*\s*\Z")
-_DECODER = json.JSONDecoder(
-    strict=False
-)  # accepts line breaks within strings, which judges do not escape; orjson not
+# Accepts line breaks in strings, which judges do not escape; orjson does not.
+_DECODER = json.JSONDecoder(strict=False)
 _SIGN = re.compile(r'\\.|["{}]', re.DOTALL)
 
 
@@ -101,10 +100,8 @@ def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ..
             value, position = _DECODER.raw_decode(looked_at, start)
         except json.JSONDecodeError as error:
             decoded += error.pos - start + FAILED_ATTEMPT
-        except (
-            ValueError,
-            RecursionError,
-        ):  # a number of thousands of digits; brackets in brackets in …
+        # A number has thousands of digits, or brackets are nested too deeply.
+        except (ValueError, RecursionError):
             decoded += len(looked_at) - start
         else:
             decoded += position - start
@@ -131,7 +128,8 @@ def _find_closed_braces(text: str) -> list[int]:
         sign = match[0]
         if sign == '"':
             outside, inside = inside, outside
-        elif sign == '\\"':  # outside of a string the backslash means nothing, and a string begins
+        # Outside a string the backslash has no meaning: a string begins.
+        elif sign == '\\"':
             outside, inside = [], _join_stacks(outside, inside)
         elif sign[-1] == "{":
             outside.append([match.end() - 1])

@@ -35,7 +35,7 @@ RubricFormat = Literal["feedback_score", "result"]
 """How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
 
 _LONGEST_SCORE_LINE = 100
-_LONGEST_DECORATED = 1000  # the same with its markdown and white space
+_LONGEST_DECORATED = 1000  # including markdown and white space
 
 
 SCORE_FIELD = re.compile(r'"score"\s*:', re.IGNORECASE)
@@ -85,9 +85,8 @@ def prometheus_result(own_text: str, scale: tuple[int, int] = (1, 5)) -> ParsedV
     return _parse_tagged("RESULT", own_text, scale)
 
 
-_SPELLED = "|".join(
-    r"[\s\\*_`]{0,3}".join(word) for word in ("SCORE", "RESULT")
-)  # a sign that cannot be seen is a space here
+# An invisible character is a space here.
+_SPELLED = "|".join(r"[\s\\*_`]{0,3}".join(word) for word in ("SCORE", "RESULT"))
 _TAG = re.compile(
     rf"\\?[\[({{<][\s\\*_`]{{0,4}}(?:{_SPELLED})[\s*_`]{{0,4}}"
     r"(?:\\?[\])}>]|[:\s]\s?[^\[\](){}<>\n]{0,20}[\])}>])",
@@ -151,7 +150,8 @@ def _find_tagged(
             until += len(tail.rstrip())
         stated = value is not None
         if is_tag and value is None:
-            value = _parse_score(tail.partition("<")[0], scale)  # a template token follows
+            # A template token may follow the score.
+            value = _parse_score(tail.partition("<")[0], scale)
         yield VerdictCandidate(
             (start, until), value, is_exact=exact, is_statement=stated, is_full=is_tag
         )
@@ -221,7 +221,7 @@ def _find_score_object(text: str) -> TextObject | None:
     return find_final_object(cut_thinking(text), "score")
 
 
-@lru_cache(maxsize=16)  # for what stands before the feedback and for the feedback
+@lru_cache(maxsize=16)  # called for the text before the feedback and for the feedback
 def _feedback_span(own_text: str) -> tuple[str, str] | None:
     """Return the text before the feedback's tag, and the text from there to the score's tag."""
     score = _LAST_SCORE.match(own_text)

@@ -88,7 +88,7 @@ _NOT_ALONE = re.compile(
     r"(\[*_`]*\Z"
 )
 _OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\Z")
-_LOOKED_AT = 1000  # characters at the end that are read
+_LOOKED_AT = 1000  # number of characters read at the end
 
 SCALE = 1, 10
 RATING_FORM = VerdictForm(
@@ -522,9 +522,8 @@ def _parse_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseSco
 
 
 def _is_score(value: JSON) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-    )  # false for NaN
+    # False for NaN.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def entry_text(entry: Mapping[str, JSON], name: str) -> str:

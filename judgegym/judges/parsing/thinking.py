@@ -503,7 +503,7 @@ class OwnPart(NamedTuple):
         return self.parts.mentioned - self.parts.start
 
 
-@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
+@lru_cache(maxsize=16)  # a judge reads several things from one text in a row
 def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
     """Return the part of a judge's text that may hold a verdict: what follows its thinking."""
     parts = split_thinking(text, added, is_judges=True)

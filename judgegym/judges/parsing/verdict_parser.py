@@ -38,7 +38,7 @@ Place: TypeAlias = tuple[int, int]
 """From where to where in a text, in code points."""
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: with them a generic class cannot be called as Class[T](…)
 class ParsedVerdict(Generic[T]):
     """Verdict with the place in the text where it was read.
 

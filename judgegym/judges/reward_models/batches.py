@@ -66,7 +66,7 @@ class RewardBatches:
         )
         if members:
             task = asyncio.get_running_loop().create_task(self._send_together(members))
-            self._sending.add(task)  # the loop holds tasks weakly
+            self._sending.add(task)  # the event loop has only weak references to tasks
             task.add_done_callback(self._sending.discard)
             for pending in members:
                 pending.response.add_done_callback(partial(_cancel_if_all_left, task, members))

@@ -120,10 +120,9 @@ class RewardModelSettings(JudgeSettings):
         if self.reward_scale == "raw":
             return raw
         if self.reward_scale == "sigmoid":
-            return 0.5 * (1.0 + math.tanh(raw / 2.0))  # without overflow
-        assert (
-            self.reward_mean is not None and self.reward_deviation is not None
-        )  # a validator has checked it
+            return 0.5 * (1.0 + math.tanh(raw / 2.0))  # this form does not overflow
+        # A validator has checked it.
+        assert self.reward_mean is not None and self.reward_deviation is not None
         return (raw - self.reward_mean) / self.reward_deviation
 
 
@@ -243,7 +242,7 @@ def _make_text_builder(
     if name == PLAIN_TEXT:
         return lambda messages: "\n".join(message["content"] for message in messages)
     with report_missing_extra("training"):
-        from transformers import AutoTokenizer  # late: few judges need it
+        from transformers import AutoTokenizer  # imported late: few judges need it
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:

@@ -216,12 +216,12 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         verdict = RubricVerdict(
             score.value, mean_score(probabilities), probabilities.get(score.value, 0.0)
         )
-        return ParsedVerdict(verdict)  # of all probabilities, not of a place in the text
+        return ParsedVerdict(verdict)  # made from all probabilities, not from one place in the text
 
     def _score_call(self, call: JudgeCall[RubricVerdict]) -> RubricScore:
         score, expected, _ = call.value or (None, None, None)
         settings = self.settings
-        # An endpoint that refuses the object is asked for the other format.
+        # If the endpoint refuses `response_format`, the judge is asked for the text format.
         is_object = settings.judge_output == "json_schema" and is_strict_object(
             call.text, settings.scale
         )

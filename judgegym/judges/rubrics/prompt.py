@@ -222,7 +222,7 @@ def rubric_prompt(
         system: text before the system prompt.
     """
     layout, instructions = settings.judge_prompt_layout, settings.judge_system_prompt
-    reference = task.reference or None  # treat an empty reference as none
+    reference = task.reference or None  # an empty reference counts as none
     if instructions is None:
         instructions = rubric_instructions(
             rubric.scale, settings.output_format, layout, with_reference=reference is not None
@@ -235,7 +235,7 @@ def rubric_prompt(
     )
 
 
-@lru_cache(maxsize=64)  # it does not depend on what is judged
+@lru_cache(maxsize=64)  # the same for all tasks
 def rubric_instructions(
     scale: Scale,
     output_format: RubricFormat,

@@ -45,12 +45,11 @@ def expression() -> Comparison:
 
     A reference without `$` is LaTeX. Cannot say: one of them is no expression.
     """
-    from math_verify import parse, verify  # late: sympy takes seconds
+    from math_verify import parse, verify  # imported late: sympy takes seconds
 
     for name in ("math_verify", "latex2sympy2_extended"):
-        logging.getLogger(name).setLevel(
-            logging.CRITICAL
-        )  # they log texts, and that the worker has the time limit
+        # They log texts, and warn that they have no time limit; the worker has one.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def compare(text: str, expected: str) -> RuleFinding:
         gold = []
@@ -109,7 +108,7 @@ def json_schema() -> Comparison:
         parsed = json.loads(schema)
         kind = validator_for(parsed)
         kind.check_schema(parsed)
-        return kind(parsed, registry=Registry())  # which fetches no schema from elsewhere
+        return kind(parsed, registry=Registry())  # an empty registry fetches no schema
 
     def compare(text: str, expected: str) -> RuleFinding:
         try:

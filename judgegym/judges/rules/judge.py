@@ -96,7 +96,7 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             rules = ", ".join(READS)
             raise SettingsError(f"rule: expected one of {rules}, or FILE.py:NAME")
         self.rule, expected = settings.rule, settings.rule_expected
-        if self.rule in _LIBRARIES and self.rule != "regex":  # which is of the standard library
+        if self.rule in _LIBRARIES and self.rule != "regex":  # `re` is in the standard library
             require("rules")
         self._match: _Match | None = _MATCHES.get(self.rule)
         if self.rule == "number":

@@ -124,9 +124,8 @@ class RuleSettings(JudgeSettings):
         idle = next(
             (name for name in sorted(self.model_fields_set) if name.startswith("judge_")), None
         )
-        if (
-            idle is not None and type(self) is RuleSettings
-        ):  # beside other judges, their settings are there, too
+        # In a composed judge, settings of the other judges are allowed.
+        if idle is not None and type(self) is RuleSettings:
             raise ValueError(f"{idle}: a rule does not read it, since it asks no model")
         if self.rule is None:
             return self

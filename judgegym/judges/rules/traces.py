@@ -160,7 +160,7 @@ def tool_order(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
 
     Cannot say: a call has no name.
     """
-    left = iter(calls)  # each search goes on behind the last one
+    left = iter(calls)  # each search continues after the last match
     holds = all(any(_matches_call(tool, call) for call in left) for tool in _parse_tools(expected))
     return _make_finding(holds=holds, calls=calls, expected=expected)
 
@@ -177,7 +177,8 @@ def tool_not_called() -> ToolComparison:
 
     def matches(tool: _Tool, call: ToolCall) -> bool:
         arguments = _parse_object(call.arguments)
-        if isinstance(tool.arguments, str):  # as written, and without JSON's escapes
+        if isinstance(tool.arguments, str):
+            # Search in the arguments as written, and without JSON's escapes.
             return any(
                 re.search(tool.arguments, text)
                 for text in (call.arguments, _argument_text(arguments))

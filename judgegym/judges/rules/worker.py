@@ -107,7 +107,7 @@ class _Worker:
         """Send a job and wait for its answer. A worker that takes too long is killed."""
         self._number += 1
         assert self._process.stdin is not None  # a pipe
-        with contextlib.suppress(BrokenPipeError):  # it has died, and is not readable either
+        with contextlib.suppress(BrokenPipeError):  # the worker has died; reading fails, too
             self._process.stdin.write(pickle.dumps((self._number, job, limit_s)))
             self._process.stdin.flush()
         loads = (job.load, *job.load_arguments)
@@ -127,7 +127,7 @@ class _Worker:
         deadline = time.monotonic() + timeout_s
         assert self._process.stdout is not None  # a pipe
         pipe = self._process.stdout.fileno()
-        poll = select.poll()  # select() refuses the file numbers of a process with many connections
+        poll = select.poll()  # select() fails for file descriptors above 1023
         poll.register(pipe, select.POLLIN)
         while True:
             answer = self._next_answer()
@@ -202,7 +202,7 @@ def work() -> None:
                 number, job, limit_s = pickle.load(jobs)
             except EOFError:
                 return
-            # Where the parent is gone nobody kills it.
+            # If the parent is gone, nobody else ends this process.
             faulthandler.dump_traceback_later(_LOAD_S + 2 * limit_s, exit=True, file=nothing)
             _write_answer(answers, number, _apply_job(number, job, answers))
             faulthandler.cancel_dump_traceback_later()
@@ -215,9 +215,8 @@ def _write_answer(answers: FileIO, number: int, outcome: RuleFinding | JobFailur
 
 def _apply_job(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailure:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    unlimited = (
-        job.load_arguments or 0 <= most < _MEMORY
-    )  # the user's own function may need what it needs
+    # The user's own function has no memory limit.
+    unlimited = job.load_arguments or 0 <= most < _MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most if unlimited else _MEMORY, most))
     process = os.getpid()
     try:

@@ -123,9 +123,8 @@ class TournamentInProgress:
         """Play the missing games, and judge."""
         try:
             return await self._judge_group()
-        except (
-            BaseException
-        ):  # whatever ends this, a cancelled caller too, must not leave games running
+        # No games may be left running, also if the caller is cancelled.
+        except BaseException:
             self.cancel()
             raise
 
@@ -355,7 +354,7 @@ JUDGE = JudgeDefinition(
     (),  # its games are those of arena_hard or choice
     GROUP_FIELDS,
     reads_rubric=True,
-    most_together=TournamentGroupJudge.max_responses,  # in all pairs 2,016 pairs of two games
+    most_together=TournamentGroupJudge.max_responses,  # 2,016 pairs of two games
 )
 ARENA_JUDGE = JudgeDefinition(
     ArenaJudgeSettings,

@@ -72,7 +72,8 @@ class TournamentSettings(ArenaJudgeSettings):
             rounds = math.ceil(math.log2(max(players, 2)))
             if once:
                 rounds *= 2
-        different = players - 1 + players % 2  # with an odd number, one has a bye in each
+        # With an odd number, one player has a bye in each round.
+        different = players - 1 + players % 2
         if once and self.schedule == "swiss":
             different *= 2
         return min(rounds, different)
@@ -244,9 +245,8 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
     pairs: list[Pair] = []
     while waiting:
         player = waiting.pop(0)
-        opponent = min(
-            waiting, key=lambda candidate: met.get(make_pair(player, candidate), 0)
-        )  # the first of the least often met
+        # The first of the players that this one met least often.
+        opponent = min(waiting, key=lambda candidate: met.get(make_pair(player, candidate), 0))
         waiting.remove(opponent)
         pairs.append(make_pair(player, opponent))
     return _exchange_repeats(pairs, standing, met)
