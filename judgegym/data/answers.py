@@ -68,7 +68,7 @@ def answer_text(row: Row) -> str:
     """Return the answer of a row: `answer`, or `messages[-1].content.answer` (Arena-Hard-Auto).
 
     Raises:
-        DataError: the row has neither.
+        DataError: the row has no such field.
     """
     answer = row.optional_text("answer")
     if answer is None:
@@ -130,14 +130,14 @@ def build_prompt(
 ) -> tuple[Turn, ...]:
     """Build the prompt of a usual column with what belongs to it.
 
-    That is the rest of an instruction, images, and a system prompt.
+    These are the rest of an instruction, images, and a system prompt.
 
-    The rest follows the instruction after a blank line; the system prompt is a turn of its own
-    before the others, unless they begin with one. Images are those of `with_images`.
+    The rest follows the instruction after a blank line. The system prompt is a separate first turn,
+    unless the turns begin with one. The images are those of `with_images`.
 
     Args:
         values: the columns of the row.
-        column: where the prompt is.
+        column: the column of the prompt.
         turns: the turns in it.
     """
     whole = tuple(turns)
@@ -171,7 +171,7 @@ def instruction_text(values: Mapping[str, JSON], text: str) -> str:
 def read_question(row: Row, *columns: str) -> str:
     """Return a row's question as one text, from the first of `columns` that has a text.
 
-    An instruction has the rest of its task.
+    An instruction includes the rest of its task.
 
     Raises:
         DataError: none has.
@@ -200,8 +200,7 @@ class PromptTask:
         uid: the row's id.
         turns: the prompt.
         category: for metrics by category.
-        fields: the row's other columns that `prompt_tasks` was asked for, by name; those that it
-            has.
+        fields: the row's other columns that `prompt_tasks` was asked for and the row has, by name.
     """
 
     uid: str
@@ -240,15 +239,15 @@ def prompt_tasks(
         dataset: hub name or file.
         split: of a hub dataset.
         also: further columns that the environment reads, for the tasks' `fields`.
-        turns: which user turns of messages are asked by an environment that holds conversations,
-            which reads the column `turns`, too; `None` for another one, which asks the last.
+        turns: for an environment that holds conversations and reads the column `turns`, which user
+            turns it asks; `None` for any other environment, which asks the last turn.
         shows_images: the environment shows its judge the images of a prompt; otherwise rows with
             images are refused.
         check: called with each row; a `ValueError` says why it cannot be judged.
 
     Raises:
-        DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts, or
-            cannot be judged.
+        DataError: the dataset cannot be loaded, or a row has no prompt, has a prompt with other
+            parts than text, or cannot be judged.
     """
     rows = load_rows(dataset, split=split)
     of_turns = () if turns is None else (TURNS,)
@@ -275,7 +274,7 @@ def read_prompt(
     """Read the prompt of a row from the first usual column that has one; see `prompt_tasks`.
 
     Raises:
-        DataError: it has none, or one that is more than texts.
+        DataError: the row has no prompt, or a prompt with other parts than text.
     """
     fields = {name: value for name in also if (value := value_at(row.values, name)) is not None}
     user_texts = row.values.get(TURNS)
@@ -363,8 +362,8 @@ def warn_unused_columns(
 
     Args:
         rows: of one dataset.
-        first_of: groups of columns, of each of which the first that has a text is read.
-        also: columns that are read, too, or that say the same as one that is.
+        first_of: groups of columns; the first column with a text is read from each group.
+        also: further columns that are read, or that repeat one that is read.
     """
     names: set[str] = set()
     for row in islice(rows, _ROWS_READ):
@@ -377,7 +376,7 @@ def warn_unused_columns(
 def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
     """Return the column of a group that is read.
 
-    All are, where it is the original from which the others are made.
+    If it is an original from which the others are made, all columns count as read.
     """
     held = [name for name in group if row.values.get(name) not in (None, "")]
     if TURNS in held and not isinstance(row.values[TURNS], list):

@@ -61,7 +61,7 @@ class MappedFiles:
     def __init__(self, paths: Collection[str]) -> None:
         """Find where the files are mapped, and nothing else.
 
-        Memory that belongs to no file would be lost. The files may be deleted.
+        Memory without a file behind it would be lost. The files may be deleted.
         """
         self._ranges: list[tuple[int, int]] = []
         self._read = 0
@@ -96,9 +96,9 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
     """The rows of a table.
 
     Attributes:
-        table: the columns as they are stored.
-        entries_keep_names: the entries of lists are called as Parquet had them; else they have no
-            name of their own.
+        table: the stored columns.
+        entries_keep_names: list entries keep the names that Parquet gave them; otherwise they have
+            none.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ def _collect_columns(table: pyarrow.Table) -> dict[str, list[Any]]:
     """Return the values of each column.
 
     Raises:
-        ValueError: a column holds values that Python has no type for; the message names it.
+        ValueError: a column holds values without a Python type; the message names it.
     """
     columns = {}
     for field, values in zip(table.schema, table.columns, strict=True):
@@ -198,7 +198,7 @@ def python_values(array: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
     """Return the values of an array; times beyond Python's types, as after 9999, are texts.
 
     Raises:
-        ValueError: it holds other values that Python has no type for; or an OverflowError.
+        ValueError: it holds other values without a Python type; or an OverflowError.
     """
     import pyarrow
 
@@ -265,10 +265,10 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
 
     Args:
         path: the file.
-        name: what it is called in messages; by default its path.
+        name: its name in messages; by default its path.
 
     Raises:
-        DataError: it cannot be loaded, or changes while it is.
+        DataError: it cannot be loaded, or changes while it is loaded.
     """
     require("data")
     import pyarrow.parquet  # imported late: an extra
@@ -318,7 +318,7 @@ def _copy_mapped(
 def _read_csv_rows(lines: Iterator[list[str]]) -> ArrowRows:
     """Read the rows of a CSV file.
 
-    Every cell is a text, or null where a row is shorter than the header.
+    Every cell is a text, or null if the row is shorter than the header.
 
     Raises:
         ValueError: a row has more fields than the header, or the header has a name twice; or a

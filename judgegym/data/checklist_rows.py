@@ -33,17 +33,16 @@ class ChecklistTask:
     """A row, or (where the policy is the judge) some of its criteria.
 
     Attributes:
-        uid: the row's id, or `row-<number>`; where the policy is the judge, followed by `:<number
-            of the part>`.
+        uid: the row's id, or `row-<number>`; if the policy is the judge, followed by `:<number of
+            the part>`.
         question: the prompt as one text.
         prompt: the prompt as a conversation.
-        criteria: what an answer is judged by.
+        criteria: the criteria for judging an answer.
         answer: the row's own answer, if it has one.
         context: the text that an answer should use.
         reference: an answer that deserves the highest score.
         category: the category for metrics by category.
-        tags: the row's own tags (HealthBench's `example_tags`), each of which takes the row's
-            score.
+        tags: the row's own tags (HealthBench's `example_tags`), each of which gets the row's score.
         golds: the gold verdicts on the row's own answer, by the names of criteria.
         left_out: the names of criteria that training leaves out.
         is_judged: the policy judges the answer.
@@ -71,12 +70,12 @@ def read_checklists(
     Args:
         rows: rows with a prompt.
         default: the criteria of rows without any.
-        column: the column of criteria; `None` for the first usual one that has some.
-        formula: how they make a score.
+        column: the column of criteria; `None` for the first usual column that has criteria.
+        formula: how the criteria make a score.
 
     Raises:
-        DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a
-            score, or a gold verdict that is neither yes nor no; or it has the id of another row.
+        DataError: a row has no prompt, or no criteria that can be read and scored, or a gold
+            verdict that is neither yes nor no, or the id of another row.
     """
     read = (
         *SYSTEM,
@@ -101,10 +100,10 @@ def read_gold_checklists(
 ) -> TaskList[ChecklistTask]:
     """Return tasks of at most `per_task` criteria with gold verdicts.
 
-    A row without an answer or gold has none.
+    A row without an answer or gold has no such task.
 
     Raises:
-        DataError: as `read_checklists` says, whatever the points.
+        DataError: as for `read_checklists`, whatever the points.
     """
 
     def build(uid: str, row: Row) -> list[ChecklistTask]:
@@ -128,7 +127,7 @@ def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula
 
     The choice depends on the seed and the row's id only.
 
-    Rounded to a whole number of criteria; those stay that the formula needs for a score.
+    The number is rounded; criteria that the formula needs for a score stay.
     """
     count = round(share * len(task.criteria))
     remaining = list(task.criteria)

@@ -22,9 +22,9 @@ _MODULES = ("huggingface_hub.constants", "datasets.config")
 def find_unreachable_reason() -> str | None:
     """Return why the hub cannot be reached, or `None`.
 
-    If it cannot, its libraries are told not to try.
+    If it cannot be reached, its libraries are switched to offline mode.
 
-    To be called before one of them loads something. A library that is imported already is told,
+    Call this before one of them loads something. A library that is already imported is switched,
     too.
     """
     if os.environ.get(_SWITCH, "").lower() not in _OFF:

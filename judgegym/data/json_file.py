@@ -47,8 +47,8 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
 
         Args:
             path: the file.
-            name: what it is called in messages; by default its path.
-            skips: leave lines out that are no objects; `bad_lines` has them.
+            name: its name in messages; by default its path.
+            skips: leave out lines that are no objects; `bad_lines` lists them.
 
         Raises:
             DataError: something in it is not an object; the message names the file and the row.
@@ -93,7 +93,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """Return whether a line is to be read.
 
         Raises:
-            DataError: it is no object, and none is left out.
+            DataError: a line is no object, and such lines are not left out.
         """
         try:
             json_object(line, "")
@@ -162,8 +162,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """Return the same objects with edited texts, such as without some of their keys.
 
         Args:
-            edit: makes the text of each object, as the file has it, the text of an object that is
-                read instead.
+            edit: returns the edited text of an object, from its text in the file.
         """
         copied = copy.copy(self)
         copied._edit, copied._whole = edit, self  # which keeps the file open
@@ -192,7 +191,7 @@ def json_object(text: bytes, source: str) -> Mapping[str, JSON]:
     """Parse a text as an object.
 
     Raises:
-        DataError: it is no object; the message names the place.
+        DataError: the text is no object; the message names the place.
     """
     try:
         value = wire.loads(text)
@@ -236,11 +235,11 @@ def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes
     The objects themselves are not checked.
 
     Args:
-        read: returns at most so many of the next bytes of the file, and none at its end. All are
-            read.
+        read: returns at most this many of the next bytes of the file, and none at its end. The
+            whole file is read.
 
     Raises:
-        ValueError: there is something else than a list, or in it something else than objects.
+        ValueError: the file is no list, or the list holds something other than objects.
     """
     data, base = b"", 0  # the bytes from offset `base`
     position = ended = begun = depth = (

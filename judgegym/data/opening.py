@@ -38,10 +38,10 @@ class OpenedData:
 
     Attributes:
         values: the columns of each row.
-        digest: SHA-256 of the bytes of its files; of a data set of the hub or of a folder, of its
+        digest: SHA-256 of the bytes of its files; for a data set of the hub or a folder, of its
             rows as JSON.
-        files: where each file begins among the rows, with its name; none without a pattern.
-        bad_lines: lines that are no JSON objects, if these are left out.
+        files: the first row of each file, with the file's name; empty without a pattern.
+        bad_lines: lines that are no JSON objects, if such lines are left out.
     """
 
     values: Sequence[Mapping[str, JSON]]
@@ -69,8 +69,8 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
     Args:
         source: a file, a pattern such as `data/*.jsonl`, `-` for JSON on standard input, a folder
             that `datasets.save_to_disk` has written, or a data set's name on the hub.
-        split: the split of the last two.
-        skips: leave lines out that are no JSON objects.
+        split: the split of a folder or hub data set.
+        skips: leave out lines that are no JSON objects.
 
     Raises:
         DataError: it cannot be loaded.
@@ -110,7 +110,7 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
     """Open all files of a pattern as one data set.
 
     Raises:
-        DataError: there is none, one cannot be read, or they are of several kinds.
+        DataError: no file matches, one cannot be read, or they are of several kinds.
     """
     wanted = Path(pattern).expanduser()
     folder = Path(wanted.anchor)
@@ -172,7 +172,7 @@ def save_standard_input() -> Path:
     """Save standard input to a file that exists until the process ends.
 
     Raises:
-        DataError: a terminal is there, which nobody types a data set into.
+        DataError: standard input is a terminal.
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise DataError(

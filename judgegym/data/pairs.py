@@ -126,7 +126,7 @@ def _read_ranked(values: _Values) -> Preference | Reason | None:
 def _read_graded(values: _Values) -> Preference | Reason | None:
     """Read HelpSteer3: `context`, two responses, and a preference.
 
-    It is negative if the first is better.
+    The preference is negative if the first response is better.
     """
     grade = _parse_number(values.get("overall_preference"))
     # Another scale might be reversed, which would swap the labels.
@@ -206,7 +206,7 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     `None` if there are none.
 
     The common beginning of two conversations is the prompt, after the explicit prompt unless they
-    repeat that. Of answers that are texts, or lists of them, there are no turns.
+    repeat that. Answers that are texts, or lists of texts, have no turns.
     """
     explicit, chosen, rejected = (values.get(name) for name in ("prompt", "chosen", "rejected"))
     prompt = parse_prompt_turns(explicit)
@@ -283,8 +283,7 @@ class Preferences:
     """The preferences of a dataset.
 
     Attributes:
-        rows: the usable rows, at least one, in the order of the dataset; each is read when it is
-            asked for.
+        rows: the usable rows, at least one, in the order of the dataset; each is read on access.
         dropped: the number of rows left out, by reason.
     """
 
@@ -299,8 +298,8 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
         rows: the rows of one dataset. Known schemas are TRL's (texts, messages, implicit prompt),
             UltraFeedback, Skywork, HelpSteer3, Nectar, JudgeBench, RewardBench 1 and 2, and
             RM-Bench.
-        all_rows: also keep rows with empty or equal answers, because all rows of a benchmark are in
-            its denominator.
+        all_rows: also keep rows with empty or equal answers, because a benchmark's denominator
+            counts all rows.
 
     Raises:
         DataError: a row has no known schema (the message names file, row and columns), or no row is
@@ -465,10 +464,10 @@ def choice_task(
 
     Args:
         row: a row with at least one correct and one wrong answer.
-        num_choices: the most answers shown; `None` for all that the row has.
+        num_choices: the maximum number of answers shown; `None` for all that the row has.
         seed: the seed for the choice of the answers and for their order.
-        shuffle: a full permutation, or as in RewardBench-2's code: the correct answer is swapped
-            with a random one.
+        shuffle: `permutation` of all answers; otherwise, as RewardBench-2's code does, swap the
+            correct answer with a random one.
     """
     rng = make_generator(seed, row.uid, "order")
     right = row.correct[0]
@@ -517,7 +516,7 @@ def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> 
     """Check that every row has at least `num_choices` answers.
 
     Raises:
-        DataError: a row has fewer.
+        DataError: a row has fewer answers.
     """
     choices = {row.uid: 1 + len(row.wrong) for row in rows if not is_ties(row)}
     short = [(uid, count) for uid, count in choices.items() if count < num_choices]

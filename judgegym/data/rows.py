@@ -66,8 +66,8 @@ class RowError(DataError):
 
     Attributes:
         place: file and row.
-        reason: why, without the row's place.
-        column: the column at fault, if one is.
+        reason: the reason, without the row's place.
+        column: the column at fault, if any.
     """
 
     def __init__(self, place: str, reason: str, column: str | None = None) -> None:
@@ -103,7 +103,7 @@ class Row:
     """A row of a dataset.
 
     Attributes:
-        source: the dataset, or its file of several.
+        source: the dataset, or the row's file if there are several.
         number: its number in the dataset, from 1.
         values: its columns.
         number_in_file: its number in the file, if the dataset has several.
@@ -174,7 +174,7 @@ class Row:
     def _is_from_table(self) -> bool:
         """Whether it is from a CSV or TSV file.
 
-        There an empty text means that there is none, and lists are written as text.
+        In such a file an empty text means no value, and lists are written as text.
         """
         return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
 
@@ -249,8 +249,8 @@ def read_text_cell(value: JSON) -> JSON:
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
     """Return the value of a column or a path: `meta.source`, `turns.0.text`; `None` without it.
 
-    A name after a list is that of a field of each of its objects: `completions.response` is a list
-        of responses.
+    A name after a list selects that field of each of its objects: `completions.response` is a list
+    of responses.
     """
     if path in values or "." not in path:
         return values.get(path)
@@ -281,8 +281,8 @@ def name_row_in_errors(row: Row, *, shows_images: bool = False) -> Iterator[None
 
     Args:
         row: the row.
-        shows_images: the caller shows its judge the images of the row, which may be files beside
-            the row's.
+        shows_images: the caller shows its judge the images of the row; they may be files in the
+            same folder.
 
     Raises:
         DataError: a message has a part that no judge is shown.
@@ -299,8 +299,8 @@ class DataSet(LazySequence[Row]):
 
     Attributes:
         source: the dataset's name.
-        values: the columns of each row. What `load_rows` has read is a `JsonFile` or `ArrowRows`,
-            which also give the rows as they are stored.
+        values: the columns of each row. `load_rows` returns a `JsonFile` or `ArrowRows`, which also
+            give the rows as stored.
         bad_lines: lines of its files that are no rows, if such lines are left out.
     """
 
@@ -316,7 +316,7 @@ class DataSet(LazySequence[Row]):
         Args:
             source: the dataset's name.
             values: the columns of each row.
-            files: where each of several files begins among the rows, with its name.
+            files: the first row of each of several files, with the file's name.
             bad_lines: see `DataSet`.
         """
         self.source = source
@@ -358,8 +358,8 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
         source: a JSONL, JSON, CSV, TSV or Parquet file, also compressed (.gz); a pattern of such
             files; `-` for JSON on standard input; a folder of `datasets.save_to_disk`; or a
             dataset's name on the Hugging Face hub.
-        split: the split of the last two; ignored for a file.
-        skips: leave lines out that are no JSON objects, instead of raising an error.
+        split: the split of a folder or hub dataset; ignored for a file.
+        skips: leave out lines that are no JSON objects, instead of raising an error.
 
     Returns:
         At least one row; each is read when it is asked for. Lone surrogates in texts are replaced
@@ -415,7 +415,7 @@ def index_by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[
 
     Args:
         rows: the rows of one dataset.
-        numbered: give a row without an id its number as id.
+        numbered: use the number of a row without an id as its id.
 
     Raises:
         DataError: two rows have the same id, or one has none.
@@ -441,8 +441,9 @@ class DatasetRead:
     Attributes:
         name: the file, or the name on the hub.
         split: the split on the hub; `None` for a file.
-        rows: how many rows it has.
-        digest: SHA-256 of the file, as `sha256sum` gives it; of a hub dataset, of its rows as JSON.
+        rows: number of rows.
+        digest: SHA-256 of the file, as `sha256sum` prints it; for a hub dataset, of its rows as
+            JSON.
     """
 
     name: str
@@ -464,9 +465,9 @@ def record_dataset(name: str, *, split: str | None, rows: int, digest: str) -> N
     """Record that a dataset was read, if within `collect_datasets_read`.
 
     Args:
-        name: the name by which the settings call it.
+        name: its name in the settings.
         split: the split of a hub dataset; `None` for a file.
-        rows: how many rows it has.
+        rows: number of rows.
         digest: SHA-256 of the file, or of the rows of a hub dataset.
     """
     read = _READ.get()

@@ -39,7 +39,7 @@ class RubricTask:
     Attributes:
         uid: the row's id, or `row-<number>`.
         question: the instruction.
-        rubric: the rubric by which a response is judged.
+        rubric: the rubric for judging a response.
         reference: a response that gets the highest score, if the row has one.
         response: the row's own response, which a policy with `role=judge` scores.
         gold: the gold score of that response; the mean if there are several.
@@ -199,8 +199,8 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
     """Return a task for each row with a question or an answer, perhaps with gold verdicts.
 
     Raises:
-        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another
-            row.
+        DataError: a row has neither answer nor verdict, has a verdict that is neither yes nor no,
+            or has the id of another row.
     """
     warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     return TaskList.from_rows(
@@ -214,7 +214,7 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
     """Return a task for each gold verdict.
 
-    It is in `verdicts` by the aspects' names or, for a single aspect, in `verdict`.
+    It is in `verdicts`, by aspect name, or for a single aspect in `verdict`.
 
     Rows without an answer or without a verdict on these aspects have no task; a warning counts
     them.
@@ -289,11 +289,11 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
 
     Args:
         row: the row.
-        names: whose verdicts are read.
-        in_order: a list with one for each name is read, too.
+        names: the names of the verdicts that are read.
+        in_order: a list with one verdict for each name is read, too.
 
     Raises:
-        DataError: there is something else, or a verdict that is neither yes nor no.
+        DataError: the row has something else, or a verdict that is neither yes nor no.
     """
     verdicts: JSON = row.values.get("verdicts")
     list_words = ", or a list in their order" if in_order else ""

@@ -52,11 +52,10 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         """Store the uids and the builder of the tasks.
 
         Args:
-            uids: their uids, each once.
-            build: makes the task at a place from 0; the same one whenever it is called.
-            group_names: their categories and clusters.
-            places: the place of each task, for a choice of the tasks that `build` makes; all of
-                them by default.
+            uids: the tasks' uids, each once.
+            build: builds the task at an index from 0, the same one in every call.
+            group_names: the tasks' categories and clusters.
+            places: the indexes of selected tasks among those that `build` makes; all by default.
         """
         self.uids = uids
         self.group_names = group_names
@@ -73,7 +72,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
 
         Args:
             rows: by uid, as `by_uid` returns them.
-            build: makes the task of a uid and its row; the same one whenever it is called.
+            build: builds the task of a uid and its row, the same one in every call.
 
         Raises:
             DataError: `build` could not use a row.
@@ -88,8 +87,8 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
 
         Args:
             rows: by uid, as `by_uid` returns them.
-            build: makes the tasks of a uid and its row, with uids of their own; the same ones
-                whenever it is called.
+            build: builds the tasks of a uid and its row, with their own uids, the same ones in
+                every call.
 
         Raises:
             DataError: `build` could not use a row.

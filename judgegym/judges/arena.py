@@ -160,7 +160,8 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
 
     The label is `win`, `tie` or `loss`.
 
-    The baseline is the task's, or else its reference; a task without either is none for this judge.
+    The baseline is the task's baseline, otherwise its reference; a task without either cannot be
+    judged here.
     """
 
     def questions(self, task: JudgeTask) -> Sequence[Question[ArenaLabel]]:
@@ -177,8 +178,8 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
         Args:
             task: the prompt with one response, and with a baseline.
             order: whose answer is shown as Assistant A's.
-            name: of the game's first call; those of the others begin with it.
-            shared: the texts of further sections behind the prompt
+            name: name of the game's first call; the names of further calls begin with it.
+            shared: texts of further sections after the prompt
                 (`judgegym.judges.core.delimiters.section_texts`).
         """
         settings, is_a, baseline = self.settings, order == "model_is_a", select_baseline(task)
@@ -256,7 +257,7 @@ class RowResult(NamedTuple):
 
     Attributes:
         entries: 2 to 6 numbers: 1 (won), 0.5 (tied) or 0 (lost), those of game 1 first; a strong
-            label gives several.
+            label gives several numbers.
         reward: the mean of the entries, mapped from 0…1 to −1…1.
         outcome: `win` if the model won both games, `loss` if it lost both, else `tie`.
     """
@@ -318,12 +319,12 @@ def game_prompt(
         answer_a: the answer shown as Assistant A's.
         answer_b: the answer shown as Assistant B's.
         protocol: chooses the built-in system prompt.
-        judged: whose answer is the model's; the other one is the baseline, which all answers of a
+        judged: which assistant is the model; the other is the baseline, which all answers of a
             group meet.
-        layout: the order of the answers; published is A's first, `shared_first` is the baseline
+        layout: the order of the answers; `published`: A's first, `shared_first`: the baseline
             first.
         system_prompt: replaces the built-in system prompt.
-        shared: the texts of further sections behind the question; without any the prompt is the
+        shared: texts of further sections after the question; without any the prompt is the
             published one.
     """
     answers = {"A": answer_a, "B": answer_b}

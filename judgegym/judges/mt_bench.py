@@ -67,7 +67,7 @@ class TurnTask(JudgeTask):
     """Last turn of a conversation, as a task with the turns before it.
 
     Attributes:
-        earlier: the turns before it, each with its prompt, response, reference and baseline.
+        earlier: the earlier turns, each with its prompt, response, reference and baseline.
     """
 
     earlier: tuple[JudgeTask, ...] = ()
@@ -90,7 +90,7 @@ class JudgeView(NamedTuple):
 
     Attributes:
         turns: the turns, of which the last is judged.
-        order: whose answer is shown as Assistant A's; `None` where the answer is rated.
+        order: whose answer is shown as Assistant A's; `None` for a rating.
     """
 
     turns: Sequence[JudgeTask]
@@ -161,7 +161,8 @@ Templates = Mapping[str, tuple[str, str]]
 def read_templates(text: str) -> Templates:
     """Read the eight prompts by name.
 
-    They are for ratings and comparisons, of one and two turns, without and with reference answers.
+    The prompts are for ratings and comparisons, of one and two turns, without and with reference
+    answers.
 
     Args:
         text: lines of JSON as in MT-Bench's `judge_prompts.jsonl`.
@@ -207,8 +208,8 @@ class TurnVerdict:
     """The verdict of one prompt.
 
     Attributes:
-        order: whose answer is shown as Assistant A's; `None` where the answer is rated.
-        points: the rating; of a game 1 if the model won, 0.5 for a tie, 0 if it lost; `None`
+        order: whose answer is shown as Assistant A's; `None` for a rating.
+        points: the rating; for a game 1 if the model won, 0.5 for a tie, 0 if it lost; `None`
             without a verdict.
         text: the judge's text with the verdict; without a verdict, its last text.
         earlier_texts: earlier texts without a verdict, after each of which the judge was asked
@@ -241,11 +242,10 @@ class MTBenchDetail(ScoreParts):
     """The judgments of the turns.
 
     Attributes:
-        parts: of each turn (`turn_1`, `turn_2`) the rating; of two games 1 if the model won both, 0
-            if it lost both, else 0.5; none if a verdict is missing.
-        turn_1: the verdict of the first turn, or those of both games, the one with the model as A
-            first.
-        turn_2: those of the second turn; empty without one.
+        parts: for each turn (`turn_1`, `turn_2`) the rating; for two games 1 if the model won both,
+            0 if it lost both, else 0.5; empty if a verdict is missing.
+        turn_1: the verdict of the first turn, or of both games, first the game with the model as A.
+        turn_2: the same for the second turn; empty without one.
     """
 
     turn_1: tuple[TurnVerdict, ...] = ()

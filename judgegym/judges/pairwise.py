@@ -105,7 +105,7 @@ def choice_prompt(
         answers: 2 to 26 of them, in the order of their letters.
         system: text before the system prompt.
         system_prompt: replaces the built-in system prompt.
-        shared: the texts of further sections behind the question
+        shared: texts of further sections after the question
             (`judgegym.judges.core.delimiters.section_texts`).
 
     Raises:
@@ -180,7 +180,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
 
     The score is the index of the best, from 0; the label is its letter.
 
-    Of the responses to a task the chosen one and its equals have 1, the others 0: one call for all.
+    One call scores all responses to a task: the chosen one and its equals get 1, the others 0.
     """
 
     def questions(self, task: JudgeTask) -> Sequence[Question[str]]:
@@ -199,7 +199,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         Args:
             task: the prompt with 2 to 26 responses, in the order of their letters.
             name: of the call.
-            shared: the texts of further sections behind the prompt
+            shared: texts of further sections after the prompt
                 (`judgegym.judges.core.delimiters.section_texts`).
         """
         letters, system_prompt = LETTERS[: len(task.responses)], self.settings.judge_system_prompt
@@ -248,8 +248,8 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Judge the distinct responses.
 
-        The judge's letters are those of its order: the explanation begins with what they stand for,
-        and each result has the `position` (from 1) at which the judge saw its response.
+        The judge's letters follow its own order: the explanation begins with their meaning, and
+        each result has the `position` (from 1) at which the judge saw its response.
         """
         task, left_out = task.shorten_to(self.limit)
         answers, responses = self._shuffle_responses(task), task.responses

@@ -33,9 +33,8 @@ class PeerJudgeSettings(PromptLayoutSettings):
 
     It is sent as a system message.
 
-    The layout is that of a critique alone: published is the specification's; in `shared_first` a
-    critique begins as the prompt of the evaluation does. That prompt's own order is ours, and has
-    the response last in both.
+    Only the critique's layout changes: `published` is the specification's; with `shared_first` a
+    critique begins like the prompt of the evaluation. That prompt always has the response last.
     """
 
     def built_in_prompt(self) -> str:
@@ -157,9 +156,9 @@ def peer_prompt(
 ) -> Prompt:
     """Return the judge's prompt as one user message.
 
-    It has instructions, rubric, query, and the response last.
+    The order is: instructions, rubric, query, response.
 
-    The critique has the specification's order.
+    The critique follows the specification's order.
 
     Args:
         query: the question to the candidate.

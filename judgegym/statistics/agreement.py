@@ -50,16 +50,15 @@ class Agreement:
 def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[float, float], bool]:
     """Return the rule whether a judge's raw score agrees with a gold score.
 
-    `score --gold_column`, `--anchors` and `audit` all count by it. On a scale of whole steps both
-    have to have the same nearest level; a score at a half step, gold too, has the upper one, as in
-    `Scale.nearest`, `exact_rate` and κ. So
-    every score has exactly one level: a mean of 3.5 agrees with gold of 4 and not with 3. Within
-    "half a step or less" it would agree with both, which rewards judges that do not decide; within
-    "less than half" it would never agree.
+    `score --gold_column`, `--anchors` and `audit` all use it. On a scale of whole steps both scores
+    must have the same nearest level; a score at a half step, gold too, has the upper level, as in
+    `Scale.nearest`, `exact_rate` and κ. So every score has exactly one level: a mean of 3.5 agrees
+    with gold 4 and not with 3. With "half a step or less" it would agree with both, which rewards
+    judges that do not decide; with "less than half" it would never agree.
 
-    Shares have no levels, so that they have to be equal (to 1e-9). Gold scores are shares if the
-    judge's scale is not known, none is above 1, and some are between 0 and 1. Beside gold scores 0
-    and 1 alone, 0.5 or more counts as 1.
+    Shares have no levels, so they must be equal (to 1e-9). Gold scores are shares if the judge's
+    scale is not known, none is above 1, and some are between 0 and 1. If all gold scores are 0 or
+    1, a score of 0.5 or more counts as 1.
 
     >>> (
     ...     agreement_rule([4], has_levels=True)(3.5, 4),
@@ -88,8 +87,8 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
 
     Args:
         judge: the judge's scores.
-        gold: as many gold scores.
-        scale: its levels are the labels of kappa.
+        gold: the gold scores of the same rows.
+        scale: the scale whose levels are the labels of kappa.
 
     Source:
         Cohen, Weighted kappa (1968), with quadratic weights; Kendall's tau-b, which corrects for
@@ -145,7 +144,7 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) -> float | str:
     """Return a correlation from −1 to 1 over the items with both values, or why there is none.
 
-    `None` and NaN are no values.
+    `None` and NaN count as missing.
 
     It is undefined for fewer than two items, and if one side is constant.
     """
@@ -168,9 +167,9 @@ def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) ->
 def krippendorff_alpha(ratings: Ratings) -> float | str:
     """Return Krippendorff's alpha for intervals: 1 is full agreement, 0 agreement by chance.
 
-    For squared differences the sums over an item's ratings are enough: Σ (x − y)² over all ordered
-    pairs of n numbers is 2n Σ x² − 2 (Σ x)². The library krippendorff has a table with a cell for
-    each item and each pair of values.
+    For squared differences, sums over an item's ratings suffice: Σ (x − y)² over all ordered pairs
+    of n numbers is 2n Σ x² − 2 (Σ x)². The library krippendorff builds a table with a cell for each
+    item and each pair of values.
 
     Args:
         ratings: for each judge, a rating of each item; `None` or NaN where there is none.
@@ -226,7 +225,7 @@ def _common_values(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, F
     """Return the values of the items with both.
 
     Raises:
-        ValueError: there are more values of one side than of the other.
+        ValueError: the sides have different numbers of values.
     """
     import numpy as np  # imported late: this takes 0.2 s
 
@@ -261,7 +260,7 @@ class Interval:
 def exact_mean(numbers: Sequence[float]) -> float:
     """Return the mean; the mean of equal numbers is exactly that number.
 
-    So rounding gives the group no signal.
+    So rounding errors give the group no signal.
     """
     if len(set(numbers)) == 1:
         return numbers[0]
@@ -336,7 +335,7 @@ def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
 
     Args:
         first: a vector for each label of the first side: one-hot, or the score alone.
-        second: the same for those of the second side.
+        second: the same for the labels of the second side.
         clusters: the cluster of each label.
 
     Returns:

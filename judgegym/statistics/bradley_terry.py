@@ -48,10 +48,12 @@ class GameOutcome(NamedTuple):
 
     Attributes:
         first: the number of the player that was shown first, from 0.
-        second: the number of the other one.
-        points: of the first, from 0 to 1: 1 for a win, 0.5 for a tie, 0 for a loss.
+        second: the number of the other player.
+        points: the points of the first player, from 0 to 1: 1 for a win, 0.5 for a tie, 0 for a
+            loss.
         weight: how many times the game counts.
-        covariates: what else may explain the result, such as differences in style, first − second.
+        covariates: further explanations of the result, such as differences in style, first −
+            second.
     """
 
     first: int
@@ -67,7 +69,7 @@ class Strengths:
 
     Attributes:
         values: the strength of each player; their mean is 0.
-        position: what being shown first adds.
+        position: the advantage of being shown first.
         covariates: the coefficient of each covariate.
     """
 
@@ -80,7 +82,7 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
     """Return the strengths that explain the games best.
 
     Args:
-        players: how many there are; a player without games has strength 0.
+        players: number of players; a player without games has strength 0.
         games: all games; those with the same players, order and covariates are added up first.
 
     Raises:
@@ -96,10 +98,9 @@ def fit_resampled(
 ) -> Iterator[Strengths]:
     """Yield the strengths from resamples of rows (the percentile bootstrap).
 
-    Games of the same players, order and covariates are added up once, so that without covariates a
-    round takes a time
-    that does not depend on the number of rows. Few rows are drawn alike again and again: those fits
-        are made once.
+    Games of the same players, order and covariates are added up once, so that without covariates
+    the time of a round does not depend on the number of rows. With few rows, the same draws recur;
+    their fit is made once.
 
     Args:
         players: as in `fit`.
@@ -135,12 +136,12 @@ class _Kinds:
     """Games added up by kind: first player, second player, and covariates.
 
     Attributes:
-        players: how many there are.
-        columns: for each kind its line of the design matrix: players, position, covariates.
-        row_count: how many rows of games there are.
+        players: number of players.
+        columns: for each kind its row of the design matrix: players, position, covariates.
+        row_count: number of rows of games.
         rows: the number of a row, for each row and kind of game in it.
         entries: the number of the kind.
-        points: the weighted points of the first, and of the second.
+        points: the weighted points of the first and of the second player.
     """
 
     players: int
@@ -245,8 +246,9 @@ def _solve(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
 def _one_thread() -> Iterator[None]:
     """Compute in this thread alone.
 
-    Matrices as small as these take several times as long on several threads, and a hundred times on
-    a busy machine. The limit is the process's: the lock keeps two fits from restoring each other's.
+    Such small matrices take several times as long on several threads, and a hundred times on a busy
+    machine. The limit holds for the process: the lock keeps two fits from restoring each other's
+    limit.
     """
     with _ALONE, _thread_pools().limit(limits=1, user_api="blas"):
         yield
@@ -263,9 +265,9 @@ def _thread_pools() -> ThreadpoolController:
 def _round_certain(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round numbers to the digits that are certain.
 
-    The last digits of a fit may differ between two processes, and 0 be -0.
+    The last digits of a fit may differ between processes, and 0 may be -0.
 
-    The next games of a tournament and the bytes of a file depend on them, so that they must not.
+    The next games of a tournament and the bytes of a file depend on them, so they must not differ.
     """
     rounded: NDArray[np.float64] = numbers.round(_DIGITS) + 0.0
     return rounded

@@ -33,15 +33,15 @@ def promise_evidence(rows: int, differ: int, *, harm: float, recheck: float) -> 
 
     It reaches 200 in at most 1 of 200 runs in which the promise holds.
 
-    It may be looked at after every row: it is the value of a bet that grows only if more than `harm
-    · recheck` of the rows differ, mixed over how many times as many there are (Ville's inequality).
+    It may be checked after every row: it is the value of a bet that grows only if more than `harm ·
+    recheck` of the rows differ, mixed over how many times as many there are (Ville's inequality).
 
     Args:
-        rows: how many there were.
-        differ: those that the cheap judge decides, that the strong one was shown, too, and on which
-            they differ.
+        rows: number of rows so far.
+        differ: number of rows that the cheap judge decides, that the strong one was shown, too, and
+            on which the two differ.
         harm: the promise, as a share of all rows.
-        recheck: the share of the rows that are shown to both, whatever they say.
+        recheck: the share of the rows that both judges are shown, whatever their verdicts.
     """
     bets = [
         differ * math.log(times) - rows * math.log1p((times - 1.0) * harm * recheck)

@@ -66,14 +66,15 @@ class CorrectedMean(Estimate):
         value: the corrected mean; of a rate clipped to 0…1.
         interval: its interval.
         raw: the mean of the judge's values over all rows.
-        labels_only: the mean of the labels by themselves; with strata, each counts by its number of
-            rows.
-        weight: λ, how far the judge is used, from 0 to 1.
-        effective_labels: how many labels of rows drawn at random would give the same variance
+        labels_only: the mean of the labels without the judge; with strata, each stratum counts by
+            its number of rows.
+        weight: λ, the weight of the judge's values, from 0 to 1.
+        effective_labels: the number of labels of random rows that would give the same variance
             without the judge.
         labels: n, the number of labelled rows.
         rows: N, the number of all rows.
-        variance: of one label; with clusters n times the variance of the mean of n labels.
+        variance: the variance of one label; with clusters n times the variance of the mean of n
+            labels.
         variance_error: its relative standard error.
     """
 
@@ -122,18 +123,18 @@ def corrected_mean(
             are a random sample of all rows, or of those of each stratum.
         kind: `rate` for means of values from 0 to 1, `mean` for others, such as scores and
             differences.
-        strata: for each row the number of the stratum that labels were drawn by. Each counts by its
-            number of rows.
-        clusters: for each row the number of what its value depends on others by, such as a prompt
-            with several responses. The variance is that of the clusters' sums.
-        ends: of the scale of a mean, such as 1 and 5, or −4 and 4 of differences of two scores;
-            `None` if they are not known. A rate's are 0 and 1.
+        strata: for each row the number of its stratum in the draw of labels. Each stratum counts by
+            its number of rows.
+        clusters: for each row the number of its cluster of dependent rows, such as several
+            responses to a prompt. The variance is that of the clusters' sums.
+        ends: the ends of the scale of a mean, such as 1 and 5, or −4 and 4 for differences of two
+            scores; `None` if they are not known. The ends of a rate are 0 and 1.
         level: coverage of the intervals.
 
     Returns:
-        The corrected mean, or why there is none: fewer than two labels (in a stratum, or in all
-            clusters), or labels of
-        a mean without known ends that are all the same, which do not say how much labels vary.
+        The corrected mean, or why there is none: there are fewer than two labels (in a stratum, or
+        in all clusters), or a mean's ends are not known and its labels are all equal, so that
+        their variance is not known.
 
     Raises:
         ValueError: columns of different lengths, a value of the judge that is not finite, a rate
@@ -196,7 +197,7 @@ class _Fit:
     They are θ with the pseudo-labels for a rate, and the shares in its error for a mean.
 
     Attributes:
-        shares: of each cluster with a label.
+        shares: the share of each cluster with a label.
         noise: the standard error of all other clusters together.
     """
 
@@ -337,7 +338,7 @@ class _Sample:
     def estimate_end_variance(self) -> float:
         """Return the variance of labels that are all the same.
 
-        It is computed as if one more were at either end.
+        It is computed as if one more label were at either end.
         """
         assert self.ends is not None
         label = float(self.labels[self.labelled][0])
@@ -346,7 +347,7 @@ class _Sample:
     def estimate(self, fit: _Fit, level: float) -> Estimate:
         """Return θ with its interval.
 
-        For a rate of independent labelled rows alone it is Wilson's own.
+        For a rate of independent labelled rows only, it is Wilson's interval.
         """
         if self.kind == "mean" and self.ends is not None:
             value = min(self.ends.high, max(self.ends.low, fit.value))

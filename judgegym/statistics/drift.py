@@ -30,11 +30,11 @@ class DriftTest:
 
     Attributes:
         rows: rows that were compared.
-        flipped: those whose median score differs from that of the earlier judgments by more than
-            `FLIP`.
-        expected: how many of them an unchanged judge would flip, by its own noise among the earlier
-            judgments.
-        p: the p-value that the judge is unchanged.
+        flipped: number of rows whose median score differs from that of the earlier judgments by
+            more than `FLIP`.
+        expected: the number of rows that an unchanged judge would flip, by its own noise among the
+            earlier judgments.
+        p: the p-value of the hypothesis that the judge is unchanged.
     """
 
     rows: int

@@ -44,12 +44,12 @@ class GapCheck:
 
     Attributes:
         step: the trainer's step.
-        rollouts: number of rollouts that both judges scored, of all checks taken together.
+        rollouts: number of rollouts that both judges scored, over all checks taken together.
         gap: the mean of training score − gold score.
-        error: its standard error; 0 with one rollout of a check in the reference.
+        error: its standard error; 0 for one rollout in the reference.
         limit: the largest gap within the reference and the tolerance; `None` in the reference.
-        evidence: the value of the bets so far that the gap has grown; 1 in the reference, and
-            before the first bet.
+        evidence: the value of the bets so far that the gap has grown; 1 in the reference and before
+            the first bet.
         is_alarm: the evidence has reached the detector's `alarm_at`.
     """
 
@@ -94,13 +94,13 @@ class GapDetector:
     """Evidence of the checks of one run.
 
     Attributes:
-        checks: how many checks after the reference are planned, 1 or more; further ones are valid,
-            too, and find less.
-        reference_rollouts: the first checks, until they have so many rollouts, are the reference.
-        tolerance: on the scale of the scores: a gap may grow by so much.
-        alarm_at: the evidence at which it is an alarm; where several detectors watch one run,
-            `ALARM_AT` times their number keeps all alarms together false in at most 1 of `ALARM_AT`
-            runs.
+        checks: number of checks planned after the reference, 1 or more; further checks stay valid
+            and find less.
+        reference_rollouts: the first checks with this many rollouts together are the reference.
+        tolerance: how much a gap may grow, on the scale of the scores.
+        alarm_at: the evidence that raises an alarm. If several detectors watch one run, `ALARM_AT`
+            times their number keeps the share of runs with any false alarm at 1 in `ALARM_AT` at
+            most.
     """
 
     checks: int
@@ -122,9 +122,9 @@ class GapDetector:
         """Add a check.
 
         Args:
-            step: the trainer's step; not below that of the check before.
-            training: scores of the training judge, one rollout of each of several groups.
-            gold: those of the gold judge for the same rollouts.
+            step: the trainer's step; not below that of the previous check.
+            training: scores of the training judge, for one rollout of each of several groups.
+            gold: scores of the gold judge for the same rollouts.
 
         Raises:
             ValueError: no rollout, or not as many gold scores as training scores.

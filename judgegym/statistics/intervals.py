@@ -76,7 +76,7 @@ class MeanEstimate:
 
     Attributes:
         value: the estimate.
-        rows: how many independent rows it is of.
+        rows: number of independent rows.
     """
 
     value: float
@@ -101,7 +101,7 @@ class MeanEstimate:
 def find_ends(values: Numbers, ends: Ends | None = None) -> Ends | None:
     """Return the ends of the scale of values.
 
-    Unknown ends are 0 and 1 if no value is beyond them.
+    Unknown ends are taken as 0 and 1 if no value is beyond them.
     """
     import numpy as np  # imported late: this takes 0.2 s
 
@@ -125,7 +125,7 @@ def estimate_mean(
         totals: one for each row.
         weights: one for each row, each > 0; `None` for a mean, whose weights are 1.
         clusters: for each row the number of its cluster; `None` if rows are independent.
-        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0
+        ends: the ends of the scale of a row's total / weight; `None` if they are not known: then 0
             and 1 if no row is beyond them.
 
     Returns:
@@ -179,8 +179,9 @@ def estimate_share_mean(
 
     Args:
         value: the estimate.
-        shares: of each row, whose sum is 0 and whose sum of squares is a variance of the estimate.
-        ends: of the scale of the mean.
+        shares: the share of each row; their sum is 0 and their sum of squares is a variance of the
+            estimate.
+        ends: the ends of the scale of the mean.
         noise: the standard error of another, independent part of the estimate.
     """
     import numpy as np
@@ -240,7 +241,7 @@ def _estimate_on_scale(
         totals: of each row.
         weights: of each row.
         ends: of the scale.
-        noise: the standard error of what is added to the ratio, and is no sum over these rows.
+        noise: the standard error of a term added to the ratio that is no sum over these rows.
     """
     import numpy as np
 
@@ -278,7 +279,7 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
 
     Args:
         slopes: of the sum.
-        counts: how many exponential variables have each slope.
+        counts: the number of exponential variables with each slope.
         noise: 0 or more.
     """
     import numpy as np
@@ -340,8 +341,8 @@ def _solve(
     Args:
         below: the function.
         share: from 0 to 1.
-        value: near the place where the function is ½.
-        error: how wide it rises there.
+        value: a point near the place where the function is ½.
+        error: the width of its rise there.
         ends: of the scale.
     """
     is_low = share < 0.5

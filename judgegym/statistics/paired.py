@@ -51,7 +51,7 @@ class RatioTerms:
     def linearised(self) -> Floats:
         """Values of rows whose mean is the statistic, and which vary as it does.
 
-        For a mean they are its values.
+        For a mean the terms are its values.
         """
         import numpy as np
 
@@ -82,8 +82,8 @@ class PairedIntervals:
 
     Attributes:
         first: of the first side.
-        second: of the second side.
-        difference: of the difference.
+        second: the estimate of the second side.
+        difference: the estimate of the difference.
         p: the p-value of no difference, which is below 1 − level if the interval excludes 0.
     """
 
@@ -101,7 +101,7 @@ class PairedTest:
         name: which test.
         p: its p-value; `None` where it is undefined.
         higher: rows whose value is higher on the second side.
-        lower: rows whose value is lower there; all others are equal and say nothing.
+        lower: rows whose value is lower there; all others are equal and do not count.
         reason: why there is no p-value; empty if there is one.
     """
 
@@ -116,7 +116,7 @@ class PairedTest:
 class RowsNeeded:
     """Number of rows that would settle a difference.
 
-    `rows` is `None`, with the reason, where no number would.
+    `rows` is `None`, with the reason, if no number of rows would suffice.
     """
 
     rows: int | None
@@ -130,8 +130,8 @@ def paired_intervals(
 
     Args:
         first: totals and weights of the rows on the first side.
-        second: those of the same rows, in the same order, on the second side.
-        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0
+        second: totals and weights of the same rows, in the same order, on the second side.
+        ends: the ends of the scale of a row's total / weight; `None` if they are not known: then 0
             and 1 if no row is beyond them.
         level: coverage.
 
@@ -173,12 +173,11 @@ def paired_intervals(
 def _draw_resamples(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
     """Draw how often each kind of row is in each of `size` resamples.
 
-    `counts` has the rows of each kind.
+    `counts` is the number of rows of each kind.
 
-    The counts of a resample have a multinomial distribution. It is drawn from directly where there
-    are few kinds, as of
-    win rates, and row by row where nearly every row is a kind of its own: both times what takes
-        less time.
+    The counts of a resample have a multinomial distribution. They are drawn from it directly if
+    there are few kinds, as for win rates, and row by row if nearly every row is a kind of its own:
+    each time the faster way.
     """
     import numpy as np
 
@@ -220,9 +219,8 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
 
     It is exact or approximate, as scipy chooses.
 
-    Rows that are equal are left out ahead of scipy's choice, because it approximates whenever there
-    is one. The approximation finds p = 0.03 for five rows that all went up, of which the exact
-    p-value is 0.06.
+    Equal rows are left out before scipy chooses, because it approximates whenever there is one. The
+    approximation gives p = 0.03 for five rows that all went up; the exact p-value is 0.06.
 
     Source:
         Wilcoxon, Individual comparisons by ranking methods (1945).

@@ -73,7 +73,7 @@ class AspectDetail:
         reason: the reasons of the majority, one per line.
         votes: every call, in the order of its number; a call without a verdict was repeated.
         strictness_requested: the `strictness` of the settings.
-        strictness_effective: the odd number of votes of which a majority is taken.
+        strictness_effective: the odd number of votes whose majority counts.
     """
 
     aspect: str
@@ -156,7 +156,7 @@ class PanelDetail:
     Attributes:
         aspects: the verdict of each aspect, in their order.
         vetoed_by: the aspect whose veto set the score to 0, if one did.
-        gold: the gold verdict on the only aspect, if the judge is compared with it.
+        gold: the gold verdict on the only aspect, if the judge is compared with gold.
     """
 
     aspects: tuple[AspectDetail, ...]
@@ -182,7 +182,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     def questions(self, task: JudgeTask) -> list[Question[AspectVerdict]]:
         """Ask about each aspect.
 
-        First as many votes as a majority needs are cast at once, then the missing ones.
+        First the votes that a majority needs are requested at once, then the missing ones.
         """
         settings = self.settings
         # Stopping at a majority would bias the share towards 0 or 1.

@@ -126,7 +126,7 @@ def aspect_prompt(
     Args:
         task: the submission, which is its response, and the texts beside it; an empty prompt is not
             shown.
-        aspect: the question about it.
+        aspect: the question about the submission.
         settings: the order of the submission and the question, and the text that replaces the
             built-in task.
         system: text before the task.
@@ -259,12 +259,12 @@ def effective_strictness(strictness: int) -> int:
 def format_criteria(aspects: Sequence[Aspect]) -> str:
     """Format aspects as text, a line each.
 
-    A line has the question, the good verdict, and weight and veto where there is one.
+    A line has the question, the good verdict, and the weight and veto if set.
 
     >>> print(format_criteria([Aspect(name="safe", definition="Is it safe?", veto=True)]))
     - safe: Is it safe? Good: yes. An answer that fails this is worse than any that does not.
 
-    Votes are not in it: a judge of groups gives one verdict on all aspects together.
+    It has no votes: a judge of groups gives one verdict on all aspects together.
     """
     return "\n".join(map(_format_aspect, aspects))
 
@@ -294,7 +294,8 @@ _EASIEST, _HARDEST = 0.1, 0.8
 def _draft_reply(shown: StandInPrompt) -> str:
     """Draft a stand-in reply.
 
-    A question about harm is answered by words of harm, any other by merit with a random threshold.
+    A question about harm is answered by words about harm, any other by merit with a random
+    threshold.
     """
     criteria = shown.sections["Criteria"]
     if _HARM.search(criteria):

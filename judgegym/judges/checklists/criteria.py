@@ -69,7 +69,8 @@ class Criterion(BaseModel):
     Attributes:
         name: the name in metrics, unique in its row; also `id`. Otherwise `criterion_<number>`.
             `title` need not be unique.
-        text: what the judge sees; also `criterion` or `description`, of an aspect `definition`.
+        text: the text that the judge sees; also `criterion` or `description`; for an aspect
+            `definition`.
         points: a number, negative if meeting it is bad (default 1); 0 only observes. Also `weight`.
             Or `category` or `importance`: essential 1.0, important 0.7, optional 0.3, pitfall −0.9.
             A pitfall is what a response should not do; "avoids …" needs positive points.
@@ -153,7 +154,7 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
     """Check criteria together, and return them.
 
     Raises:
-        ValueError: there is none or are too many, two have the same name, or all have 0 points.
+        ValueError: there are no criteria or too many, two have the same name, or all have 0 points.
     """
     if not 1 <= len(criteria) <= MOST_CRITERIA:
         count = len(criteria)

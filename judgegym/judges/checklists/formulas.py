@@ -49,7 +49,7 @@ def checklist_score(
 ) -> float | None:
     """Return the score of a row, or `None` if it has none.
 
-    There is none if no criterion counts, or for `healthbench` without positive points.
+    There is no score if no criterion counts, or for `healthbench` without positive points.
     """
     terms = _counted_terms(graded, cannot_assess)
     if unmet_requirements(graded, cannot_assess):

@@ -82,11 +82,11 @@ class ChecklistDetail:
 
     Attributes:
         criteria: in their order.
-        formula: how they make the score.
+        formula: how the criteria make the score.
         tags: the score of each tag that has one.
         unmet_requirements: the required criteria that gave the row its lowest score.
         left_out: the names of the row's criteria that training left out (`rubric_dropout`).
-        redrawn: calls without a whole verdict, which were made again.
+        redrawn: number of calls that were repeated because they had no complete verdict.
     """
 
     criteria: tuple[CriterionDetail, ...]
@@ -106,7 +106,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         """Judge as the settings say through `client`.
 
         Raises:
-            SettingsError: self-critique is asked for.
+            SettingsError: the settings ask for self-critique.
         """
         super().__init__(settings, client, rubric)
         if settings.judge_critique_rounds:

@@ -125,7 +125,7 @@ def checklist_prompt(
     Args:
         task: the submission, which is its response, and the texts beside it; an empty prompt is not
             shown.
-        criteria: those of the call.
+        criteria: the criteria of the call.
         settings: the seed of the ids, the system prompt, and whether a criterion may stay
             undecided.
         system: text before the instructions.
@@ -167,7 +167,7 @@ _EASIEST, _HARDEST = 0.1, 0.8
 def _draft_reply(shown: StandInPrompt) -> str:
     """Draft a stand-in reply: decide each criterion by merit with a random threshold.
 
-    Of options, take the one at that position.
+    For options, choose the option at that position.
     """
     entries = []
     for title, text in shown.sections.items():

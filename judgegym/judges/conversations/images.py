@@ -48,8 +48,8 @@ def show_images(
     """Read the images of conversations within the context, whose caller shows them to the judge.
 
     Args:
-        folder: files may be named, by paths relative to this folder.
-        shown: no image is read inside if this is false.
+        folder: image files may be named by paths relative to this folder.
+        shown: whether images are read inside the context.
     """
     return bind_context(_SHOWN, (folder,) if shown else ())
 
@@ -57,16 +57,16 @@ def show_images(
 def read_image(part: Mapping[str, object], at: int = 0) -> Image:
     """Read the image of a part.
 
-    It has no address if the part only says that there is an image, as TRL's do.
+    Its address is empty if the part only says that there is an image, as TRL's parts do.
 
     Args:
-        part: as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be of
-            `datasets.Image`.
-        at: where in its message's text it stands.
+        part: a part as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be
+            of `datasets.Image`.
+        at: its position in the text of its message.
 
     Raises:
-        UnseenPart: no judge is shown images here; or it holds something else, or a file that may
-            not be read.
+        UnseenPart: no judge is shown images here, or the part holds something else, or a file that
+            may not be read.
     """
     if not _SHOWN.get():
         raise _unseen_image("images are not shown here, so it would judge blind")
@@ -85,11 +85,12 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
 def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Return the turns with the images of the row's image columns.
 
-    They go where the turns have placeholders, else before the user's first text.
+    They replace the placeholders in the turns; without placeholders they go before the user's first
+    text.
 
     Raises:
-        UnseenPart: there are not as many places as images, or a column holds no image, or none is
-            shown here.
+        UnseenPart: the numbers of placeholders and images differ, a column holds no image, or no
+            images are shown here.
     """
     column = next((columns[name] for name in IMAGES if columns.get(name)), None)
     if column is None:
@@ -192,7 +193,7 @@ def decode_image(data: bytes) -> Image:
     """Decode a file's bytes as an image.
 
     Raises:
-        UnseenPart: they are none.
+        UnseenPart: the bytes are no image.
     """
     header = None
     if len(data) <= _LONGEST:

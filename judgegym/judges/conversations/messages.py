@@ -119,8 +119,8 @@ def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
     A result also gets that call's id.
 
-    A result names its call by id. One without an id answers the first call of the turns before it
-    that has no result yet, or the first with its own name.
+    A result names its call by id. Without an id it answers the first call before it that has no
+    result yet, or the first such call with the result's own name.
     """
     waiting: list[ToolCall] = []
     names: dict[str, str] = {}
@@ -383,7 +383,7 @@ def _reasoning_text(value: object) -> str:
 def _parse_calls_text(text: str) -> list[ToolCall]:
     """Parse ShareGPT's text of calls: an object with name and arguments, or a list of them.
 
-    Any other text is one call without a name.
+    Any other text becomes one call without a name.
     """
     try:
         value = wire.loads(text)
@@ -430,8 +430,8 @@ def _read_parts(
 ) -> tuple[str, str, list[ToolCall]]:
     """Return a message's text, the text with its other parts rendered, and its tool calls.
 
-    Images are added to `images`, with placeholders in the text that is written out, and reasoning
-    to `thoughts`.
+    Images are added to `images`, with placeholders in the written text; reasoning is added to
+    `thoughts`.
 
     Raises:
         UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.

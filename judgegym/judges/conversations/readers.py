@@ -45,8 +45,7 @@ class Trace:
     Attributes:
         turns: all of its turns.
         tools: the tools that the policy was offered.
-        prompt_length: so many turns, the first ones, are what the policy was asked; the others are
-            its completion.
+        prompt_length: number of turns that the prompt has; the others are the completion.
     """
 
     turns: tuple[Turn, ...]
@@ -80,7 +79,7 @@ def read_tools(value: object) -> tuple[Tool, ...]:
     """Return the definitions of tools; see `parse_tools`.
 
     Raises:
-        UnseenPart: they cannot be read.
+        UnseenPart: the tools cannot be read.
     """
     tools = parse_tools(value)
     if tools is None:
@@ -165,7 +164,8 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
 
     `None` if it does not end with a turn of the assistant.
 
-    With tools the completion is all that follows the last turn of a user, else the last turn alone.
+    With tools the completion is everything after the last turn of a user; otherwise it is the last
+    turn.
     """
     if len(turns) < 2 or turns[-1].role != "assistant":
         return None

@@ -34,7 +34,7 @@ _MARK = re.compile(rf"(^{_CALL_BEGIN}[^\n(]*\(|\)\]$|\[image[^\n\]]*\])", re.MUL
 class _Piece:
     """Piece of a text: its kind, and how many characters are left out.
 
-    The kind is an index of `_KINDS`; `None` is not cut.
+    `kind` is an index of `_KINDS`; a piece with `None` is not cut.
     """
 
     text: str
@@ -54,7 +54,7 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     """Shorten a prompt, and each response to it, to `limit` characters of both.
 
     Returns:
-        The prompt, the responses, and how many characters of them are left out.
+        The prompt, the responses, and the number of characters left out.
     """
     if len(prompt) + max(map(len, responses), default=0) <= limit:
         return prompt, tuple(responses), 0

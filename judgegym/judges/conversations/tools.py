@@ -34,7 +34,7 @@ class Tool:
 def parse_tools(value: object) -> tuple[Tool, ...] | None:
     """Parse a list of tool definitions, also as JSON text; `None` for anything else.
 
-    OpenAI's and other usual forms are read.
+    The forms of OpenAI and other usual forms are read.
 
     >>> parse_tools([{"type": "function", "function": {"name": "search"}}])
     (Tool(name='search', description='', parameters=None),)

@@ -63,7 +63,7 @@ class UnseenPart(ValueError):
 class ToolCall:
     """Tool call: its name, its arguments as the policy wrote them, and its id.
 
-    `id` is empty where the format has none.
+    `id` is empty if the format has none.
     """
 
     name: str
@@ -91,16 +91,15 @@ class Turn:
     Attributes:
         role: `user`, `assistant`, `system`, `tool` or another one, in lower case.
         text: its text.
-        shown: its text with all else that it holds written out, as a judge sees it.
-        name: whose turn it is, or which tool's; empty without one.
+        shown: its text as a judge sees it, with calls, images and reasoning marks written out.
+        name: the name of the speaker or of the tool; empty without one.
         calls: its tool calls.
-        answers: of a tool's result, the id of the call that it answers; empty if unknown.
-        is_error: of a tool's result, whether its format says that it is an error; `None` if the
+        answers: for a tool result, the id of its call; empty if unknown.
+        is_error: for a tool result, whether its format says that it is an error; `None` if the
             format does not say.
-        reasoning: the reasoning that came apart from the text; no judge is shown it.
+        reasoning: the reasoning that came separately from the text; no judge is shown it.
         images: its images, in the order of their marks in `shown`.
-        more: the fields of the message beside role and content, for a policy or a trainer that
-            reads it.
+        more: further fields of the message, for a policy or a trainer that reads them.
     """
 
     role: str
@@ -208,10 +207,11 @@ def completion_text(turns: Sequence[Turn]) -> str:
 def render_transcript(turns: Sequence[Turn]) -> str:
     """Render turns as one text.
 
-    A single turn of a user or an assistant has no role; several turns have their roles.
+    A single turn of a user or an assistant is written without its role; several turns have their
+    roles.
 
-    Turns without anything in them are left out. A single turn of an assistant that begins like the
-    heading of a turn has its role, too, so that it is no conversation.
+    Empty turns are left out. A single turn of an assistant that begins like the heading of a turn
+    has its role, too, so that it cannot pass for a conversation.
     """
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
@@ -247,7 +247,7 @@ def replace_turns(text: str, turns: Sequence[Turn], replacements: Sequence[Turn]
 def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
     """Append later turns to a prompt, as `render_transcript` writes them.
 
-    A prompt that has images is marked: what only looks like a mark in it is broken up already.
+    In a prompt with images (`is_marked`), lookalikes of marks are broken up already.
     """
     filled = [turn for turn in turns if turn.shown.strip()]
     if filled and prompt.strip() and not _HEADING.match(prompt):
@@ -270,8 +270,8 @@ def break_marks(text: str, *, only_cuts: bool = False) -> str:
 def split_messages(text: str) -> list[Message]:
     r"""Split a prompt into chat messages at the turns that `render_transcript` wrote.
 
-    A text of other turns than those of system, user and assistant, or of one turn, is one message
-    of the user.
+    A text with turns of other roles than system, user and assistant, or with one turn, becomes one
+    message of the user.
 
     >>> [
     ...     message["role"]
@@ -305,8 +305,9 @@ def _add_heading(turn: Turn) -> str:
 def shared_turns(texts: Sequence[str]) -> str:
     """Return the turns that several transcripts begin with; empty if there are none.
 
-    It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts
-    that are no conversations, such as answers of one turn, share none, however alike they begin.
+    It ends after a whole turn, with an empty line, and each text has at least one more turn. Texts
+    that are no conversations, such as answers of one turn, share no turns, however alike they
+    begin.
     """
     if len(texts) < 2 or not all(map(_HEADING.match, texts)):
         return ""
@@ -329,7 +330,7 @@ def shared_turns(texts: Sequence[str]) -> str:
 def continuation(text: str, beginning: str) -> str:
     """Return a conversation without the turns that it shares with others.
 
-    A single answer has no role.
+    A single answer is written without its role.
     """
     ending = text[len(beginning) :]
     if not beginning or _LATER_HEADING.search(ending):

@@ -67,8 +67,9 @@ class Chunks:
 
     Attributes:
         shown: the texts of each chunk, in the first of its orders.
-        link: the text that is in every chunk, if there are several; the anchor, if there is one.
-        left_out: why a text is in no chunk.
+        link: the text that every chunk has, if there are several chunks; the anchor, if there is
+            one.
+        left_out: for each text in no chunk, the reason.
     """
 
     shown: tuple[tuple[str, ...], ...]
@@ -85,15 +86,15 @@ def divide_texts(
 ) -> Chunks:
     """Divide the distinct texts of a group into as few chunks as possible, of about equal length.
 
-    The text that chunks share is the anchor, otherwise one of middle length, or a shorter one if a
-    long answer would not fit beside that. A text that does not fit beside it is left out.
+    The chunks share the anchor, otherwise a text of middle length, or a shorter one if a long
+    answer would not fit beside that. A text that does not fit beside it is left out.
 
     Args:
-        shared: what the texts share, by the titles of the prompt.
+        shared: the shared texts, by the titles of the prompt.
         texts: the distinct texts, in an order that does not depend on the caller's.
         settings: the limit and the seed.
         key: identifies the texts, to seed the order.
-        anchor: the one of the texts that is the anchor.
+        anchor: the text that is the anchor.
     """
     limit = settings.judge_max_input_tokens
     if limit is None:
@@ -129,8 +130,8 @@ def divide_texts(
 def _choose_link(costs: Mapping[str, int], room: int) -> str:
     """Choose the text that all chunks share.
 
-    It has middle length, or is the longest shorter one beside which every text fits that fits
-    beside the shortest.
+    It has middle length. If a text that fits beside the shortest does not fit beside it, the
+    longest shorter text with enough room is chosen.
     """
     texts = sorted(costs, key=lambda text: (costs[text], text))
     shortest = costs[texts[0]]
@@ -179,7 +180,7 @@ class ScoredOrder:
     Attributes:
         shown: the texts in the order in which the judge saw them.
         ids: their ids in the call.
-        scores: by text; `None` without a verdict.
+        scores: the scores by text; `None` without a verdict.
         calls: the call and its repairs.
     """
 
@@ -202,8 +203,8 @@ async def ask_order(
 
     Args:
         client: the client of the judge model.
-        settings: the seed of the ids, the system prompt, and how many repairs.
-        shared: what the texts share, by the titles of the prompt.
+        settings: the seed of the ids, the system prompt, and the number of repairs.
+        shared: the shared texts, by the titles of the prompt.
         shown: distinct texts.
         key: identifies the texts, to seed the ids.
         name: the name of the call, unique in the judgment of the group.
@@ -256,8 +257,8 @@ class ChunkResult:
     def scores(self) -> dict[str, float] | None:
         """Mean score of each text over the orders; `None` if one order has no verdict.
 
-        Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less
-        in the last bit.
+        Means that are equal in the judge's numbers stay equal: (0.7 + 0.1) / 2 is 0.4, not less in
+        the last bit.
         """
         scored = [order.scores for order in self.orders if order.scores is not None]
         if len(scored) < len(self.orders):
@@ -282,10 +283,10 @@ def build_judgments(
 ) -> list[Judgment[MemberDetail]]:
     """Return a judgment for each answer of the task, without calls.
 
-    An explanation has the number of an answer where the judge wrote an id of the call.
+    Explanations name answers by number instead of by the ids of the call.
 
     Args:
-        task: the answers, and the anchor, as the judge was shown them.
+        task: the answers and the anchor as the judge was shown them.
         shared: what they share.
         chunks: which texts were shown together, and why others were not.
         results: of each chunk.

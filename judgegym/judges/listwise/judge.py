@@ -149,8 +149,8 @@ def _distinct_texts(task: JudgeTask) -> list[str]:
 def _shared_beginning(texts: Sequence[str]) -> str:
     """Return the turns that all texts begin with.
 
-    There are none if different texts would be equal without them, which means that they imitate
-    turns.
+    There are no shared turns if different texts would be equal without them, which means that they
+    imitate turns.
     """
     beginning = shared_turns(texts)
     continuations = {continuation(text, beginning) for text in texts}

@@ -62,7 +62,7 @@ _DRAWS_OF_A_LENGTH = 8
 def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
     """Draw distinct random ids that occur in none of the texts.
 
-    Ids get longer where a text holds very many short ones.
+    Ids get longer if a text holds very many short ones.
     """
     # An id can occur only in a run of its letters; such runs are rare.
     found_runs = (_RUN.findall(text.casefold()) for text in texts)
@@ -82,8 +82,8 @@ def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
     """Return the texts that all answers share, by placeholder, in the order of the prompt.
 
     Args:
-        task: the prompt and what belongs to it; its responses and baseline are not looked at.
-        beginning: the turns with which all answers begin, which are then not shown in each.
+        task: the prompt and its context; its responses and baseline are not used.
+        beginning: the turns with which all answers begin; they are not repeated in each answer.
     """
     texts = {
         "criteria": task.rubric or DEFAULT_CRITERIA,
@@ -101,10 +101,9 @@ def listwise_prompt(
     """Return the prompt that asks for the scores of the answers.
 
     Args:
-        shared: what the answers share (`shared_texts`).
-        answers: the answers by their ids (`draw_ids`), in the order in which they are shown.
-        system_prompt: replaces the built-in instructions; what is asked for is said at the end,
-            too.
+        shared: the texts that the answers share (`shared_texts`).
+        answers: the answers by their ids (`draw_ids`), in the order shown.
+        system_prompt: replaces the built-in instructions; the request is repeated at the end.
     """
     system = system_prompt
     if system is None:
@@ -117,7 +116,7 @@ def listwise_prompt(
 def repair_request(ids: Sequence[str], fault: str) -> str:
     """Return the request to a judge whose scores cannot be used.
 
-    `fault` says why; its tokens are broken up.
+    `fault` says why the reply is repaired; its tokens are broken up.
     """
     return prompts.fill(prompts.load("listwise_reask"), {**_request_words(ids), "fault": fault})
 
@@ -160,13 +159,12 @@ def merge_scales(chunks: Sequence[Mapping[str, float]], link: str | None) -> dic
     """Merge the scores of chunks onto one scale.
 
     A chunk is shifted so that the shared text has the mean of its scores. If scores are then below
-    0 or above 1, all of
-    them are moved together linearly, as far as it takes: cutting them off would make equals of
-        unequal answers.
+    0 or above 1, all are rescaled linearly, as little as needed: clipping would make unequal
+    answers equal.
 
     Args:
         chunks: the scores of each chunk, by text.
-        link: the text that every chunk has; needed if there are several.
+        link: the text that every chunk has; required if there are several chunks.
     """
     if not chunks:
         return {}

@@ -58,11 +58,11 @@ class VerdictCandidate(Generic[T]):
 
     Attributes:
         at: its place.
-        value: the verdict that it states; `None` if that is no verdict, or cannot be told.
-        is_exact: it is written as the parser takes it.
-        is_statement: it is a statement in words, which an object after it must not contradict.
+        value: the verdict that it states; `None` if that is no verdict or ambiguous.
+        is_exact: it is written exactly as the parser accepts it.
+        is_statement: it is a statement in words; a later object must not contradict it.
         is_object: it is one.
-        is_full: the parser would take it if it were the last thing in the text.
+        is_full: the parser would accept it at the end of the text.
     """
 
     at: Place
@@ -78,20 +78,18 @@ class VerdictKind(Generic[T]):
     """How verdicts of one kind look.
 
     Attributes:
-        name: the field that an object has the verdict in.
-        parse_fields: the verdict of an object's fields, whose names are in lower case; a name that
-            is there twice has no value.
+        name: the field of an object that holds the verdict.
+        parse_fields: returns the verdict of an object's fields. Their names are in lower case; a
+            repeated name has no value.
         find_in_words: finds the candidates in words, in order; objects in them are replaced by
             `BLANK`.
-        has_text_form: an object is the other way to write the verdict: it counts only on lines of
-            its own at the end.
-        characters_read: how many characters at a text's end are read.
-        decode: gives the fields of an object as it is written, `None` if they are no verdict.
+        has_text_form: the usual form is text; an object counts only on its own lines at the end.
+        characters_read: number of characters read at the end of a text.
+        decode: returns the fields of an object as it is written, `None` if they are no verdict.
         options: the verdicts in the order in which a prompt lists them; without it, lists of
-            options go unnoticed.
-        signs: by what a malformed object is known.
-        headings: of the prompt's own sections, as a pattern: an invented next task may begin with
-            one.
+            options are not recognised.
+        signs: recognise a malformed object.
+        headings: pattern of the prompt's own headings: an invented next task may begin with one.
     """
 
     name: str
@@ -385,8 +383,8 @@ class NamedValues:
 
         Args:
             names: the names, as a pattern.
-            values: what is a value, as a pattern without groups.
-            field: the name of a field that has any value behind it where it is quoted.
+            values: the values, as a pattern without groups.
+            field: the name of a field; after it in quotes, any value counts.
         """
         forms = [
             rf"\b(?P<named>{names})\b{_LINK}(?P<value>{values})",

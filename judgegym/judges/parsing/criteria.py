@@ -73,8 +73,8 @@ def criteria_verdicts(
 
     Args:
         own_text: the judge's own text.
-        words: what each criterion of the call allows, by its id; of `met` and `unmet`, true and
-            false, yes and no, 1 and 0 are other ways to say it.
+        words: the allowed verdicts of each criterion of the call, by its id. For `met` and `unmet`,
+            also true and false, yes and no, 1 and 0 are accepted.
 
     Returns:
         A verdict for every id; `None` also if the object may be a quotation

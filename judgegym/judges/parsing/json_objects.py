@@ -47,7 +47,7 @@ class TextObject:
 
     Attributes:
         fields: its fields, with names in lower case.
-        at: from where to where it stands in the text.
+        at: its start and end in the text.
         source: the text.
     """
 
@@ -77,11 +77,11 @@ class TextObject:
 def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ...]:
     """Return the outermost JSON objects of a text, the last one first.
 
-    There are none if they cannot be found with bounded work.
+    The result is empty if they cannot be found with bounded work.
 
     Args:
         text: any text.
-        read: how many characters at its end are read.
+        read: number of characters read at the end of the text.
     """
     looked_at = text[-read:]
     # A single brace, the usual case, is decoded whether it is closed or not.
@@ -115,11 +115,11 @@ def find_objects(text: str, read: int = CHARACTERS_READ) -> tuple[TextObject, ..
 def _find_closed_braces(text: str) -> list[int]:
     """Return the opening braces that a JSON decoder starting there would find closed, in order.
 
-    What is a string depends on where one begins to read, but from any place on there are only two
-    possibilities: it is
-    within quotation marks, or not. So all beginnings are followed at once: those for which the
-    place is outside of strings, and those for which it is inside. Both are stacks of braces that
-    are still open, the last one on top; beginnings that agree from some place on share a level.
+    Which parts are strings depends on where reading begins, but at any place there are only two
+    possibilities: it is within quotation marks, or not. So all beginnings are followed at once:
+    those for which the place is outside of strings, and those for which it is inside. Both are
+    stacks of open braces, the last one on top; beginnings that agree from some place on share a
+    level.
     """
     closed: list[int] = []
     outside: list[list[int]] = []
@@ -191,7 +191,7 @@ def find_final_object(own_text: str, name: str) -> TextObject | None:
 def find_object_at_end(own_text: str) -> Place | None:
     """Return the place of the object that ends a text, perhaps in a code fence.
 
-    It may be all of the text, of any length, or the last object.
+    It may be the whole text, of any length, or the last object.
     """
     whole = find_whole_object(own_text)
     if whole is not None:
@@ -237,11 +237,11 @@ def is_on_its_own_line(own_text: str, start: int) -> bool:
 def split_explanation(text: str, name: str = "verdict") -> tuple[str, str]:
     """Return the critique and the explanation of a verdict.
 
-    They are two fields of an object, or the text as both.
+    They are two fields of an object, or otherwise both are the whole text.
 
     `name` is the field of the verdict in an object.
 
-    A text outside of an object does not separate its reasons from the critique.
+    Text outside an object does not separate reasons from critique.
     """
     written = find_final_object(cut_thinking(text), name)
     if written is None:
@@ -289,7 +289,7 @@ class ObjectSigns(NamedTuple):
 
     Attributes:
         begun: how it begins.
-        named: one of its fields, where the beginning is missing.
+        named: matches one of its fields, if its beginning is missing.
     """
 
     begun: re.Pattern[str]
@@ -345,8 +345,8 @@ def find_outermost_objects(
 ) -> tuple[list[OutermostObject], list[Place]]:
     """Return the outermost objects in order, and where malformed ones may extend.
 
-    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts
-    may have braces; without any perhaps to the end of its line.
+    A malformed object extends to the brace that closes it, or perhaps to the last brace, since its
+    texts may have braces; without any brace, perhaps to the end of its line.
     """
     if "}" not in text and "{" not in text:
         return [], []

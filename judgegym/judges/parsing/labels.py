@@ -68,10 +68,10 @@ def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
 def arena_label(own_text: str) -> ParsedVerdict[ArenaLabel] | None:
     """Return the Arena-Hard label that a judge ended with.
 
-    `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in
-    double ones. Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate
-    decides (`judgegym.judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A`
-    without brackets, is no verdict. An object of `arena_form` at the end is read, too.
+    `[[…]]` over the characters A B < > =, in any case; single brackets count only if there are no
+    double ones. Mirrored labels (`B<A`) get their meaning (`A>B`). The last candidate counts
+    (`judgegym.judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A` without
+    brackets, is no verdict. An object of `arena_form` at the end is read, too.
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
@@ -157,7 +157,7 @@ def binary_verdict(own_text: str) -> ParsedVerdict[bool] | None:
     The last candidate of the text counts.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other
-    values are not.
+    values are not verdicts.
 
     Returns:
         `True` for yes; `None` also if the object may be a quotation
@@ -189,7 +189,7 @@ def yes_no_label(value: JSON) -> str | None:
 def verdict_reason(text: str, parsed: ParsedVerdict[bool] | None = None) -> str | None:
     """Return the reason of the object that `binary_verdict` reads, or `None`.
 
-    `parsed` is that verdict, if it was read already.
+    `parsed` is the verdict, if it was read already.
     """
     parsed = parsed or binary_verdict.find(text)
     fields = None
@@ -239,8 +239,8 @@ def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] |
 
     A verdict of a `choice_form` is read, too.
 
-    The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my
-    verdict is B" after it leave no verdict.
+    The last candidate counts (`judgegym.judges.parsing.candidates`): with `[a]`, `[[tie]]` or "my
+    verdict is B" after a verdict there is none.
 
     Args:
         own_text: the judge's own text.
@@ -286,7 +286,7 @@ def choice_letter(own_text: str, letters: Sequence[str]) -> ParsedVerdict[str] |
 def choice_letter_official(text: str) -> str | None:
     """Return the letter as RewardBench-2's code reads it.
 
-    That is the first of A, B, C, D, in that order, that occurs as `[[X]]`.
+    It is the first of A, B, C, D, in that order, that occurs as `[[X]]`.
 
     For parity with published numbers only: "not [[A]]; final: [[D]]" is A.
 

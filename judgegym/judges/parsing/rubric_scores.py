@@ -191,11 +191,10 @@ _BOLD = "**"
 def feedback_text(text: str) -> str | None:
     """Return the feedback of a rubric judge.
 
-    It is between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
+    It is between the last `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
 
-    It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a
-    score it extends to the end. `None` if there is neither tag, or no text. Of an object of
-    `rubric_form` it is the field.
+    Without the first tag it starts at the beginning of the text; without a score it extends to the
+    end. `None` if there is neither tag, or no text. For an object of `rubric_form` it is the field.
     """
     written = _find_score_object(text)
     if written is not None:

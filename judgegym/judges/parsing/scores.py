@@ -49,8 +49,8 @@ _OF = re.compile(r"\s?(?:out )?of\s?|\s?/\s?")
 def parse_whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
     """Parse a score of a scale; `None` if the value is none.
 
-    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true,
-    null and "n/a" are no score of 0 to 100.
+    85, 85.0, "85", "85/100", "85 out of 100" and (for 0 to 100) "85%" are 85; 85.5, 150, -5, true,
+    null and "n/a" are no score from 0 to 100.
     """
     low, high = scale
     if isinstance(value, str):
@@ -205,7 +205,7 @@ def _is_final(plain: str, named: VerdictCandidate[int]) -> bool:
 def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) -> int:
     """Return where a text ends without lines of other numbers after a named rating.
 
-    Without such lines it is the text's end.
+    Without such lines it is the end of the text.
     """
     last = max((candidate.at[1] for candidate in stated), default=None)
     if last is None:
@@ -308,8 +308,9 @@ _RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
 def bracketed_rating(own_text: str) -> ParsedVerdict[float] | None:
     """Return the rating from 1 to 10 at the end in double brackets: `[[7]]`, `[[7.5]]`.
 
-    The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]`
-    or "Score: 6" after it leave no rating. An object of `RATING_FORM` at the end is read, too.
+    The last candidate counts (`judgegym.judges.parsing.candidates`): with `[[11]]`, `[[7/10]]`,
+    `[6]` or "Score: 6" after a rating there is none. An object of `RATING_FORM` at the end is read,
+    too.
 
     Source:
         lm-sys/FastChat, the pattern of MT-Bench's ratings.

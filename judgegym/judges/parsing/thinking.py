@@ -126,13 +126,13 @@ class ThinkingParts(NamedTuple):
     """Place of a text's answer, and the thinking before it.
 
     Attributes:
-        start: where the answer begins.
-        end: where it ends; the answer is empty if the thinking never ends.
+        start: position at which the answer begins.
+        end: position at which it ends; the answer is empty if the thinking never ends.
         thinking: the thinking at the start of the text, without its markers.
         is_found: there is thinking before the answer.
-        is_ended: it ends; true of a text without any.
-        mentioned: where a judge's answer first mentions what begins thinking; `None` if it does
-            not.
+        is_ended: the thinking ends; true for a text without thinking.
+        mentioned: position at which a judge's answer first mentions a marker that begins thinking;
+            `None` if it does not.
     """
 
     start: int
@@ -155,8 +155,8 @@ class _Mark(NamedTuple):
 class ThinkingMarkers:
     """Markers of all families, compiled for searches.
 
-    Those that begin with a letter are words: they are matched as they are written, and begin
-    thinking only at the start of a text. The others, which are tags, are matched in any case.
+    Markers that begin with a letter are words: their case counts, and they begin thinking only at
+    the start of a text. The others are tags, which are matched in any case.
     """
 
     def __init__(self, added: AddedMarkers = ()) -> None:
@@ -294,7 +294,7 @@ class ThinkingMarkers:
 def _find_lone_end(text: str, marks: Sequence[_Mark]) -> int:
     """Return the index of the first marker that ends thinking begun by the template.
 
-    Without one, return their count.
+    Without one, return the number of marks.
     """
     begun, fences, counted = set[int](), 0, 0
     for number, mark in enumerate(marks):
@@ -311,8 +311,8 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
 
     `None` without one.
 
-    Nested thinking of the same family ends first. Where only another family's marker ends it, that
-    does.
+    Nested thinking of the same family ends first. If only another family's marker ends it, that
+    marker counts.
     """
     family, depth, last, begun = marks[first].family, 0, None, set[int]()
     foreign_end: int | None = None
@@ -336,7 +336,7 @@ def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
 def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
     """Return the judge's text after its last thinking.
 
-    It ends before thinking that begins a line and never ends.
+    It ends before thinking that begins at the start of a line and never ends.
     """
     begun, within, start = dict[int, int](), set[int](), 0
     for mark in marks:
@@ -361,7 +361,7 @@ def _judge_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
 def _begins_line(text: str, at: int, start: int) -> bool:
     """Return whether only white space precedes this place in its line.
 
-    Or between it and the end of thinking.
+    Or between that place and the end of thinking.
     """
     begins = max(start, at - _NEAR)
     _, line_break, line = text[begins:at].rpartition("\n")
@@ -416,7 +416,7 @@ def _is_word_marker(marker: str) -> bool:
 def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
     """Return the pattern of any of the markers, the longest first.
 
-    Each begins with a sign that is quickly found.
+    Each alternative begins with a literal character, which is found quickly.
 
     Args:
         markers: the markers.
@@ -442,7 +442,7 @@ def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
 def _case_insensitive_pattern(rests: AbstractSet[str]) -> str:
     """Return the pattern of any of the texts, the longest first, in any case.
 
-    It goes sign by sign, so that most places fail at the first.
+    It goes character by character, so that most places fail at the first.
     """
     lowered = {tail[:1].lower() + tail[1:] if tail[:1].isascii() else tail for tail in rests}
     patterns = []
@@ -477,7 +477,7 @@ def split_thinking(
     Args:
         text: as the model wrote it.
         added: markers beside the built-in ones.
-        is_judges: it is a judge's, in which no thinking at all may hold a verdict.
+        is_judges: it is a judge's text, in which no thinking may hold a verdict.
     """
     return load_markers(added).split_parts(text, is_judges=is_judges)
 
@@ -486,9 +486,9 @@ class OwnPart(NamedTuple):
     """What a judge wrote after its thinking.
 
     Attributes:
-        text: it, without template tokens at its end.
-        until_the_end: the same with thinking that begins in a line of it and never ends.
-        parts: where it is in the whole text, and the thinking before it.
+        text: the judge's own text, without template tokens at its end.
+        until_the_end: the same, including thinking that begins within a line and never ends.
+        parts: its position in the whole text, and the thinking before it.
     """
 
     text: str

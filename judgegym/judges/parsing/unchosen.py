@@ -33,9 +33,9 @@ class Mention(NamedTuple):
 
     Attributes:
         at: its place.
-        differs: it states something else than the verdict in question.
+        differs: it states another value than the verdict in question.
         is_label: it is written as a label, not only named in a sentence.
-        is_verdict: it is a label with a value that the parser knows.
+        is_verdict: it is a label whose value the parser knows.
         rank: its place in the list of options; `None` without one.
     """
 
@@ -221,10 +221,10 @@ def is_unchosen(
     """Return whether a text names its last verdict without choosing it.
 
     Args:
-        words: the text, with blanks in place of objects.
+        words: the text, with blanks instead of objects.
         last: the last verdict.
         earlier: the candidates before it, in order.
-        headings: of the judge's prompt, beside the usual ones.
+        headings: headings of the judge's prompt, besides the usual ones.
     """
     start, end = last.at
     before = _sentence_before(words, start)

@@ -42,7 +42,7 @@ Place: TypeAlias = tuple[int, int]
 class ParsedVerdict(Generic[T]):
     """Verdict with the place in the text where it was read.
 
-    The place is `None` if it was not read in one place.
+    The place is `None` if the verdict was not read from one place.
     """
 
     value: T
@@ -64,8 +64,8 @@ class VerdictParser(Generic[P, T]):
 
     Calling it returns the value; `find` also returns the place.
 
-    Both are one reading of the text; `verdict_parser` makes it of a function that reads the judge's
-    own text.
+    Both parse the text in the same way; `verdict_parser` makes the parser from a function that
+    reads the judge's own text.
     """
 
     def __init__(self, read: Callable[Concatenate[str, P], ParsedVerdict[T] | None]) -> None:
@@ -121,9 +121,9 @@ def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
     A list of all matches could be long.
 
-    Give the pattern a literal first sign, which the search goes back to; and no place from which it
-    reads on and on, since it is tried from each occurrence of that sign. Group 1 is the pattern's
-    first group, or all of it.
+    Begin the pattern with a literal character, so that the search can jump back to it, and avoid
+    parts that match at any length, since each occurrence of that character is tried. Group 1 is the
+    pattern's first group, or all of it.
 
     >>> compile_last("[0-9]").match("1 or 2")[1]
     '2'

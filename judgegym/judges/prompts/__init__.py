@@ -30,7 +30,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
     Args:
         template: a prompt.
-        values: by the names of placeholders.
+        values: the values by placeholder name.
     """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 

@@ -43,7 +43,7 @@ class RewardBatches:
 
         Raises:
             EndpointError: no attempt of its request succeeded.
-            RunStop: no attempt may be made any more.
+            RunStop: no further attempt may be made.
         """
         if self._size == 1:
             return await self._request([reward_input], record)

@@ -34,9 +34,9 @@ class RewardInput:
     Attributes:
         prompt: the prompt as a text.
         response: the response.
-        messages: the conversation: the turns of the prompt, and the response as the assistant's
-            last one.
-        text: the conversation as one text, where the server takes no messages; empty otherwise.
+        messages: the conversation: the turns of the prompt, then the response as a turn of the
+            assistant.
+        text: the conversation as one text, if the server takes no messages; otherwise empty.
     """
 
     prompt: str
@@ -51,13 +51,13 @@ class Protocol:
 
     Attributes:
         path: below the base URL without its version.
-        body: the request for inputs, but for the model's name.
-        items: the items of an answer with its usage; raises `NotACompletion` for another shape.
-        takes: what of an input it reads; `messages` are of one input a request.
-        has_activation: a field `use_activation` switches between raw numbers and those after the
+        body: builds the request for inputs, without the model's name.
+        items: returns a response's items and usage; raises `NotACompletion` for another shape.
+        takes: which field of an input it reads; with `messages`, one input per request.
+        has_activation: the field `use_activation` chooses between numbers before and after the
             activation.
-        adds_bos: its tokenizer adds the token at which a text begins, so that the text must not
-            begin with it.
+        adds_bos: its tokenizer adds the token that begins a text, so the text must not begin with
+            it.
     """
 
     path: str
@@ -175,10 +175,12 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
     Args:
         choice: its text is the item as JSON: a number, a list of numbers by class, or such a list
             with the label of the likeliest class.
-        label: the index of the class whose number counts; `None` for a model that returns one.
+        label: the index of the class whose number counts; `None` for a model that returns one
+            number.
 
     Raises:
-        AmbiguousLabel: there are several numbers and no label, or fewer than it says.
+        AmbiguousLabel: there are several numbers and no label, or fewer numbers than the label
+            needs.
     """
     item = wire.loads(choice.text)
     likeliest, content = (

@@ -41,7 +41,7 @@ from judgegym.llm.wire import Choice
 class RubricVerdict(NamedTuple):
     """The score that a judge wrote.
 
-    With `weighting=logprobs` also the expected score, and the written score's probability.
+    With `weighting=logprobs` it also has the expected score and the written score's probability.
     """
 
     score: int
@@ -93,7 +93,7 @@ class RubricDetail:
         judgments: every call, in the order of its number; a call without a score was repeated.
         spread: the standard deviation of the scores (n − 1 in the denominator); `None` for fewer
             than two.
-        gold: the gold score, if the judge is compared with it.
+        gold: the gold score, if the judge is compared with gold.
     """
 
     judgments: tuple[RubricScore, ...]
@@ -234,7 +234,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
     ) -> dict[str, float]:
         """Return the confidences: `votes` of several judgments, and `probability`.
 
-        `probability` needs `weighting=logprobs` and is the least of all calls.
+        `probability` needs `weighting=logprobs` and is the minimum over all calls.
         """
         levels = [score.score for score in scores if score.score is not None]
         confidences = dict[str, float]()

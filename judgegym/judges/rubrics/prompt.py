@@ -67,7 +67,7 @@ def score_probabilities(
         choice: a judge's answer that has a score.
         scale: the scores; single digits, because a token may hold only the first digit of a longer
             number.
-        tag: the text before the score, in any case, or what matches it; its last occurrence counts.
+        tag: the text before the score, in any case, or its pattern; its last occurrence counts.
 
     Returns:
         The probabilities, or why there are none.
@@ -174,7 +174,7 @@ class Rubric:
     Score 5: A word.
 
     Attributes:
-        criteria: the question that the rubric asks.
+        criteria: the rubric's question.
         levels: the descriptions of scores; empty if the rubric has only the question.
         scale: the scale of the scores.
     """
@@ -211,8 +211,8 @@ def rubric_prompt(
 
     Without a reference it lacks that section and the sentence about it.
 
-    In `shared_first` the rubric comes before the instruction, because several rows may have the
-    same one, and nothing but the response's end comes after it.
+    In `shared_first` the rubric comes before the instruction, because several rows may share it,
+    and only the response's end marker follows the response.
 
     Args:
         rubric: the rubric.
@@ -245,7 +245,7 @@ def rubric_instructions(
 ) -> str:
     """Return the system prompt, which names the sections in their order.
 
-    For the scale from 1 to 5, a reference, `feedback_score` and the published layout it is the
+    With the scale from 1 to 5, a reference, `feedback_score` and the published layout, it is the
     specification's.
     """
     feedback, score = TAGS[output_format]

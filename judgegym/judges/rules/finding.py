@@ -17,10 +17,10 @@ class RuleFinding(NamedTuple):
 
     Attributes:
         score: from 0 to 1; `None` if the rule cannot say.
-        actual: what was compared, cut after 200 characters; `None` if there is nothing to compare.
-        expected: what it was compared with, cut likewise.
-        why: why the rule cannot say, or more about the score.
-        is_unusable: the rule cannot say of any text, because of the expected value.
+        actual: the value that was compared, cut after 200 characters; `None` if there is none.
+        expected: the value it was compared with, cut in the same way.
+        why: why the rule cannot say, or details of the score.
+        is_unusable: the rule cannot say for any text, because of the expected value.
     """
 
     score: float | None

@@ -39,8 +39,8 @@ class RuleDetail:
     Attributes:
         rule: its name.
         says: whether it has a score; `False` if it cannot say.
-        found: what was compared; `None` if there was nothing to compare.
-        expected: what it was compared with.
+        found: the value that was compared; `None` if there was none.
+        expected: the value it was compared with.
     """
 
     rule: str
@@ -88,8 +88,8 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
         """Check the rule; `client` is never called.
 
         Raises:
-            SettingsError: no rule is named, its expected value is none that it can compare with,
-                its file cannot be loaded, or its library is not installed.
+            SettingsError: no rule is named, the rule cannot use its expected value, its file cannot
+                be loaded, or its library is not installed.
         """
         super().__init__(settings, client, rubric)
         if settings.rule is None:

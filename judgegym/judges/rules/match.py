@@ -102,7 +102,7 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
     Args:
         text: the answer.
         expected: the expected text, such as `18` or a solution that ends with `#### 18`.
-        tolerance: the largest difference as a share of the expected number, of 1 where that is 0; 0
+        tolerance: the largest difference as a share of the expected number, or of 1 if that is 0; 0
             for exact equality.
     """
     wanted = find_last_number(find_boxed(expected) or expected)
@@ -193,8 +193,8 @@ def find_choice(text: str) -> str | None:
 
     It is boxed, after "answer", or alone on the last line.
 
-    What is said of an option is no choice of it, and a bare letter on the last line comes after all
-    that was said.
+    A sentence about an option does not choose it, and a bare letter on the last line counts after
+    everything else.
 
     >>> find_choice("So the answer is (B). Option C is wrong."), find_choice("C) 42")
     ('B', 'C')

@@ -25,11 +25,10 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
 
     Args:
         text: the response.
-        unit: what is counted. Words are separated by white space; tokens are counted as
-            `count_tokens` does.
+        unit: the unit that is counted. Words are separated by white space; tokens are counted by
+            `count_tokens`.
         soft: up to this length the score is 1.0; `None` for the hard limit.
-        hard: at this length the score is 0.0, unless it is the soft limit, too; beyond it in any
-            case.
+        hard: from this length on the score is 0.0; if it is also the soft limit, only beyond it.
 
     >>> [length("a " * count, "words", 2, 4).score for count in (2, 3, 4, 5)]
     [1.0, 0.5, 0.0, 0.0]

@@ -34,9 +34,8 @@ class RuleTask:
         response: the response.
         reference: the row's reference.
         context: the text that the response should be based on.
-        trace: the turns of the response, with their tool calls; empty if it came as a text.
-        written: all that the policy wrote, where thinking was taken out of the response; otherwise
-            empty.
+        trace: the turns of the response, with their tool calls; empty if it came as text.
+        written: the policy's whole text if thinking was taken out of the response; otherwise empty.
     """
 
     prompt: str
@@ -52,13 +51,13 @@ def load_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFind
     """Load the named function and return what applies it.
 
     Args:
-        place: `FILE.py:NAME`; modules beside the file can be imported in it.
-        digest: of the file's text, as the settings have noted it; empty for any. A worker that is
-            started later loads no other function than the first one.
+        place: `FILE.py:NAME`; the file can import modules in its folder.
+        digest: digest of the file's text, as the settings noted it; empty for any. So a worker that
+            starts later cannot load another version of the function.
 
     Raises:
-        ValueError: the file has another digest, or no function of this name. What the file raises
-            is raised, too.
+        ValueError: the file has another digest, or no function of this name. Exceptions of the file
+            itself are raised, too.
     """
     file, _, name = place.rpartition(":")
     path = Path(file).expanduser().resolve()
@@ -85,7 +84,7 @@ def _to_finding(value: Any) -> RuleFinding:
     """Convert the function's result to a finding.
 
     Raises:
-        ValueError: it is none that it may return.
+        ValueError: a function may not return such a value.
     """
     if hasattr(value, "item"):  # numpy's and torch's numbers
         value = value.item()

@@ -47,7 +47,7 @@ _OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
 class RuleSettings(JudgeSettings):
     """Settings of a rule.
 
-    Those of a judge model (`judge_…`) have no effect, since no model is asked.
+    Settings of a judge model (`judge_…`) have no effect, since no model is called.
     """
 
     rule: str | None = setting(None, common=True)

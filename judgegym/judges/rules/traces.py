@@ -53,7 +53,7 @@ def _parse_tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
 
     Args:
         expected: the value.
-        as_text: arguments may be a text, and those by name are texts: regular expressions.
+        as_text: arguments may be a text; arguments by name are texts, too: regular expressions.
 
     Raises:
         ValueError: it names no tool, or has arguments of another form.
@@ -148,7 +148,7 @@ def _make_finding(
 def tool_called(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
     """Check that each expected tool was called with the expected arguments.
 
-    They must be among those of one call. Cannot say: a call has no name.
+    They must be among the arguments of one call. Cannot say: a call has no name.
     """
     holds = all(any(_matches_call(tool, call) for call in calls) for tool in _parse_tools(expected))
     return _make_finding(holds=holds, calls=calls, expected=expected)
@@ -171,8 +171,8 @@ def tool_not_called() -> ToolComparison:
 
     Cannot say: a call has no name.
 
-    If the arguments of a call are no JSON object, each expression is looked for in their whole
-    text, so that a call cannot hide behind a broken argument.
+    If the arguments of a call are no JSON object, each expression is searched in their whole text,
+    so that a call cannot hide behind a broken argument.
     """
 
     def matches(tool: _Tool, call: ToolCall) -> bool:

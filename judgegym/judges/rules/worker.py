@@ -49,11 +49,11 @@ class Job(NamedTuple):
     """Job of a worker.
 
     Attributes:
-        load: a function of this package: it loads a library or the user's file, and returns what
-            applies the rule.
+        load: a function of this package that loads a library or the user's file and returns the
+            function that applies the rule.
         load_arguments: its arguments.
-        arguments: what the rule is applied to, such as a text and the expected value; `None` if it
-            is loaded alone.
+        arguments: the arguments of the rule, such as a text and the expected value; `None` to load
+            it only.
     """
 
     load: Callable[..., Callable[..., RuleFinding]]

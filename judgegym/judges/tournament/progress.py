@@ -110,7 +110,7 @@ class TournamentInProgress:
         """Add an answer, and begin the planned games for which both players are there.
 
         Raises:
-            ValueError: there are as many answers already as were to come.
+            ValueError: the group is complete already.
         """
         if len(self._answers) >= self._size:
             raise ValueError(f"a group of {self._size} answers cannot take one more")
@@ -155,7 +155,7 @@ class TournamentInProgress:
     async def _swiss_rounds(self, field: Players) -> None:
         """Play the rounds after the first.
 
-        Each waits for the results of the earlier ones; it stops when there are none.
+        Each round waits for the results of the earlier ones; without results the tournament stops.
         """
         for _ in range(1, self._settings.count_rounds(len(field.names))):
             games = await self._finish_games()
@@ -274,8 +274,8 @@ class TournamentGroupJudge(GroupJudge):
 class ArenaOrTournament(ArenaTaskJudge):
     """Win rate over both orders against a baseline, or else a tournament of the responses.
 
-    A response is alone with a baseline, as in the benchmark; the judge `tournament` has it as one
-    more player.
+    With a baseline, responses are judged one by one, as in the benchmark; the judge `tournament`
+    adds the baseline as a player.
     """
 
     settings: TournamentSettings
@@ -331,7 +331,7 @@ class ArenaOrTournament(ArenaTaskJudge):
         """Return the judge of a tournament.
 
         Raises:
-            TaskError: the settings allow none.
+            TaskError: the settings allow no tournament.
         """
         if isinstance(self._tournament, str):
             raise TaskError(

@@ -43,9 +43,9 @@ class Players:
     """The players of a tournament.
 
     Attributes:
-        names: how people call each player, by its place.
+        names: the display name of each player, by its place.
         anchor: the place of the anchor.
-        answers: for each answer of the group the place of its player; equal answers have one.
+        answers: for each answer of the group, the place of its player; equal answers share one.
     """
 
     names: Mapping[int, str]
@@ -61,7 +61,7 @@ def decided_games(games: Sequence[PlayedGame]) -> list[PlayedGame]:
 def connected_groups(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
     """Return the groups of players that games with a verdict connect.
 
-    The anchor's group comes first, else the largest.
+    The anchor's group comes first, otherwise the largest group.
     """
     groups = components(field.names, (game.players for game in decided_games(games)))
     return sorted(groups, key=lambda group: field.anchor not in group)
@@ -70,9 +70,9 @@ def connected_groups(field: Players, games: Sequence[PlayedGame]) -> list[list[i
 def comparable_players(field: Players, games: Sequence[PlayedGame]) -> list[int]:
     """Return the players that can be compared.
 
-    They are connected with the anchor, or make up the largest group if it has two players.
+    They are connected with the anchor, or form the largest group if that has two players.
 
-    A single player, whose answers are all there are, is as good as the mean.
+    A single player, whose answers are the whole group, gets the mean strength.
     """
     groups = connected_groups(field, games)
     if not groups or (field.anchor is None and len(groups) > 1 and len(groups[0]) == 1):
@@ -108,8 +108,8 @@ def group_judgment(
     Args:
         field: the players.
         games: all games, in the order of their names.
-        strengths: of the players that are connected; the others have no score.
-        suspects: how many there are in what a player's games show.
+        strengths: the strengths of connected players; the others have no score.
+        suspects: number of suspect texts in each player's games.
     """
     games_by_player: dict[int, list[PlayedGame]] = {player: [] for player in field.names}
     for game in games:
@@ -207,7 +207,7 @@ def _explain_missing_score(field: Players, games: Sequence[PlayedGame]) -> str:
 def _count_agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
     """Count the pairs with verdicts in both orders, and those with the same winner.
 
-    Of repeated games the last counts.
+    If a game is repeated, the last one counts.
     """
     by_order = {(game.first, game.second): game.get_points(game.first) for game in games}
     both_orders = [pair for pair in by_order if pair[::-1] in by_order]

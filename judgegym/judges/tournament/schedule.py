@@ -64,7 +64,7 @@ class TournamentSettings(ArenaJudgeSettings):
     def count_rounds(self, players: int) -> int:
         """Return the rounds of swiss and balanced.
 
-        They give as many games in either of `game_orders`, and no game twice.
+        The number of games is the same for both `game_orders`, and no game is repeated.
         """
         once = self.game_orders == "balanced"
         rounds = self.schedule_rounds
@@ -90,8 +90,8 @@ class GameResult:
     """Result of a game.
 
     Attributes:
-        points: of the answer that was shown first: 1 if it won, 0.5 for a tie, 0 if it lost; `None`
-            without a verdict.
+        points: the points of the answer shown first: 1 for a win, 0.5 for a tie, 0 for a loss;
+            `None` without a verdict.
         weight: how many times the verdict counts.
         error: why there is no verdict.
         calls: every call that was made.
@@ -121,10 +121,11 @@ class PairJudge:
         """Compare two answers to a task's prompt.
 
         Args:
-            task: what both answers have in common; its responses do not count.
+            task: the task of both answers; its responses do not count.
             first: the answer that is shown first, in both layouts of the prompt.
             second: the other one.
-            name: of the call, unique in its group; further calls of the game begin with it.
+            name: name of the call, unique in its group; names of the game's further calls begin
+                with it.
         """
         answers = await ask_question(
             self.client, self._settings, self._make_question(task, first, second, name)
@@ -165,7 +166,7 @@ Meeting: TypeAlias = tuple[int, int]
 def plan_pairs(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
     """Return the pairs that meet as soon as both players are there.
 
-    `rounds` are those of `balanced`.
+    `rounds` is the number of rounds of `balanced`.
     """
     everyone = list(range(places))
     if schedule == "all" or places < 3:
@@ -198,9 +199,9 @@ def missing_pairs(
 
     Args:
         schedule: the schedule.
-        present: the places that are taken, in ascending order.
+        present: the occupied places, in ascending order.
         met: the pairs that have met.
-        rounds: how many others each meets, in `balanced`.
+        rounds: the number of opponents of each player, in `balanced`.
     """
     if len(present) < 2:
         return []
@@ -257,11 +258,11 @@ def order_games(
 ) -> list[Meeting]:
     """Return the games of pairs: in both orders, or in one that balances who is first.
 
-    A pair that meets again in one order has the order that it has had less often.
+    A pair that meets again in one order gets the order that it has had less often.
 
     Args:
         pairs: who meets.
-        orders: whether a pair has two games or one.
+        orders: whether a pair plays two games or one.
         before: the games so far.
     """
     if orders == "both":
@@ -286,7 +287,7 @@ def order_games(
 def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[int]]:
     """Return the groups of players that games connect, the largest first.
 
-    Of equal groups the one with the lowest number comes first.
+    Groups of equal size are ordered by their lowest number.
     """
     group = {player: [player] for player in players}
     for first, second in connected:
@@ -340,7 +341,7 @@ def _round_robin(places: int, rounds: int) -> list[Pair]:
 def _fill_up(present: Sequence[int], met: Collection[Pair], opponents: int) -> list[Pair]:
     """Return further pairs of the players with the fewest opponents.
 
-    There are then as many as in a plan of these players.
+    Their number is then that of a plan for these players.
     """
     so_far = {both for both in met if {*both} <= {*present}}
     others = Counter(dict.fromkeys(present, 0))
