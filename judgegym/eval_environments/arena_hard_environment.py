@@ -37,11 +37,11 @@ from judgegym.judges.core.judgment import Judgment
 from judgegym.statistics.agreement import side
 
 TWO_LOST_GAMES = (0.0, 0.0)
-"""Entries of an answer in the wrong format, which counts as wrong."""
+"""Entries of an answer in the wrong format, which loses both games."""
 
 
 class ArenaHardEnv(ArenaEnv[ArenaDetail]):
-    """A policy's answer against a baseline's, judged in both orders."""
+    """Compares a policy's answers with a baseline's, judged in both orders."""
 
     spec = replace(
         ArenaEnv.spec,
@@ -52,8 +52,10 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
             "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
             "tie_rate": "share of rows neither won nor lost in both orders",
             "loss_rate": "share of rows lost in both orders",
-            "style_controlled_winrate": "at equal style of both answers; Arena-Hard-Auto's is at the "
-            "average difference of all its models, and another number",
+            "style_controlled_winrate": (
+                "at equal style of both answers; Arena-Hard-Auto's is at the average difference of "
+                "all its models, and another number"
+            ),
         },
         outcomes=(
             Outcome(
@@ -110,7 +112,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]
     ) -> None:
-        """Record the prompts without a baseline, and the win rate at equal style."""
+        """Record the number of prompts without a baseline, and the win rate at equal style."""
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)
         if not self.config.style_control:
             return
@@ -152,7 +154,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         if settings.env.candidates_play is None:
             return cls
         from judgegym.eval_environments.arena.candidates_environment import (
-            ArenaCandidatesEnv,  # late: few evaluations need it
+            ArenaCandidatesEnv,  # imported here: few evaluations need it
         )
 
         return ArenaCandidatesEnv

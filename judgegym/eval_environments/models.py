@@ -153,7 +153,7 @@ class Candidate:
 
         Args:
             tasks: the rows that need an answer.
-            conversations: what a policy would be asked about a row.
+            conversations: the conversations that a policy would get for a row.
             environment: the name of the environment that evaluates.
 
         Raises:
@@ -176,10 +176,7 @@ class Candidate:
             self.earlier.check(tasks, conversations, refusal)
 
     def find_stored_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
-        """Return its answer from its file or run, if any.
-
-        From a run also the reason why there is none.
-        """
+        """Return its stored answer, if any; from a run also the reason why there is none."""
         if self.earlier is None:
             return self._answers.get(uid)
         row = self.earlier[uid]
@@ -204,7 +201,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, AnswerT]):
-    """Runner of rows that candidates answer; the policy of the `openai` settings is not asked."""
+    """Runs rows that candidates answer; the policy of the `openai` settings is not called."""
 
     keeps_completions = False
 
@@ -227,7 +224,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
     @abstractmethod
     async def judge_answers(self, task: TaskT, answers: Sequence[AnswerT]) -> Judgment[DetailT]:
-        """Judge the answers to a row, of which at least one exists."""
+        """Judge the answers to a row; at least one is there."""
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
         """Open the candidates, and read the answers that are in files and run directories.
@@ -246,7 +243,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
             candidate.load(tasks, self._env.conversations, self._env.spec.name)
 
     async def finish(self, task: TaskT) -> Sample[DetailT]:
-        """Ask all candidates at once, and judge the answers of those that have one."""
+        """Ask all candidates at once, and judge the answers."""
         started = time.monotonic()
         (conversation,) = make_conversations(self._env, task)
 
@@ -285,7 +282,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
     @property
     def answers_run(self) -> JSON:
-        """Earlier runs of the candidates' answers, by candidate; `None` without any."""
+        """The runs whose answers are reused, by candidate; `None` if there are none."""
         runs = {
             candidate.name: candidate.earlier.to_json()
             for candidate in self.candidates
@@ -295,7 +292,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
     @property
     def notices(self) -> Sequence[str]:
-        """Notices of the candidates whose answers come from a run."""
+        """Lines that name the candidates whose answers come from a run."""
         return [
             f"{candidate.name}: {candidate.earlier.description}"
             for candidate in self.candidates
@@ -314,7 +311,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
 
 def make_csv(rows: Iterable[Sequence[str]]) -> bytes:
-    """Return a table as CSV."""
+    """Format a table as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode("utf-8", "replace")

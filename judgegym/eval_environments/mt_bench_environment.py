@@ -72,7 +72,7 @@ class MTBenchConfig(ReaskSettings, EnvConfig):
 
     @property
     def prompts(self) -> str:
-        """Prompts in use."""
+        """The prompts in use."""
         return self.judge_prompts or (SAMPLES / "mt_bench_prompts.jsonl").read_text("utf-8")
 
     def prompt_digests(self) -> dict[str, str]:
@@ -82,10 +82,7 @@ class MTBenchConfig(ReaskSettings, EnvConfig):
 
 @dataclass(frozen=True, slots=True)
 class MTBenchTask:
-    """Question of one or two turns, with reference and baseline answers by turn.
-
-    Empty without them.
-    """
+    """A question of one or two turns; reference and baseline answers by turn may be empty."""
 
     uid: str
     question: str
@@ -116,7 +113,7 @@ def open_mt_bench_judge(config: MTBenchConfig, client: ChatClient) -> mt_bench.M
 
 
 class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
-    """Conversations of two turns, each rated from 1 to 10 or compared with a baseline's."""
+    """Rates conversations of two turns from 1 to 10, or compares them with a baseline's."""
 
     spec = EnvSpec(
         name="mt_bench",
@@ -165,7 +162,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         return TaskList.from_rows(index_by_uid(rows), build)
 
     def conversations(self, task: MTBenchTask) -> list[Conversation]:
-        """Ask the first turn, after the system prompt."""
+        """Return the first turn, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def follow_up(self, task: MTBenchTask, completions: Sequence[Completion]) -> str | None:
@@ -204,10 +201,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
     def record_metrics(
         self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]
     ) -> None:
-        """Record means over all turns, by turn and by category.
-
-        For comparisons also the outcomes.
-        """
+        """Record means over all turns, by turn and by category; outcomes of comparisons, too."""
         name, detail = self.spec.headline[0], sample.detail
         scores = [self.spec.invalid_score] * len(task.turns)
         if detail:

@@ -1,4 +1,4 @@
-"""Settings and metrics of pairwise judgement, and the verdicts in a policy's answers.
+"""Settings, parsing and metrics of pairwise judgement.
 
 Letters and ratings are parsed from the answers and compared with the right ones. The metrics are
 the specification's, and RewardBench-2's own.
@@ -44,16 +44,16 @@ class PairwiseDetail:
     """Verdicts of a policy on one row.
 
     Attributes:
-        mode: one choice, or a rating for each answer.
-        gold: the right letter of each conversation (two if both orders were asked); empty in ties.
-        letters: the letter read from each; `None` where there is none.
-        official_letters: the letters that RewardBench-2's own code reads.
-        ratings: the rating of each answer, the correct ones first; `None` where there is none;
-            empty in choice.
-        official_ratings: the ratings that RewardBench-2's own code reads.
-        ambiguous: whether RewardBench-2's own code reads another rating, whichever counts.
+        mode: a choice of one answer, or a rating of each.
+        gold: the right letter of each conversation (two with both orders); empty for ties.
+        letters: the letter parsed from each conversation; `None` without one.
+        official_letters: the letters that RewardBench-2's own code would parse.
+        ratings: the rating of each answer, correct ones first; `None` without one;
+            empty for choices.
+        official_ratings: the ratings that RewardBench-2's own code would parse.
+        ambiguous: whether RewardBench-2's own code would parse a different rating.
         num_correct: number of ratings of correct answers.
-        truncated: answers were left out.
+        truncated: whether answers were left out.
     """
 
     mode: Mode
@@ -194,7 +194,7 @@ def expect_pair_metrics(
     categories: dict[str, None] = {}
     letters: dict[str, None] = {}
     choices = 0
-    for task in tasks:  # once: each is built anew
+    for task in tasks:  # computed once: the properties build new sets
         if task.category is not None:
             categories[task.category] = None
         if task.mode == "choice":

@@ -1,4 +1,6 @@
-"""Pairwise judgement: the policy is the judge, in RewardBench-2 or, in training, any preferences.
+"""Pairwise judgement: the policy is the judge.
+
+It evaluates on RewardBench-2 and trains on any preference data.
 
 Source: allenai/reward-bench; Malik et al., RewardBench 2: Advancing Reward Model Evaluation (2025).
 """
@@ -198,10 +200,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def record_metrics(
         self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]
     ) -> None:
-        """Record accuracy overall and by category, formats, letters and ratings.
-
-        A failed policy is wrong.
-        """
+        """Record accuracy by category, formats, letters and ratings; a failed policy is wrong."""
         score = sample.score or 0.0
         metrics.mean("percent_correct", score, interval=True)
         detail = sample.detail
@@ -283,7 +282,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Return why a group is dropped: its share of right answers is too low or too high."""
-        # Not the rewards: malformed thinking may have a lower one.
+        # Not by rewards: malformed thinking may lower them.
         right = [judgment.score == 1.0 for judgment in judgments]
         share = sum(right) / len(right)
         if self.config.min_pass_rate <= share <= self.config.max_pass_rate:

@@ -1,4 +1,4 @@
-"""Peer evaluation with self-critique: models answer, score each other, and reconsider their scores.
+"""Peer evaluation with self-critique: models score each other's answers, then reconsider.
 
 Source: the specification's rationale-based self-critique loops (RL4F).
 """
@@ -66,10 +66,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     @cached_property
     def models(self) -> PeerModels:
-        """Models.
-
-        They are opened at their first use, since the command decides which ones are needed.
-        """
+        """The models, opened at first use, since the command decides which ones are needed."""
         return PeerModels(self.settings, self.clients, self.verb)
 
     def conversations(self, task: PeerTask) -> list[Conversation]:
@@ -144,7 +141,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     async def judge_again(
         self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
     ) -> Judgment[PeerTable]:
-        """Ask only the judges again that gave no score."""
+        """Call again the judges that gave no score."""
         cells = list_cells(earlier)
         if all(cell.score is not None for cell in cells):
             return earlier
@@ -161,7 +158,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         If a judge failed on some rollouts of the group, the scores are adjusted for the judges'
         leniency, and clipped to the scale.
         """
-        import numpy as np  # late: the help does without
+        import numpy as np  # imported here: the help does not need it
 
         means = [self.reward(judgment) for judgment in judgments]
         names = [judge.name for judge in self.models.frozen_judges]
@@ -173,7 +170,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         if np.isfinite(scores).all():
             return means
         adjusted = adjust_for_leniency(scores)
-        if isinstance(adjusted, str):  # rollouts that no judge has in common cannot be compared
+        if isinstance(adjusted, str):  # rollouts without a common judge cannot be compared
             return [None] * len(judgments)
         return [
             mean if score is None else min(1.0, max(0.0, SCALE.unit(score)))

@@ -1,4 +1,4 @@
-"""Alarm of a training run: its cause, since when, the rollouts to look at, and what to do."""
+"""Alarms of a training run: cause, since when, rollouts to look at, and what to do."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RolloutLocation:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """An alarm.
+    """An alarm of one monitor.
 
     Attributes:
         monitor: the monitor that raised it.

@@ -29,7 +29,7 @@ _HASH_RANGE = float(2**64)
 _CONCURRENCY = 4
 """Number of groups that it scores at the same time."""
 _FAILURES_BEFORE_WARNING = 32
-"""Failed rollouts in a row before a warning: a gold judge that sees nothing raises no alarm."""
+"""Failures in a row before a warning: a gold judge without scores raises no alarm."""
 
 
 class GoldJudge:
@@ -81,7 +81,7 @@ class GoldJudge:
         self._failed_in_a_row = 0
 
     def offer(self, group: MonitorGroup) -> None:
-        """Queue the rollouts of a group that the gold judge is to see, if there is room.
+        """Queue the group's sampled rollouts, if there is room.
 
         Its calls are recorded in the current ledger, if there is one.
         """
@@ -110,7 +110,7 @@ class GoldJudge:
         return (first, *(number for number in scored if number != first))
 
     async def drain(self) -> None:
-        """Wait until everything that is queued now has ended."""
+        """Wait until all groups queued so far are finished."""
         if self._tasks:
             await asyncio.wait([*self._tasks])
 
@@ -136,7 +136,7 @@ class GoldJudge:
             return
         try:
             self.report(group, scores)
-        except Exception:  # boundary of the gold judge: none of its errors may end training
+        except Exception:  # no error of the gold judge may end training
             logger.exception("the gold scores of row %r are left out", group.uid)
 
     async def _score(self, group: MonitorGroup, chosen: Sequence[int]) -> dict[int, float]:
@@ -172,7 +172,7 @@ class GoldJudge:
         return gold_scores
 
     def _log_failures(self, failed: int, scored: int, uid: str, reason: object) -> None:
-        """Log the first failure, and each time that many rollouts in a row have failed."""
+        """Log the first failure, and every 32 failures in a row."""
         if failed and not self.counts["failed"]:
             logger.warning(
                 "the gold judge failed on row %r, further failures are counted: %s", uid, reason

@@ -1,4 +1,4 @@
-"""A group of rollouts for the monitors of `serve`, `process`, the reward server or a plugin."""
+"""Groups of rollouts as the monitors see them, from `serve`, `process`, the server or a plugin."""
 
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ from judgegym.monitoring.group import MonitorGroup, MonitorRollout
 LATEST, WORST, GAP, ALARM, OVER_THE_RUN = "latest", "worst", "gap", "alarm", "over the run"
 MAX_GROUPS = {LATEST: 12, WORST: 12, GAP: 12, ALARM: 40, OVER_THE_RUN: 24}
 RECENT_GROUPS = 1_000
-"""Number of last groups among which those of the lowest reward are found, and those that an alarm
-names."""
+"""Number of recent groups in which the lowest rewards, and the groups of alarms, are found."""
 _RECENT_CHARACTERS = 32_000_000
 _MOST_ROLLOUTS = 16
 _TEXT, _EXPLANATION, _TEXT_OF_ROW = 8_000, 2_000, 4_000
@@ -147,9 +146,7 @@ class PageGroups:
         page_group = self._find_group(group.number) or _cut_group(group)
         page_group.add_gold(scores)
         heapq.heappush(self._widest, (page_group.gap, group.number, page_group))
-        if (
-            len(self._widest) > MAX_GROUPS[GAP] + MAX_GROUPS[ALARM]
-        ):  # an alarm names some of them later
+        if len(self._widest) > MAX_GROUPS[GAP] + MAX_GROUPS[ALARM]:  # a later alarm may name them
             heapq.heappop(self._widest)
 
     def pin(self, alarm: Alarm) -> None:
@@ -161,10 +158,7 @@ class PageGroups:
             del self._alarm_groups[next(iter(self._alarm_groups))]
 
     def restore(self, lines: Iterable[Mapping[str, JSON]], judge: str = "") -> None:
-        """Continue from a judge's lines in an earlier run.
-
-        Groups stay except its latest and worst.
-        """
+        """Load a judge's groups of an earlier run, except those kept as latest or lowest."""
         for line in lines:
             group = line.get("group")
             if not isinstance(group, dict) or group.get("judge", "") != judge:
@@ -179,9 +173,9 @@ class PageGroups:
         self._earlier = self._earlier[-MAX_GROUPS[ALARM] :]
 
     def lines(self, judge: str = "") -> Iterator[bytes]:
-        """Return a line of JSON per group, sorted by number.
+        """Yield a line of JSON for each group, sorted by number.
 
-        `judge`: the judge in a server of several.
+        `judge` names the judge in a server of several.
         """
         yield from self._earlier
         chosen: dict[int, tuple[PageGroup, list[str]]] = {}

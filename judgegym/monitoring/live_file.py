@@ -26,10 +26,9 @@ logger = logging.getLogger(__name__)
 MONITOR, LIVE = "monitor.jsonl", "live.jsonl"
 INTERVAL_S = 1.0
 _UNCHANGED_S = 5.0
-"""Interval of writing while no group is judged: so a page can tell a waiting run from a dead
-one."""
+"""Interval of writes while no group is judged: a page can tell a waiting run from a dead one."""
 _SHARE = 0.05
-"""Maximum share of the time for writing."""
+"""Maximum share of time spent on writing."""
 
 Status = Callable[[], Mapping[str, JSON]]
 """Status of the run: `step`, `total_steps`, `sent`, `dropped` by reason, `in_progress`, `unsent`,
@@ -113,7 +112,7 @@ class LiveFile:
 
 
 def parse_live_line(data: bytes) -> Mapping[str, JSON] | None:
-    """Return the object in a line; `None` if there is none, or an empty one."""
+    """Parse a line's JSON object; `None` if it is invalid, no object, or empty."""
     value = wire.loads_or_none(data)
     if isinstance(value, Mapping) and value:
         return value

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 PLANNED_CHECKS = 200
 _STEPS_BEFORE_ALARM = 3
-"""Steps beyond a limit before it is an alarm, if the user asks for that."""
+"""Consecutive steps beyond a limit before an alarm, if the user asks for alarms."""
 _GAP = "gap between training judge and gold judge"
 _ADVICE = (
     "The training judge pays for something that the gold judge does not see: read these rollouts "
@@ -61,7 +61,7 @@ RaiseAlarm = Callable[[Alarm], None]
 
 @dataclass(frozen=True, slots=True)
 class MonitorTarget:
-    """Subject of a monitor.
+    """What a monitor watches: a judge, its place in the run, and when lines are written.
 
     Attributes:
         seed: seed of the choice of rollouts for the gold judge.
@@ -143,15 +143,14 @@ class TrainingMonitor:
         self._step_monitors = StepMonitors()
         self._last_step = 0
         self._beyond: dict[str, tuple[int, int]] = {}
-        """By monitor beyond its limit: how many times in a row, and since which step."""
+        """For each monitor beyond its limit: the number of times in a row, and the first step."""
         self._compared: list[tuple[float, float, RolloutLocation]] = []
-        """Scores of both judges for the next check, training judge first, with the location of the
-        rollout."""
+        """Scores for the next check: training score, gold score, and the rollout."""
         self._ordered_pairs, self._agreeing_pairs = 0, 0
         self._above_since: int | None = None
         self._differing: dict[str, tuple[int, RolloutLocation]] = {}
-        """By row on which the judges of a cascade differ, if the cheap one decides: step and
-        location."""
+        """Rows whose cascade judges differ though the cheap one decides: the step and the rollout.
+        """
 
     def begin(self, folder: Path | None = None) -> None:
         """Write the first line.
@@ -188,11 +187,11 @@ class TrainingMonitor:
             LookupError,
             TypeError,
             ValueError,
-        ) as error:  # of another version, or changed by hand
+        ) as error:  # written by another version, or edited by hand
             logger.warning("a line of %s is left out: %r", MONITOR, error)
 
     def add(self, group: MonitorGroup) -> None:
-        """Watch a judged group, whose numbers are read now; no error of the monitors is raised."""
+        """Add a judged group, reading its numbers at once; errors never end the training."""
         self.groups += 1
         self._last_step = group.step
         try:
@@ -200,7 +199,7 @@ class TrainingMonitor:
             self._step_monitors.add(group)
             if self._target.cascade is not None:
                 self._watch_cascade(group, self._target.cascade)
-        except Exception:  # boundary of the monitors: none of their errors may end training
+        except Exception:  # no error of the monitors may end training
             logger.exception("the monitors leave out a group of row %r", group.uid)
         if self.gold is not None:
             self.gold.offer(group)
@@ -253,7 +252,7 @@ class TrainingMonitor:
                 self._agreeing_pairs += (ours > other_ours) == (theirs > other_theirs)
         number, gold = next(iter(gold_scores.items()))
         score = group.rollouts[number].score
-        assert score is not None  # only those with one are chosen
+        assert score is not None  # only rollouts with a score are sampled
         self._compared.append((score, gold, RolloutLocation(group.number, group.uid, number)))
         if len(self._compared) >= self._settings.gold_rollouts:
             self._check(group.step)
@@ -272,7 +271,7 @@ class TrainingMonitor:
         elif self._above_since is None:
             self._above_since = step
         if check.is_alarm and not self._has_alarm(_GAP):
-            assert check.limit is not None  # there is no alarm in the reference
+            assert check.limit is not None  # the reference raises no alarm
             seen = (
                 f"training scores are {check.gap:+.3f} above gold scores (limit "
                 f"{check.limit:+.3f}, evidence "
@@ -315,7 +314,7 @@ class TrainingMonitor:
             self._raise(Alarm(_PROMISE, group.step, since, seen, _ADVICE_OF_PROMISE, tuple(places)))
 
     def _check_limits(self, beyond: list[str]) -> None:
-        """Raise an alarm for each monitor that is beyond its limit again and again, once a run."""
+        """Raise an alarm, once a run, for each monitor that stays beyond its limit."""
         before = self._beyond
         self._beyond = {name: before.get(name, (0, self._last_step)) for name in beyond}
         for name, (times, since) in self._beyond.items():

@@ -1,9 +1,9 @@
-"""Monitors that need no gold judge: numbers about the groups of one step.
+"""Monitors without a gold judge: numbers about the groups of one step.
 
-A number drifts in healthy runs, too: a policy that learns to answer at length does so for a good
-reason. So these are charts with a limit of the user's (`monitor_limits`), and no verdicts. Only
-where it is known how far chance moves a number from 0, as with a correlation, the chart has a limit
-of its own.
+The numbers drift in healthy runs, too: a policy that learns to write longer completions may have a
+good reason. So these are charts with a limit that the user sets (`monitor_limits`), not verdicts. A
+chart has a limit of its own only if chance alone makes the number differ from 0, as with a
+correlation.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ _MOST_CRITERIA = 64
 _READ_ROLLOUTS = 4
 """Completions of a group that are compared with others, and checked for repetition."""
 _CHANCE_QUANTILE = 2.576
-"""The quantile of a normal distribution that chance exceeds, on both sides together, once in 100
-times."""
+"""Two-sided 99 % quantile of the normal distribution."""
 _LEAST_FOR_CORRELATION = 12
 
 
@@ -65,7 +64,7 @@ class _WithinGroups:
     second: float = 0.0
     product: float = 0.0
     free: int = 0
-    """Number of pairs, less one per group."""
+    """Degrees of freedom: the number of pairs minus one for each group."""
 
     def add(self, pairs: Sequence[tuple[float, float]]) -> None:
         """Add a group."""
@@ -275,7 +274,7 @@ class StepMonitors:
         }
 
     def _begin(self) -> None:
-        """Begin the next step; keep what is remembered about completions."""
+        """Start the next step; the sketches of completions are kept."""
         fresh = StepMonitors(self._near, self._language)
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))

@@ -73,7 +73,7 @@ def open_monitor(
 def open_gold(settings: MonitorSettings, seed: int, context: MonitorContext) -> GoldJudge | None:
     """Open the gold judge, if the settings name one.
 
-    Its client is none of the run's judges: nothing waits for it, and no metric has its calls.
+    Its client is separate from the run's judges: nothing waits for it, no metric counts its calls.
 
     Raises:
         SettingsError: see `open_monitor`.

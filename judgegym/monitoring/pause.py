@@ -1,4 +1,4 @@
-"""Pause of `serve` after an alarm, until somebody resumes it or a time is over (`on_alarm=pause`).
+"""Pause of `serve` after an alarm (`on_alarm=pause`): holds back groups until it is resumed.
 
 There are four ways to resume: SIGUSR1 to the process, the seconds of `pause:SECONDS`, `judgegym
 view`, and a file `resume` in the run directory, which the page's server writes (`request_resume`).
@@ -78,7 +78,7 @@ class Pause:
         """Hold back all groups from now on."""
         if self.is_paused:
             return
-        self._path.unlink(missing_ok=True)  # an old one
+        self._path.unlink(missing_ok=True)  # an old file
         self._open.clear()
         self._report("paused", "alarm")
         until = ""

@@ -102,7 +102,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 scorer = self.gold_scorer()
             except SettingsError as error:
                 raise ValueError(str(error)) from None
-            # What a prompt file holds takes the place of its name; of own code, its digest or
+            # A prompt file's content replaces its name; for the user's code, its digest or
             # package is noted.
             if scorer.match_settings(PromptJudgeSettings):
                 file_settings = {"judge", "judge_prompt"}
@@ -134,7 +134,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
         """Return the budget of the gold judge.
 
         Raises:
-            SettingsError: a limit is no number above 0.
+            SettingsError: a limit is not a number above 0.
         """
         limits = {name: self.gold_judge[name] for name in BUDGETS if name in self.gold_judge}
         budget = settings_from_keywords(BudgetSettings, limits, prefix="gold_judge.")

@@ -1,10 +1,11 @@
 """Text measures of the monitors: repetition, refusals, near-duplicates and language.
 
-A text is represented by hashes of the runs of three words in its first 128 words. Its sketch are
-the 32 smallest hashes (min-hash with one permutation): for two texts, the share of the 32 smallest
-of both that both have estimates how many of their runs they share. Guarantees: the same texts give
-the same numbers in every process; memory is bounded by the last 8,192 hashes; the language is
-detected for one completion of a group, since that is slow.
+A text is represented by the runs of three words in its first 128 words, each a hash. Its sketch is
+the 32 smallest hashes (min-hash with one permutation). Of the 32 smallest hashes of two texts
+together, the share that both have estimates how many runs the texts share.
+
+Guarantees: the same texts give the same numbers in every process; memory is bounded by the last
+8,192 hashes; the language is detected for one completion of a group, since that is slow.
 
 Source: Broder, On the resemblance and containment of documents (1997).
 """
@@ -27,12 +28,14 @@ from judgegym.judges.rules.measure import language
 _CHARACTERS, _WORDS = 2_000, 128
 _SKETCH = 32
 _INDEXED_HASHES = 4
-"""Number of a sketch's hashes by which it is found. Of two near-duplicates one has one of the
-other's 4 smallest hashes with a probability above 0.99."""
+"""Number of a sketch's hashes by which it is indexed.
+
+With a probability above 0.99, one of two near-duplicates has one of the other's 4 smallest hashes.
+"""
 _MOST_HASHES, _MOST_ALIKE = 8_192, 8
 """Maximum number of remembered hashes, and of sketches per hash."""
 NEAR = 0.8
-"""Texts that share this much of their runs of words are near-duplicates."""
+"""Resemblance from which two texts are near-duplicates."""
 _REFUSAL = re.compile(
     r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i "
     r"apologi[sz]e\b|"
@@ -116,7 +119,7 @@ class NearDuplicates:
                 else:
                     across = True
         for hashed in sketch[:_INDEXED_HASHES]:
-            # Of a policy that says the same to all, the latest are enough.
+            # If a policy writes the same for all rows, the latest sketches are enough.
             self._index.setdefault(hashed, deque(maxlen=_MOST_ALIKE)).append((group, uid, sketch))
             self._index.move_to_end(hashed)
         while len(self._index) > _MOST_HASHES:
@@ -149,7 +152,7 @@ class LanguageWatch:
             self._is_loading, self.left_out = True, "its model is being loaded"
             threading.Thread(
                 target=self._load, name="language", daemon=True
-            ).start()  # no run waits for it to end
+            ).start()  # a daemon: the process does not wait for it
         if self._compare is None:
             return None
         comparison = self._compare(completion[:_MAX_CHARACTERS], f"={prompt[:_MAX_CHARACTERS]}")

@@ -2,7 +2,7 @@
 
 `StandIn` runs it as a child process; `python -m judgegym.offline` runs it by hand. Its responses
 are a pure function of the request body, so that two runs of one configuration are identical. It
-measures plumbing, not quality: its judge compares words.
+tests plumbing, not quality: its judge compares words.
 """
 
 from judgegym.offline.process import StandIn, running_stand_ins

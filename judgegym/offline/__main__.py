@@ -1,4 +1,4 @@
-"""The command `python -m judgegym.offline`."""
+"""Command `python -m judgegym.offline`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    # Ctrl-C while the libraries load just ends; the server takes it over.
+    # Ctrl-C while libraries load ends the process; later the server handles it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from judgegym.offline.command import main
 

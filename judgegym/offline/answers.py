@@ -1,4 +1,4 @@
-"""Answers of the stand-in, a function of the request and the known prompts only.
+"""Completions of the stand-in, as a function of the request and the known prompts only.
 
 As judge, it finds the judge to which a prompt belongs and parses the prompt with that judge's
 format. It computes the merit of a text from its words (deterministic, linear in the length of the
@@ -219,7 +219,7 @@ def _features(head: str) -> Features:
     return Features(frozenset(in_order) - _STOPWORDS, len(in_order), fresh)
 
 
-_LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
+_LENIENCY = 0.04  # maximum difference between two models' merits, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
 # The same after a critique, and the share of verdicts that a critique changes.
 _REVISION_SPREAD, _REVISED = (
@@ -264,7 +264,9 @@ def make_judge_reply(
         if opinion is not None:
             shown = replace(shown, merits=opinion([*shown.merits]))
         reply = parsed.prompt_format.reply(shown)
-    except Exception as error:  # of a user's own judge; any other status would be asked for again
+    except (
+        Exception
+    ) as error:  # an error of the user's own judge; any other status would be retried
         raise BadRequest(
             f"reply of the PromptFormat with the sections {[*parsed.sections]}: {error!r}"
         ) from error
@@ -346,7 +348,7 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
             names = vars(load_python_file(location))
         else:
             names = vars(importlib.import_module(location))
-    except Exception as error:  # whatever a user's module raises is why it cannot be loaded
+    except Exception as error:  # any error of the user's module is the reason
         kind = type(error).__name__
         raise ValueError(
             f"--prompt {reference}: cannot load {location!r}: {kind}: {error}"
@@ -375,7 +377,7 @@ def make_reference(prompt: PromptFormat | str) -> str:
         prompt_name = next((name for name, value in vars(module).items() if value is prompt), None)
         path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
         if prompt_name is not None and path is not None:
-            # A script is no module to another process, and a file may have been loaded under a name
+            # Another process cannot import a script, and a file may have been loaded under a name
             # of its own.
             if spec is not None and "." in spec.name:
                 return f"{spec.name}:{prompt_name}"
@@ -426,7 +428,7 @@ def plays_user(request: ChatRequest) -> bool:
 def write_user_message(request: ChatRequest, index: int) -> str:
     """Write a user's next message: a question about two of the policy's words, or a farewell.
 
-    A farewell is likelier the later it is.
+    The later the message, the likelier the farewell.
     """
     rng, message_count = (
         _make_rng("user", request, index),
@@ -498,7 +500,7 @@ def make_answers(
     If a system message asks for `<think>` tags, each text begins with one closed block of thinking.
 
     Raises:
-        BadRequest: the prompt is not known, and `judge_only` is set.
+        BadRequest: the prompt is unknown, and `judge_only` is set.
     """
     if plays_user(request):
         return [write_user_message(request, index) for index in range(request.n)]

@@ -1,4 +1,4 @@
-"""`python -m judgegym.offline` and `judgegym offline-server`: serve the stand-in until stopped.
+"""Commands `python -m judgegym.offline` and `judgegym offline-server`: serve the stand-in.
 
 One line on standard output tells that the server is ready. A wrong flag or a port in use is one
 line on standard error and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
@@ -122,5 +122,5 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
         parser.error(f"cannot listen on --host {options.host} --port {options.port}: {error}")
     try:
         return event_loop.run(_serve(listener, settings, options.exit_with_parent))
-    except KeyboardInterrupt:  # before the event loop took the signal over
+    except KeyboardInterrupt:  # before the event loop handled the signal
         return 130

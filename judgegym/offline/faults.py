@@ -1,10 +1,10 @@
-"""Faults that a stand-in shows on purpose: their effects, and which request meets which.
+"""Faults that a stand-in injects: their effects, and which request meets which.
 
-`FAULTS` has those that users name. A program that serves its own `StandInServer` may give `Faults`
+`FAULTS` has those that users name. A program that runs its own `StandInServer` may give `Faults`
 further ones.
 
-If a stream is requested, a fault that sends a completion, whole or broken, sends it as a stream;
-any other fault comes before the stream, and looks as without one.
+If a request asks for a stream, a fault that sends a completion (whole or broken) sends it as a
+stream. Any other fault comes before the stream and looks as it does without one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def send_json(body: bytes, status: int = 200, **more: Any) -> Effect:
 
 
 def send_completion(request: ChatRequest, completion: Json, *, is_answer: bool = False) -> Effect:
-    """Send a completion as it was asked for: as one body, or as a stream."""
+    """Send a completion in the requested form: one body, or a stream."""
     if request.stream:
         pieces = make_events(completion, include_usage=bool(request.stream_options.include_usage))
         return Effect(pieces=pieces, headers=_EVENTS, is_answer=is_answer)
@@ -95,7 +95,7 @@ class Attempt:
     answered: int
 
     def completion(self) -> Json:
-        """Return the right answer."""
+        """Return the right completion."""
         return protocol.make_completion(self.request, self.texts())
 
 
@@ -121,7 +121,7 @@ def change_completion(
 
 
 def each_choice(change: Callable[[Json], object]) -> Callable[[Json], None]:
-    """Return the change of a completion that changes each of its choices."""
+    """Return a change of a completion that changes each of its choices."""
 
     def change_each(completion: Json) -> None:
         for choice in completion["choices"]:
@@ -131,14 +131,14 @@ def each_choice(change: Callable[[Json], object]) -> Callable[[Json], None]:
 
 
 def replace_message(choice: Json, **message: object) -> None:
-    """Replace the message of a choice by one without text and tokens, but with these fields."""
+    """Replace a choice's message by one with these fields only, without text and tokens."""
     choice["message"] = {"role": "assistant", "content": None, **message}
     choice["logprobs"] = None
     choice.pop("token_ids", None)
 
 
 def _cut_choice(choice: Json, reason: str) -> None:
-    """Leave half the text, with another finish reason."""
+    """Keep half the text, with another finish reason."""
     text = choice["message"]["content"]
     half = text[: len(text) // 2]
     choice["message"]["content"] = half
@@ -202,7 +202,7 @@ FAULTS: Mapping[str, Fault] = {
         change_completion(each_choice(lambda choice: _cut_choice(choice, "length"))),
     ),
 }
-"""The faults that are no bare HTTP status, by name."""
+"""Faults other than a bare HTTP status, by name."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Faults:
                     f"the rate of fault {name!r} must be a number from 0 to 1, not {rate!r}"
                 )
         total = math.fsum(self.rates.values())
-        if total > 1 + 1e-9:  # less is rounding
+        if total > 1 + 1e-9:  # tolerance for rounding
             rates = dict(self.rates)
             raise ValueError(
                 f"the rates of the faults must add up to at most 1, not {total:g} ({rates})"
@@ -270,7 +270,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Outage:
-    """Time in which nothing listens, from the arrival of the request with a number, in seconds.
+    """Time without a listener: it starts when the request with this number arrives.
 
     All connections are reset at its beginning. An invalid number or time raises a `ValueError` of
     one line.

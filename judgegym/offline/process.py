@@ -1,8 +1,4 @@
-"""The stand-in server as a child process of the program that uses it.
-
-The module has the settings of a stand-in, and what connects the server process with the system: the
-listening socket, and the reasons to end the process.
-"""
+"""The stand-in server as a child process, its settings, and its listening socket and signals."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ class StandInSettings:
         away: times in which nothing listens.
         slow_ms: milliseconds that a `slow` response takes.
         retry_after: seconds, sent with 429 and 503; not sent if `None`.
-        judge_only: whether a prompt of no known judge is refused instead of answered as by a
+        judge_only: whether prompts of unknown judges are refused instead of answered like a
             policy.
         prompts: prompts of further judges; they go before those of this project.
         prefix_cache: whether responses tell how many of the prompt's tokens earlier prompts began
@@ -182,7 +178,7 @@ async def running_stand_ins(
         names = "--faults or offline_prompts" if prompts else "--faults"
         raise SettingsError(f"{names}: {error}") from error
     async with AsyncExitStack() as stack:
-        # All at once; when one fails, the others are there to be stopped.
+        # All are started at once; when one fails, the others are stopped.
         for result in await asyncio.gather(
             *map(stack.enter_async_context, stand_ins), return_exceptions=True
         ):
@@ -221,9 +217,7 @@ async def _wait_until_ready(process: Process, errors: IO[bytes]) -> str:
     raise RuntimeError(f"the stand-in server did not start: {message or line or 'it said nothing'}")
 
 
-BACKLOG = (
-    4096  # connections that may wait to be accepted: a burst of clients must not be turned away
-)
+BACKLOG = 4096  # backlog of connections: a burst of clients must not be refused
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -253,7 +247,7 @@ def stop_on_signals(exit_codes: asyncio.Queue[int]) -> None:
 
 
 def stop_when_input_ends(exit_codes: asyncio.Queue[int]) -> None:
-    """End the process with exit code 0 at the end of standard input, closed by a dying parent."""
+    """End the process with exit code 0 when standard input ends: the parent has died."""
     loop = asyncio.get_running_loop()
 
     def wait() -> None:

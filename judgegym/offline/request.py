@@ -155,7 +155,7 @@ class ChatRequest(BaseModel):
     def digest(self) -> str:
         """Digest of the body without `stream` and `stream_options`.
 
-        The way of sending does not change an answer.
+        A stream has the same content.
         """
         return _digest(self._data, "stream", "stream_options")
 
@@ -163,7 +163,7 @@ class ChatRequest(BaseModel):
     def question_digest(self) -> str:
         """Digest without the response format, in field and messages.
 
-        The content of an answer does not depend on the format.
+        The content does not depend on the format.
         """
         if self.properties is None:
             return self.digest
@@ -201,7 +201,7 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
             data = _convert_to_chat(data)
         request = ChatRequest.model_validate(data)
         request._data = data
-        _ = request.digest  # the encoder has a lower limit of nesting than the decoder
+        _ = request.digest  # the encoder's limit of nesting is lower than the decoder's
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
     except ValidationError as error:
@@ -223,7 +223,7 @@ _TEXTS = {
     **{byte: chr(byte) if byte < 128 else "\N{REPLACEMENT CHARACTER}" for byte in range(256)},
 }
 _DIGITS = range(ord("0"), ord("9") + 1)
-_NO_DIGIT = 0.02  # the share of tokens that are no digit in what the sampled digit leaves over
+_NO_DIGIT = 0.02  # share of non-digit tokens in the probability that the sampled digit leaves
 
 
 def make_prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
@@ -252,7 +252,7 @@ def make_logprob_entries(
     """Return the protocol's entry for each token: its logprob, a function of request and choice.
 
     With alternatives, also its text, and for a digit the likeliest tokens at its position, itself
-    first: scores are what a judge's probabilities are needed for.
+    first: a judge's probabilities are needed for scores only.
     """
     rng = make_generator(index, digest, "logprobs")
     entries: list[dict[str, Any]] = []
@@ -379,7 +379,7 @@ def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
         kind = item.get("type", "message")
         if kind == "function_call_output":
             messages.append({"role": "tool", "content": item.get("output")})
-        elif kind == "message":  # not reasoning and calls
+        elif kind == "message":  # skips reasoning and tool calls
             messages.append({"role": item.get("role"), "content": item.get("content")})
     return {
         "model": data.get("model"),
@@ -448,7 +448,7 @@ _DONE = b"data: [DONE]\n\n"
 
 
 def make_events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
-    """Make the events of a response.
+    """Return the events of a streamed completion.
 
     Args:
         completion: the response without `stream`.

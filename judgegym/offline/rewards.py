@@ -18,7 +18,7 @@ from judgegym.offline.request import BadRequest
 PATHS = ("/classify", "/score", "/pooling", "/get_reward")
 _CHARACTERS_PER_TOKEN = 4
 _LEAST = 1e-3
-"""Lowest merit that has a logit, and the highest one's distance from 1."""
+"""Lowest merit that has a logit; the highest is 1 minus this."""
 
 
 def make_reward_response(path: str, body: bytes, opinion: Opinion | None = None) -> bytes:

@@ -1,7 +1,7 @@
-"""HTTP server of the stand-in: routes, latency, faults and counts.
+"""HTTP server of the stand-in: routes, latency, faults, counts, outages and a prefix cache.
 
-The module also has its listening socket, which can be away for a while as if the process had ended,
-and its prefix cache, which keeps the beginnings of prompts in blocks, as vLLM does.
+The listening socket can refuse connections for a while, like an ended process. The prefix cache
+remembers the beginnings of prompts in blocks, like vLLM.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Listener:
         for _ in (
             "transport",
             "protocol",
-        ):  # what is accepted gets them in an iteration of the loop each
+        ):  # accepted connections need one iteration of the loop each
             await asyncio.sleep(0)
         await self._site.stop()
         # Bound and not listening: connections are refused, and the port is kept.
@@ -96,7 +96,7 @@ class Listener:
 
 
 BLOCK_TOKENS = 16
-_CHARACTERS = 4 * BLOCK_TOKENS  # the stand-in counts four characters as a token
+_CHARACTERS = 4 * BLOCK_TOKENS  # four characters count as a token
 _BLOCKS_KEPT = 200_000
 
 
@@ -165,7 +165,7 @@ class StandInServer:
         return self._listening.serving(listener)
 
     def _runner(self) -> web.AppRunner:
-        """Return a runner of the routes that ends a request when its client leaves."""
+        """Return a runner of the routes that cancels a request when its client disconnects."""
         app = web.Application(client_max_size=_MAX_BODY)
         for prefix in ("/v1", ""):
             app.router.add_post(f"{prefix}/chat/completions", self._complete)
@@ -198,7 +198,7 @@ class StandInServer:
             effect = self._respond(request, fault, in_responses=in_responses)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
-                # This one may have been accepted as it went away.
+                # The connection may have been accepted just before.
                 return await self._send(http, Effect("reset"))
             counts["answers"] += effect.is_answer
             self.answered[request.digest] += effect.is_answer
@@ -238,10 +238,10 @@ class StandInServer:
         return done
 
     async def _send(self, http: web.Request, done: Effect) -> web.StreamResponse:
-        """Send the response; if the connection must stay open, wait for the client."""
+        """Send the response; if the effect hangs, wait until the client disconnects."""
         if done.end == "response" and len(done.pieces) == 1:
             return web.Response(body=done.body, status=done.status, headers=done.headers)
-        with contextlib.suppress(ConnectionError):  # the client has left
+        with contextlib.suppress(ConnectionError):  # the client has disconnected
             if done.end == "response":
                 pause_s = self._settings.slow_ms / 1000 / len(done.pieces) if done.is_slow else 0.0
                 return await _send_pieces(http, done, pause_s)

@@ -67,7 +67,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """Candidates."""
+        """The candidates."""
         return self._arena.candidates
 
     def prepare(self, tasks: Sequence[ArenaHardTask]) -> None:
@@ -84,7 +84,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
         return self._arena.config.judge_max_concurrency + max(limits, default=0)
 
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
-        """Return the notices of runs whose answers are used, and the number of calls."""
+        """Describe the planned run: reused runs and the number of calls."""
         rows, endpoint_count = (
             len(tasks),
             sum(candidate.asks_endpoint for candidate in self.candidates),
@@ -112,7 +112,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
     ) -> Judgment[RowGames]:
-        """Let the candidates that have answered play."""
+        """Judge the games of the candidates that have answered."""
         return await self._arena.judge_answers(task, answers)
 
     def is_complete(self, sample: Sample[RowGames]) -> bool:
@@ -141,11 +141,11 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
 
 
 class ArenaCandidatesEnv(ArenaEnv[RowGames]):
-    """Several candidates' answers, compared with each other and with the baseline's.
+    """Compares several candidates with each other and with the baseline.
 
-    The headline is the share of points that the candidates take from the baseline: every row has a
-    share of it, and it tells how all candidates together compare. Candidates are distinguished by
-    their ratings, and by the win rates of pairs.
+    The headline is the share of points that the candidates take from the baseline: every row has
+    one, and it tells how all candidates together compare. Ratings and the win rates of pairs tell
+    candidates apart.
     """
 
     spec = replace(
@@ -171,11 +171,11 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     def __init__(
         self, settings: EnvSettings[ArenaHardConfig], clients: Clients, *, verb: Verb
     ) -> None:
-        """Make the judge of the games.
+        """Build the judge of the games.
 
         Raises:
-            SettingsError: there are no candidates, or a setting is set that games between
-                candidates do not have.
+            SettingsError: there are no candidates, or a setting does not apply to games between
+                candidates.
         """
         config = settings.env
         if not select_models(config.candidates, settings):
@@ -207,7 +207,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     async def judge(
         self, task: ArenaHardTask, completions: Sequence[Completion]
     ) -> Judgment[RowGames]:
-        """Let completions play, one per candidate."""
+        """Judge the games between the completions, one for each candidate, in their order."""
         pairs = zip(self.candidates, completions, strict=True)
         return await self.judge_answers(
             task, [CandidateAnswer.from_reply(candidate.name, text) for candidate, text in pairs]
@@ -215,7 +215,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
-        """Models that answer.
+        """The models that answer.
 
         Raises:
             SettingsError: an API key is missing.
@@ -231,7 +231,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:
-        """Settings of the candidates."""
+        """The settings of the candidates."""
         return select_models(self.config.candidates, self.settings)
 
     def record_metrics(
@@ -267,7 +267,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     async def judge_answers(
         self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
     ) -> Judgment[RowGames]:
-        """Play the games of the answers that exist.
+        """Judge the games of a row.
 
         The score is the candidates' mean share of points, from 0 to 1.
         """
@@ -302,7 +302,7 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
-        """Begin without a row, and declare the metrics of players, pairs and positions."""
+        """Reset the standings, and declare the metrics of players, pairs and positions."""
         candidates = {model.name: model.base_url is not None for model in self.models}
         self.standings = Standings(
             candidates, seed=self.config.seed, style=self.config.style_control
@@ -316,5 +316,5 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
     def record_failure(
         self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[RowGames]
     ) -> None:
-        """Add the cost of the row, and what it lacks."""
+        """Add the cost of a failed row and its missing answers."""
         self.standings.add(sample, None)

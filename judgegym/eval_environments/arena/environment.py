@@ -1,4 +1,4 @@
-"""Settings and rows of Arena-Hard, shared by its evaluations and its training.
+"""Settings, rows and prompts of Arena-Hard, shared by its evaluations and its training.
 
 A row is a prompt with the baseline's answer to it.
 """
@@ -123,7 +123,7 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
-        """Ignored settings; without candidates also their own setting."""
+        """Settings without effect; without candidates also those of candidates."""
         if self.candidates_play is None:
             return {**super().ignored, "candidates": ()}
         return super().ignored
@@ -231,7 +231,7 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
         return tasks
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
-        """Ask the prompt, after the system prompt."""
+        """Return the conversation: the system prompt and the prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     def group_case(self, task: ArenaHardTask) -> JudgeTask:

@@ -1,10 +1,10 @@
 """Games of one row: a tournament with the baseline, or each candidate against the baseline.
 
-Guarantees: an answer in the wrong format loses to every other one, and ties with one of its kind,
-without a call; a game without a verdict costs that game alone. The pairs and their order are a
-function of the seed, the row and the names, also while an answer is missing, so that a resumed run
-plays what is missing and nothing else. Hence the rounds of a Swiss tournament wait for all earlier
-results: a row that lacks one plays the later rounds when the run is resumed.
+Guarantees: an answer in the wrong format loses to every valid one and ties with another invalid
+one, without a judge call. A game without a verdict costs only that game. The pairings and orders
+depend only on the seed, the row and the names, even if an answer is still missing, so a resumed run
+plays exactly the missing games. Therefore a round of a Swiss tournament waits for all results of
+the rounds before it; a row that lacks one plays the later rounds when the run is resumed.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _rank_players(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -
 
 
 def _make_invalid_game(first: CandidateAnswer, second: CandidateAnswer) -> RowGame:
-    """Return a game in which an answer is wrong."""
+    """Return a game that is decided by the format of an answer."""
     points = float(second.is_wrong)
     if first.is_wrong and second.is_wrong:
         points = _BOTH_WRONG

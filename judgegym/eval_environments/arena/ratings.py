@@ -66,7 +66,7 @@ class Rating:
 def rate(
     players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int
 ) -> tuple[list[Rating], float]:
-    """Rate players by the games of all rows; return ratings and the first position's rating points.
+    """Rate players by the games of all rows; also return the first position's advantage in points.
 
     Args:
         players: number of players.
@@ -74,7 +74,7 @@ def rate(
         anchor: the player whose rating is 1000.
         seed: seed of the resampling.
     """
-    import numpy as np  # late, as everything that statistics need
+    import numpy as np  # imported here: only statistics need it
 
     rows = _scale_covariates(rows)
     games = list(chain.from_iterable(rows))
@@ -122,8 +122,8 @@ def _compute_ratings(strengths: Strengths, anchor: int) -> list[float]:
 def _find_bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
     """Return the players with a bounded distance from the anchor: each took points from the other.
 
-    Points of players between them count: if one of two sets of players has lost nothing to the
-    other, the likelihood grows with the distance of the sets without end (Ford, 1957).
+    Points also count along chains of players: if one of two sets of players has lost nothing to the
+    other, the likelihood grows without end with the distance between the sets (Ford, 1957).
     """
     wins: set[Pair] = set()
     for game in games:
@@ -171,12 +171,12 @@ def _scale_covariates(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequenc
 
 
 DecidedBy = Literal["judge", "format"]
-"""What decides a game: the judge's verdict, or the wrong format of an answer."""
+"""Source of a game's result: the judge's verdict, or an answer in the wrong format."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateAnswer:
-    """A candidate's completion.
+    """A candidate's answer to a row, or the reason why there is none.
 
     Attributes:
         candidate: the candidate's name.
@@ -234,7 +234,7 @@ class RowGame:
     error: str | None = None
 
     def get_points(self, player: str) -> float:
-        """Return the points of one of both players, in a game with a verdict."""
+        """Return the points of one of the two players; the game must have a verdict."""
         assert self.points is not None
         if player == self.first:
             return self.points
@@ -250,7 +250,7 @@ class RowGames:
 
     @property
     def decided(self) -> list[RowGame]:
-        """Games with a result."""
+        """The games with a result."""
         return [game for game in self.games if game.points is not None]
 
 

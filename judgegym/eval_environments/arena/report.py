@@ -1,4 +1,4 @@
-"""The standings of candidates as tables and files."""
+"""Standings of candidates as tables and CSV files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from judgegym.eval_environments.models import make_csv
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6
-"""Number of columns that a terminal of 80 columns has room for, beside names."""
+"""Columns that fit a terminal of 80 characters, besides the names."""
 
 
 def make_ratings_table(standings: Standings) -> Table:
@@ -99,7 +99,7 @@ def make_ratings_csv(standings: Standings) -> bytes:
 
 
 def make_win_rates_csv(standings: Standings) -> bytes:
-    """Return the rows' players' win rates against the columns', empty if they have not met."""
+    """Return the win rate of each row's player against each column's; empty if they never met."""
     names = [player.name for player in standings.ranking]
     rows = [
         [name, *(_format_number(standings.win_rate(name, column)) for column in names)]

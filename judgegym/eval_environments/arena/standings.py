@@ -43,7 +43,7 @@ MAX_CHARACTERS = 100_000
 """Number of characters of an answer in which markdown is counted; a longer answer's counts are
 scaled up."""
 # Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and
-# hardly changes it else.
+# hardly changes it otherwise.
 _WEAK_PENALTY = 1e4
 
 
@@ -161,7 +161,7 @@ class Standings:
         self._weights: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, sample: Sample[RowGames], baseline: str | None) -> None:
-        """Add a row with the baseline's answer; of a failed row (`None`), its lacks and costs."""
+        """Add a row's sample and baseline; a failed row (`None`) adds missing answers and cost."""
         self.rows += 1
         for name, run in zip(self._endpoint_candidates, sample.run.policy_calls, strict=True):
             self.usage[name] = self.usage.get(name, Usage()) + run.usage
@@ -200,7 +200,7 @@ class Standings:
 
     @cached_property
     def ratings(self) -> tuple[list[Rating], float]:
-        """Rating of each player, and the rating points of being shown first."""
+        """Each player's rating, and the first position's advantage in rating points."""
         return rate(len(self.players), self._rows, anchor=len(self.players) - 1, seed=self._seed)
 
     @cached_property
@@ -249,7 +249,7 @@ def name_winrate(player: str, opponent: str) -> str:
 
 
 def name_bounds(name: str) -> tuple[str, str, str]:
-    """Return a metric's name, and those of the ends of its interval."""
+    """Return a metric's name and those of its interval's ends."""
     return name, f"{name}_ci_low", f"{name}_ci_high"
 
 

@@ -27,7 +27,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
 
 POLICY = "policy"
-"""Name of the candidate in training."""
+"""Name of the policy as a candidate in training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PeerModels:
     def __init__(
         self, settings: EnvSettings[SelfCritiqueConfig], clients: Clients, verb: Verb
     ) -> None:
-        """Open no client yet."""
+        """Read the settings; clients are opened later."""
         self._settings, self._config = settings, settings.env
         self._clients = clients
         self._is_training = verb == "serve"
@@ -136,7 +136,7 @@ class PeerModels:
 
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
-"""Assumed lengths of an answer and of a judgment."""
+"""Assumed lengths of an answer and of a judgment, in tokens."""
 _CHARACTERS_A_TOKEN = 4
 
 

@@ -13,14 +13,14 @@ from judgegym.statistics.agreement import Interval
 
 if (
     TYPE_CHECKING
-):  # numpy is imported where it is used: the environment's help and `judgegym list` do without
+):  # numpy is imported where it is used: the environment's help and `judgegym list` do not need it
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
 _DIGITS = 9
-_CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
+_CELLS_AT_ONCE = 2_000_000  # limits the memory of one block of resamples
 
 
 # Scores are arrays of shape (queries, judges, candidates), NaN where there is no score.
@@ -46,7 +46,7 @@ def compute_means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
 
 
 def adjust_for_leniency(scores: Floats) -> list[float | None] | str:
-    """Return the score of each candidate as the mean judge would give it.
+    """Return each candidate's score as the average judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted
     score is μ + candidate, where the judges' effects have mean 0. Without missing cells that is the
@@ -80,15 +80,15 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     )[0]
     leniency = effects[: len(judges)].mean()
     for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
-        # No −0.0, no noise of the least squares.
+        # Rounds off −0.0 and the noise of least squares.
         adjusted[candidate] = round(float(effect + leniency), _DIGITS) + 0.0
     return adjusted
 
 
 def _is_connected(counts: Floats) -> bool:
-    """Return whether all candidates are reached from the first judge, over pairs that have a score.
+    """Return whether the judges and candidates that share scores connect all candidates.
 
-    Then so are all judges: each has scored a candidate.
+    Then all judges are connected, too: each has scored a candidate.
     """
     import numpy as np
 
@@ -120,7 +120,7 @@ def compute_adjusted_intervals(
     sums, counts = compute_sums_and_counts(scores)
     candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
     samples: list[list[float]] = []
-    fits: dict[bytes, list[float]] = {}  # few queries are drawn alike again and again
+    fits: dict[bytes, list[float]] = {}  # with few queries the same draw occurs often
     rounds = rounds if queries > 1 else 1
     block = max(1, _CELLS_AT_ONCE // max(1, queries))
     for start in range(0, rounds, block):

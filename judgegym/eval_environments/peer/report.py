@@ -62,7 +62,7 @@ def _format_cell(mean: float, missing: int) -> str:
 
 
 def make_score_csv(results: PeerResults, number: int) -> bytes:
-    """Return `make_score_table` as CSV: only numbers, and an empty cell for a missing score."""
+    """Format the score table as CSV: only numbers, and an empty cell for a missing score."""
     judges = zip(results.judges, compute_means(results.scores[number], 0), strict=True)
     rows = (
         (judge, *("" if math.isnan(mean) else f"{mean:.10g}" for mean in row))
@@ -72,10 +72,7 @@ def make_score_csv(results: PeerResults, number: int) -> bytes:
 
 
 def make_ranking_table(results: PeerResults) -> Table:
-    """Return the candidates by leniency-adjusted score, or all by column mean.
-
-    Without scores last.
-    """
+    """Return candidates by adjusted score (or all by mean score); those without scores last."""
     count = len(results.candidates)
     adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
     columns = [
@@ -257,7 +254,7 @@ def iter_report(
 
 
 def _iter_cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
-    """Yield each cell with its query."""
+    """Yield each cell with its query's id."""
     for uid, table in tables:
         for cell in table.cells:
             yield uid, cell

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """A candidate's answer to a query; `None` with the reason if there is none."""
+    """A candidate's answer to a query, or the reason why there is none."""
 
     candidate: str
     answer: str | None
@@ -71,10 +71,7 @@ class PeerCell:
     error: str | None = None
 
     def score_after(self, number: int) -> int | None:
-        """Return the score after a round, or after the last round if there are fewer.
-
-        0 is before all.
-        """
+        """Return the score after a round (0: before the first), or after the last one before it."""
         if self.score is None:
             return None
         entries = [entry for entry in self.rounds if entry.round <= number]
@@ -193,7 +190,7 @@ class PeerResults:
                 for entry in cell.rounds:
                     critique_rounds += 1
                     failed_rounds += entry.status == "failed"
-                    while len(after) <= entry.round:  # until now nothing had so many rounds
+                    while len(after) <= entry.round:  # the first cell with so many rounds
                         after.append(after[-1][:])
                 missing[cell.judge, cell.candidate] += cell.score is None
                 all_changes.add(cell)
@@ -228,10 +225,10 @@ class PeerResults:
 
     @property
     def final(self) -> Floats:
-        """Scores after the last round."""
+        """The scores after the last round."""
         return self.scores[-1]
 
     @cached_property
     def intervals(self) -> list[Interval | None]:
-        """Intervals of the adjusted scores, over the queries."""
+        """The intervals of the adjusted scores, over the queries."""
         return compute_adjusted_intervals(self.final, seed=self.seed)

@@ -110,7 +110,6 @@ def combine_columns(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Ju
 
     It fails only if no cell has a score.
 
-
     Args:
         columns: the candidates' answers with their cells.
         peers: the judges; cells are in their order, the first judge's first.
@@ -155,7 +154,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         """Open the models, and read the answers that are in files and run directories.
 
         Raises:
-            DataError: a candidate's answers cannot be loaded, or are to other questions.
+            DataError: a candidate's answers cannot be loaded, or answer other questions.
             SettingsError: a model is missing, or its API key is.
         """
         super().prepare(tasks)
@@ -168,12 +167,12 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """Candidates; in training the policy alone."""
+        """The candidates; in training only the policy."""
         return self._models.candidates
 
     @property
     def judge_name(self) -> str:
-        """Names of the judges."""
+        """The names of the judges."""
         return ", ".join(judge.name for judge in self._models.judges)
 
     @property
@@ -182,7 +181,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         return self._config.rows_at_once
 
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
-        """Return the notices of runs whose answers are used, and the number and cost of calls."""
+        """Describe the planned run: reused runs, the number of calls and their cost."""
         models, config = self._models, self._config
         price = estimate_calls(
             models.candidate_settings,
@@ -195,7 +194,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         return "\n".join([*self.notices, f"{count} queries: {price}"])
 
     async def read_reply(self, task: PeerTask, candidate: str, reply: Completion | str) -> Column:
-        """Have a candidate's answer scored by all judges as soon as it arrives."""
+        """Score a candidate's answer by all judges as soon as it arrives."""
         return await score_answer(
             self._models.judges,
             PeerAnswer.from_reply(candidate, reply),

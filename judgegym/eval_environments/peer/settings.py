@@ -64,10 +64,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return self
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
-        """Return the base URLs of candidates and judges.
-
-        In training, of the policy and its judges.
-        """
+        """Return the base URLs of candidates and judges; in training, of policy and judges."""
         judges, candidates = list_urls(self.judges), list_urls(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
@@ -79,10 +76,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return join_names(self.candidates) or policy
 
     def judge_run_name(self) -> str | None:
-        """Return the first two judges' names and the number of others.
-
-        `None` if candidates judge.
-        """
+        """Name the judges: the first two and the number of others; `None` if candidates judge."""
         return join_names(self.judges) or None
 
 
