@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from docs.tools.environment_tables import ENVIRONMENT_TABLES
 from docs.tools.file_fields import read_attributes
 from docs.tools.judge_tables import JUDGE_TABLES
 from docs.tools.loss_table import losses
@@ -123,6 +124,7 @@ _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "faults": _faults,
     "ignored": _ignored,
     "losses": losses,
+    **ENVIRONMENT_TABLES,
     **SERVER_TABLES,
     **JUDGE_TABLES,
 }
