@@ -1,4 +1,4 @@
-"""Make the table of the methods that an environment may have, from the base class and the protocols that declare them."""
+"""Make the table of an environment's optional methods, from the classes that declare them."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from judgegym.environments.training import pipeline
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.checklists import formulas
 from judgegym.judges.checklists.criteria import Criterion
+from judgegym.judges.config import exit_code
 from judgegym.judges.core.judge import Confidence, JudgeDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parts.composite import TermOptions
@@ -99,6 +100,11 @@ def drop_reasons() -> Iterator[Row]:
     yield from _items(pipeline, "reason", "the group")
 
 
+def exit_codes() -> Iterator[Row]:
+    """The exit codes of all commands, as their module documents them."""
+    yield from _items(exit_code, "code", "meaning")
+
+
 def prompt_file() -> Iterator[Row]:
     """The fields of a prompt file."""
     yield from _fields(PromptFile, "field")
@@ -169,5 +175,6 @@ JUDGE_TABLES: Mapping[str, Callable[[], Iterator[Row]]] = {
     "formulas": checklist_formulas,
     "drop_reasons": drop_reasons,
     "prompt_file": prompt_file,
+    "exit_codes": exit_codes,
 }
 """The tables by the name of their block."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from docs.tools.environment_tables import ENVIRONMENT_TABLES
+from docs.tools.extras_table import extras
 from docs.tools.file_fields import read_attributes
 from docs.tools.judge_tables import JUDGE_TABLES
 from docs.tools.loss_table import losses
@@ -124,6 +125,7 @@ _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "faults": _faults,
     "ignored": _ignored,
     "losses": losses,
+    "extras": extras,
     **ENVIRONMENT_TABLES,
     **SERVER_TABLES,
     **JUDGE_TABLES,

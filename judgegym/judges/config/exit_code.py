@@ -2,7 +2,18 @@
 
 A closed output pipe (`… | head`) ends it without a message. If a terminal or locale lacks a
 character (`–` in Latin-1), a question mark is shown. A path that the system refuses (too long, not
-permitted, a loop of links) is always a user error.
+permitted, a loop of links) is always a user error. The codes of all commands:
+
+* `0`: done
+* `1`: too many failures (`max_judge_error_rate`), too few groups, rows that `--retry_failed` left
+  open, nothing succeeded, or an endpoint that rejects every request
+* `2`: an error in settings, data or run directory; a full disk; an endpoint that was never there
+* `3`: the budget is spent, or an alarm ended `serve`; the message has the resume command
+* `4`: a check of `audit` fails, an attack of `attack` succeeds, or `replay --choose` can promise
+  nothing
+* `130`: stopped by Ctrl-C; the message says how to resume
+* `141`: the output pipe was closed
+* `143`: stopped by SIGTERM; the message says how to resume
 """
 
 from __future__ import annotations
