@@ -1,4 +1,4 @@
-"""Make the table of an environment's optional methods, from the classes that declare them."""
+"""Make the tables of environments: optional methods, and the columns of `ratings.csv`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from judgegym.environments.evaluate.metrics import (
 from judgegym.environments.evaluate.row import HasAnswers
 from judgegym.environments.rollouts.judging import LevelsScores
 from judgegym.environments.training.pipeline import DropsGroups
+from judgegym.eval_environments.arena.report import RATINGS_COLUMNS
 from judgegym_trainers.single_turn import HasFollowUps
 
 _METHODS: tuple[Callable[..., object], ...] = (
@@ -45,6 +46,13 @@ def optional_methods() -> Iterator[tuple[str, ...]]:
         yield (f"`{method.__name__}({', '.join(arguments)})`", " ".join(text.split()))
 
 
+def ratings_columns() -> Iterator[tuple[str, ...]]:
+    """Yield the columns with what they hold."""
+    yield from (("column of ratings.csv", "meaning"), ("---", "---"))
+    yield from ((f"`{name}`", meaning) for name, meaning in RATINGS_COLUMNS.items())
+
+
 ENVIRONMENT_TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "optional_methods": optional_methods,
+    "ratings_columns": ratings_columns,
 }

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import get_args
 
 import judgegym
+from judgegym.engine.runs import batches
 from judgegym.environments.training import pipeline
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.checklists import formulas
@@ -105,6 +106,11 @@ def exit_codes() -> Iterator[Row]:
     yield from _items(exit_code, "code", "meaning")
 
 
+def batch_lines() -> Iterator[Row]:
+    """The fields of `batches.jsonl`, as its module documents them."""
+    yield from _items(batches, "field", "meaning")
+
+
 def prompt_file() -> Iterator[Row]:
     """The fields of a prompt file."""
     yield from _fields(PromptFile, "field")
@@ -176,5 +182,6 @@ JUDGE_TABLES: Mapping[str, Callable[[], Iterator[Row]]] = {
     "drop_reasons": drop_reasons,
     "prompt_file": prompt_file,
     "exit_codes": exit_codes,
+    "batch_lines": batch_lines,
 }
 """The tables by the name of their block."""

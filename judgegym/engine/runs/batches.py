@@ -1,8 +1,18 @@
 """The batches of a run: `batches.jsonl` in its directory, for resuming.
 
-Its lines are: the run's name in the names of its batches (`run`); a batch with the ids of its
-requests, before its upload (`requests`); the provider's id (`id`); the state (`state`; `void` if
-the batch was not created). A request has its number in `calls.jsonl` and its identity in the run.
+A line has some of these fields:
+
+* `run`: in the first line: the prefix of batch names (`NAME-1`) and request ids (`NAME-1-0`)
+* `batch`: its number, from 1
+* `at`: when it is sent
+* `kind`: `openai`, `anthropic` or `folder`
+* `endpoint`: where it is sent
+* `model`: the judge
+* `requests`: of each request its number in `calls.jsonl` and its identity in the run
+* `id`: the provider's id, once it is created
+* `state`: the provider's word; `void` if it was not created and its requests were sent again
+* `done`: finished requests, of those in `of`
+
 Responses are only in `calls.jsonl`: a request without a response there is continued.
 """
 

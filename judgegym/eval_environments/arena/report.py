@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from judgegym.engine.terminal import Table
 from judgegym.eval_environments.arena.environment import BASELINE
 from judgegym.eval_environments.arena.ratings import Rating
 from judgegym.eval_environments.arena.standings import PlayerRank, Standings
 from judgegym.eval_environments.models import make_csv
+
+RATINGS_COLUMNS: Mapping[str, str] = {
+    "rank": "from 1",
+    "name": "the candidate, or `baseline`",
+    "rating": "on Arena's scale",
+    "rating_ci_low": "low end of its 95 % interval",
+    "rating_ci_high": "high end",
+    "win_rate": "share of points",
+    "games": "games with a result",
+    "win_rate_vs_baseline": "share of points against the baseline",
+    "missing_answers": "rows without its answer",
+    "wrong_answers": "malformed, refused and empty answers",
+    "equal_style_rating": "rating at equal style, with `style_control`",
+    "equal_style_ci_low": "low end of its 95 % interval",
+    "equal_style_ci_high": "high end",
+}
+"""The columns of `ratings.csv`."""
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6
@@ -64,9 +83,6 @@ def make_win_rates_table(standings: Standings) -> Table:
 
 def make_ratings_csv(standings: Standings) -> bytes:
     """Return all numbers of each player, best first; cells are empty for unknown values."""
-    header = ["rank", "name", "rating", "rating_ci_low", "rating_ci_high", "win_rate", "games"]
-    header += ["win_rate_vs_baseline", "missing_answers", "wrong_answers"]
-    header += ["equal_style_rating", "equal_style_ci_low", "equal_style_ci_high"]
     rows = [
         [
             str(rank),
@@ -95,7 +111,7 @@ def make_ratings_csv(standings: Standings) -> bytes:
         ]
         for rank, player in enumerate(standings.ranking, start=1)
     ]
-    return make_csv([header, *rows])
+    return make_csv([list(RATINGS_COLUMNS), *rows])
 
 
 def make_win_rates_csv(standings: Standings) -> bytes:
