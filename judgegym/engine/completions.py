@@ -179,7 +179,7 @@ def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
 
     The text of a refusal without content is the refusal. Reasoning in a separate field is valid
     thinking. Without thinking mode, which has its own rule, thinking at the text's start is removed
-    (`ThinkingSettings.shown`).
+    (`ThinkingSettings.hide_thinking`).
     """
     text = choice.text or choice.refusal or ""
     answer, thought, fault, written = (

@@ -116,7 +116,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             answer = self._dataset.dataset_answer(task)
         if answer is None:
             return None
-        shown = self._env.config.shown(
+        shown = self._env.config.hide_thinking(
             answer
         )  # not of a policy that was asked to think: it may have no thinking
         return RowAnswers((Completion(shown.text, shown.thinking, written=shown.written),))
