@@ -54,7 +54,9 @@ class GroupSettings(RewardSettings):
             DataError: its rows cannot be loaded.
         """
         if self.together is not None or self.environment is None:
-            return super().compares if self.together is None else self.together
+            if self.together is None:
+                return super().compares
+            return self.together
         from judgegym_trainers.single_turn import get_environment
 
         return get_environment(self.environment).compares  # wherever its `group_judge` comes from

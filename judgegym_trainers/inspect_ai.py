@@ -179,9 +179,8 @@ def configure_scorer(
         raise SettingsError("rubric_file: expected either rubric or rubric_file")
     judge_values = {name: value for name, value in values.items() if name not in option_values}
     if options.url is not None and judge_values:
-        raise SettingsError(
-            f"{next(iter(judge_values))}: only without url; the judge's settings are the server's"
-        )
+        name = next(iter(judge_values))
+        raise SettingsError(f"{name}: only without url; the judge's settings are the server's")
     judge_values |= {
         name: values for name in _LIST_ARGUMENTS if (values := getattr(options, name)) is not None
     }
@@ -232,7 +231,9 @@ def make_registered_name(name: str) -> str:
     inspect adds the package's name itself, but only if it finds how the package was installed,
     which fails for a checkout on PYTHONPATH.
     """
-    return name if registry_name(make_registered_name, name) != name else f"{PACKAGE}/{name}"
+    if registry_name(make_registered_name, name) != name:
+        return name
+    return f"{PACKAGE}/{name}"
 
 
 _FINISH_REASONS = {"max_tokens": CUT_OFF, "model_length": CUT_OFF}
@@ -242,10 +243,11 @@ TARGET = "target"
 def make_row(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
     """Make a sample's completion with its judge's fields; its ids are for comparing epochs."""
     metadata = state.metadata or {}
+    reference: object = metadata.get(options.reference)
+    if options.reference == TARGET:
+        reference = "\n".join(target)
     cells: dict[str, object] = {
-        "reference": "\n".join(target)
-        if options.reference == TARGET
-        else metadata.get(options.reference),
+        "reference": reference,
         "rubric": _find_first(metadata.get("rubric"), options.rubric, options.rubric_file),
         "aspects": _find_first(metadata.get("aspects"), options.aspects),
         "criteria": _find_first(metadata.get("criteria"), options.criteria),
@@ -263,11 +265,9 @@ def make_row(state: TaskState, target: Target, options: ScorerOptions) -> Comple
         ):
             question.pop()
         cells["tools"] = [_define_tool(tool) for tool in state.tools]
-    prompt = (
-        question
-        if isinstance(question, str)
-        else [message.model_dump(exclude_none=True) for message in question]
-    )
+    prompt: object = question
+    if not isinstance(question, str):
+        prompt = [message.model_dump(exclude_none=True) for message in question]
     return make_completion_row(
         prompt, state.output.completion, cells, group=str(state.sample_id), member=state.epoch
     )
@@ -278,11 +278,9 @@ def read_choice(state: TaskState) -> Choice:
     if not state.output.choices:
         return Choice(state.output.completion)
     content = state.output.message.content
-    thoughts = (
-        []
-        if isinstance(content, str)
-        else [part.reasoning for part in content if part.type == "reasoning"]
-    )
+    thoughts: list[str] = []
+    if not isinstance(content, str):
+        thoughts = [part.reasoning for part in content if part.type == "reasoning"]
     reason = str(state.output.stop_reason)
     return Choice(
         state.output.completion, "\n".join(thoughts) or None, _FINISH_REASONS.get(reason, reason)
@@ -369,7 +367,10 @@ def _make_scorer(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
         return score
 
     make_judge_scorer.__name__ = make_judge_scorer.__qualname__ = kind
-    make_judge_scorer.__doc__ = f"""Score from 0 to 1: {judge.about}{_EPOCHS if judge.needs_group else ""}.
+    epochs = ""
+    if judge.needs_group:
+        epochs = _EPOCHS
+    make_judge_scorer.__doc__ = f"""Score from 0 to 1: {judge.about}{epochs}.
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
@@ -443,7 +444,9 @@ def _make_score(
             reason=reason,
             metadata=metadata,
         )
-    missing = "scoring_failed" if result.status == REFUSED else "grader_failed"
+    missing = "grader_failed"
+    if result.status == REFUSED:
+        missing = "scoring_failed"
     return Score.unscored(
         reason=reason or missing, answer=answer, explanation=explanation, metadata=metadata
     )

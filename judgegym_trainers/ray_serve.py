@@ -69,12 +69,13 @@ def _make_application(arguments: dict[str, JSON]) -> Any:
     reward_server = RewardServer(**arguments)
     settings = reward_server.load().settings
     needs_one = settings.needs_one_process() is not None  # reports errors before any replica starts
-    min_replicas = 1 if min_replicas is None else min_replicas
-    max_replicas = (
-        max(min_replicas, 1 if needs_one else _MAX_REPLICAS)
-        if max_replicas is None
-        else max_replicas
-    )
+    if min_replicas is None:
+        min_replicas = 1
+    if max_replicas is None:
+        usual_limit = _MAX_REPLICAS
+        if needs_one:
+            usual_limit = 1
+        max_replicas = max(min_replicas, usual_limit)
     if not 0 <= min_replicas <= max_replicas or max_replicas == 0:
         raise SettingsError(
             f"min_replicas, max_replicas: {min_replicas} to {max_replicas} replicas; expected the "
@@ -107,7 +108,9 @@ def _take_count(arguments: dict[str, JSON], name: str) -> int | None:
     """
     value = arguments.pop(name, None)
     try:
-        return None if value is None else int(str(value))
+        if value is None:
+            return None
+        return int(str(value))
     except ValueError:
         raise SettingsError(f"{name}: {value!r} is no whole number") from None
 

@@ -85,9 +85,9 @@ class JudgeEvaluator:
         """
         source = JudgeSource(url, **settings)
         if source.compares and source.judge.get("group_size") is None:
+            kind = source.judge.get("judge")
             raise SettingsError(
-                f"judge.group_size: {source.judge.get('judge')} compares the rollouts of a task: "
-                "how many?"
+                f"judge.group_size: {kind} compares the rollouts of a task: how many?"
             )
         check_settings(correct_from=correct_from)
         self._scoring = source.get_shared_scorer()
@@ -193,8 +193,9 @@ def _make_row(task: Task, episode: Episode) -> CompletionRow:
 
 def _read_answer(episode: Episode) -> str:
     """Return the answer's text; without one rLLM would format `None`, so it is empty."""
-    has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
-    return "" if has_none else extract_answer_text(episode)
+    if "answer" in episode.artifacts and episode.artifacts["answer"] is None:
+        return ""
+    return str(extract_answer_text(episode))
 
 
 def _make_output(episode: Episode, result: CompletionReward, correct_from: float) -> EvalOutput:
@@ -214,18 +215,10 @@ def _make_output(episode: Episode, result: CompletionReward, correct_from: float
 
 def _read_variable() -> dict[str, Any]:
     settings = read_settings_variable(VARIABLE, missing="{}")
-    wrong = next(
-        (
-            name
-            for name in _NUMBER_ARGUMENTS
-            if name in settings and not isinstance(settings[name], int | float)
-        ),
-        None,
-    )
-    if wrong is not None:
-        raise SettingsError(
-            f"{VARIABLE}.{wrong}: expected a number, found {type(settings[wrong]).__name__}"
-        )
+    for name in _NUMBER_ARGUMENTS:
+        if name in settings and not isinstance(settings[name], int | float):
+            kind = type(settings[name]).__name__
+            raise SettingsError(f"{VARIABLE}.{name}: expected a number, found {kind}")
     return settings
 
 
@@ -245,8 +238,9 @@ class _KindEvaluator(JudgeEvaluator):
             refuse_unknown(settings, _ARGUMENTS, prefix=f"{VARIABLE}.")
             judge = settings.get("judge") or {}
             if not isinstance(judge, Mapping):
+                found_type = type(judge).__name__
                 raise SettingsError(
-                    f"{VARIABLE}.judge: expected the judge's settings, found {type(judge).__name__}"
+                    f"{VARIABLE}.judge: expected the judge's settings, found {found_type}"
                 )
             if "url" not in settings:
                 settings["judge"] = {**judge, "judge": self.kind}
@@ -257,7 +251,7 @@ class _KindEvaluator(JudgeEvaluator):
 
 def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_KindEvaluator]:
     """Make the evaluator `judgegym_KIND` for rLLM's entry points."""
-    name = f"{kind.title().replace('_', '')}Evaluator"
+    name = kind.title().replace("_", "") + "Evaluator"
     text = f"`judgegym_{kind}`: {judge.about}."
     return type(name, (_KindEvaluator,), {"kind": kind, "__doc__": text, "__module__": __name__})
 

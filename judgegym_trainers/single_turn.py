@@ -160,7 +160,9 @@ def _format_argument(name: str, value: object) -> str:
         converted = to_json(value)
     except CellError as error:
         raise SettingsError(f"settings.{name}: {error}") from None
-    return f"--env.{name}={converted if isinstance(converted, str) else wire.dumps(converted).decode()}"
+    if not isinstance(converted, str):
+        converted = wire.dumps(converted).decode()
+    return f"--env.{name}={converted}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +203,10 @@ def _find_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> s
     """Return the id of the first row that may have several turns; `None` if none may."""
     if not has_follow_up(env):  # no row is read once more
         return None
-    return next(
-        (
-            task.uid
-            for task in tasks
-            if not isinstance(env, HasFollowUps) or env.has_follow_ups(task)
-        ),
-        None,
-    )
+    for task in tasks:
+        if not isinstance(env, HasFollowUps) or env.has_follow_ups(task):
+            return str(task.uid)
+    return None
 
 
 class OpenedEnvironment:
@@ -357,9 +355,9 @@ class OpenedEnvironment:
     def _find_task(self, uid: str) -> Any:
         index = index_uids(self._tasks).get(uid)
         if index is None:
+            count, split = len(self), self.source.split
             raise DataError(
-                f"{self.name}: no row {uid!r} among the {len(self)} rows of the split "
-                f"{self.source.split}"
+                f"{self.name}: no row {uid!r} among the {count} rows of the split {split}"
             )
         return self._tasks[index]
 

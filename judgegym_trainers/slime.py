@@ -25,6 +25,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Protocol, TypeAlias
 
 from judgegym.llm.errors import SettingsError
@@ -93,11 +94,8 @@ async def reward(
     positions = [index for index, result in enumerate(skip_results) if result is None]
     rows = [_make_row(sample_list[position], with_ids=not together) for position in positions]
     groups = [rows] if together and rows else [[row] for row in rows]
-    judge_results = [
-        result
-        for request_results in await settings.get_shared_scorer().score(groups)
-        for result in request_results
-    ]
+    group_results = await settings.get_shared_scorer().score(groups)
+    judge_results = [*chain.from_iterable(group_results)]
     remaining = iter(judge_results)
     results = [next(remaining) if result is None else result for result in skip_results]
     substitute = substitute_reward(
@@ -111,7 +109,9 @@ async def reward(
         score = _write_result(sample, result, substitute)
         failed = float(result.is_failed and result.status != _NOT_JUDGED)
         rewards.append({**dict.fromkeys(keys, score), "judge_failed": failed} if keys else score)
-    return rewards if isinstance(samples, Sequence) else rewards[0]
+    if isinstance(samples, Sequence):
+        return rewards
+    return rewards[0]
 
 
 def _find_skip_result(sample: SlimeSample) -> CompletionReward | None:
@@ -137,7 +137,9 @@ def _write_result(sample: SlimeSample, result: CompletionReward, substitute: flo
 
 
 def _read_metadata(sample: SlimeSample) -> Mapping[str, object]:
-    return sample.metadata if isinstance(sample.metadata, Mapping) else {}
+    if isinstance(sample.metadata, Mapping):
+        return sample.metadata
+    return {}
 
 
 @cache

@@ -153,12 +153,15 @@ class ScoresConfig(vf.BaseConfig):
         refuse_secrets(self.settings, "settings")
         refuse_secrets({"url": self.url, "base_url": getattr(self, "base_url", "")})
         if self.url and (self.settings or self.offline):
-            raise ValueError(
-                f"{'settings' if self.settings else 'offline'}: only without url; the server has "
-                "its own"
-            )
+            name = "offline"
+            if self.settings:
+                name = "settings"
+            raise ValueError(f"{name}: only without url; the server has its own")
         if not self.url and (self.mount or self.token_env):
-            raise ValueError(f"{'mount' if self.mount else 'token_env'}: only with url")
+            name = "token_env"
+            if self.mount:
+                name = "mount"
+            raise ValueError(f"{name}: only with url")
         return self
 
     def source(self, settings: Mapping[str, object]) -> JudgeSource:
@@ -307,11 +310,8 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
 
 def find_judge_class(kind: str) -> type[ScoreJudge]:
     """Return the plugin's class for a kind of judge."""
-    return type(
-        f"{kind.title().replace('_', '')}Judge",
-        (ScoreJudge,),
-        {"KIND": kind, "__module__": __name__},
-    )
+    name = kind.title().replace("_", "") + "Judge"
+    return type(name, (ScoreJudge,), {"KIND": kind, "__module__": __name__})
 
 
 class EnvironmentTaskConfig(vf.TaskConfig):
@@ -427,19 +427,23 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
                 "task.environment: expected path/to/file.py:Class or package.module:Class"
             )
         path, colon, name = environment.partition(":")
-        return f"{Path(path).resolve()}{colon}{name}" if path.endswith(".py") else str(environment)
+        if path.endswith(".py"):
+            return f"{Path(path).resolve()}{colon}{name}"
+        return str(environment)
 
 
 def find_taskset_class(environment: str) -> type[EnvironmentTaskset]:
     """Return the taskset's class for an environment."""
-    name = f"{environment.title().replace('_', '')}Taskset"
+    name = environment.title().replace("_", "") + "Taskset"
     return type(name, (EnvironmentTaskset,), {"ENVIRONMENT": environment, "__module__": __name__})
 
 
 def read_choice(trace: vf.Trace) -> Choice:
     """Return the policy's last reply, with its reasoning and its finish reason."""
     messages = trace.assistant_messages
-    reasoning = messages[-1].reasoning_content if messages else None
+    reasoning = None
+    if messages:
+        reasoning = messages[-1].reasoning_content
     finish_reason = next(
         (call.finish_reason for call in reversed(trace.calls) if call.error is None), None
     )
@@ -449,7 +453,9 @@ def read_choice(trace: vf.Trace) -> Choice:
 def _make_data(row: EnvironmentRow, environment: str) -> EnvironmentData:
     """Return a row as data: its system prompt apart, a single question as text."""
     messages = [dict(message) for message in row.messages]
-    system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None
+    system = None
+    if messages and messages[0]["role"] == "system":
+        system = messages.pop(0)["content"]
     is_question = len(messages) == 1 and messages[0]["role"] == "user"
     return EnvironmentData(
         environment=environment,
@@ -503,7 +509,9 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
         """Start all attempts; `max_concurrent_agents` limits how many run at once."""
-        attempted = task if self.config.own_rewards else task.defer_scoring()
+        attempted = task
+        if not self.config.own_rewards:
+            attempted = task.defer_scoring()
         async with asyncio.TaskGroup() as attempts:  # type: ignore[attr-defined]  # verifiers needs Python 3.11
             for _ in range(self.config.n):
                 attempts.create_task(agents.agent.run(attempted))

@@ -164,7 +164,9 @@ async def serve_request(
 
 
 def _format_argument(value: JSON) -> str:
-    return value if isinstance(value, str) else wire.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return wire.dumps(value).decode()
 
 
 app = RewardServer()

@@ -51,7 +51,7 @@ class Signature(NamedTuple):
 def make_signature(member: str | None, text: str, *, is_empty: bool = False) -> Signature:
     """Return the signature of a response; its length is bounded, as it is kept with the results."""
     if member is not None and len(member) > _LONGEST_ID:
-        member = f"sha256:{_digest(member).hex()}"
+        member = "sha256:" + _digest(member).hex()
     return Signature(member, _digest(text), is_empty)
 
 
@@ -148,9 +148,9 @@ class Cohort:
             return next(candidates, None)
         if signature.is_empty:
             return None
-        return next(
-            (slot for slot in candidates if self.judged_at is not None or slot.waiting == 0), None
-        )
+        if self.judged_at is not None:
+            return next(candidates, None)
+        return next((slot for slot in candidates if slot.waiting == 0), None)
 
     def lacks(self, signature: Signature, since: float) -> bool:
         """Return whether it was closed short after `since` and may lack this response."""

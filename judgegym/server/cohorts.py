@@ -335,7 +335,9 @@ class Cohorts:
             wait = self._format_wait(cohort)
             period = f"within {wait} s"
         empty = came - len(cohort.responses)
-        empty_clause = f", {empty} of them with nothing to judge" if empty else ""
+        empty_clause = ""
+        if empty:
+            empty_clause = f", {empty} of them with nothing to judge"
         return (
             f"{came} of {cohort.size} members came {period}{empty_clause}: there is nothing to "
             "compare with"
@@ -343,7 +345,8 @@ class Cohorts:
 
     def _format_wait(self, cohort: Cohort) -> str:
         """Return for how many seconds a short cohort was meant to be open."""
-        return f"{round(cohort.closes_at - cohort.opened_at, 2):g}"
+        seconds = round(cohort.closes_at - cohort.opened_at, 2)
+        return f"{seconds:g}"
 
     async def _wait_for_group(
         self, result: ResponseJudgment, cohort: Cohort, slot: MemberSlot, timeout_s: float

@@ -167,7 +167,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: LoadSetting
             event_loop.reduce_garbage_collection()
             if worker is not None:
                 worker.started.touch()
-            sys.stdout.write(f"judgegym.server listens at http://{bracket_host(host)}:{port}\n")
+            url_host = bracket_host(host)
+            sys.stdout.write(f"judgegym.server listens at http://{url_host}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
             if worker is not None:
@@ -191,30 +192,23 @@ def merge_reload(
         SettingsError: a judge changed that gathers single responses or is watched, and therefore
             holds groups; or the server would be open without tokens.
     """
-    judge_fields = expand_choices(
-        JudgeMount
-    ).model_fields  # also of kinds that were loaded meanwhile
+    # Also those of kinds that were loaded meanwhile.
+    judge_fields = expand_choices(JudgeMount).model_fields
     server_fields = (
         type(new).model_fields.keys() - judge_fields.keys() - {"tokens", "mounts"} - _IGNORED
     )
-    restart_only = [
-        name
-        for name in type(new).model_fields
-        if name in server_fields and getattr(old, name) != getattr(new, name)
-    ]
+    candidates = [name for name in type(new).model_fields if name in server_fields]
+    restart_only = [name for name in candidates if getattr(old, name) != getattr(new, name)]
     merged = new.model_copy(update={name: getattr(old, name) for name in restart_only})
     merged.check_access()
     before, after = old.mounted_judges(), merged.mounted_judges()
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    gathers = [
-        name for name in changed if name in (*list_gathering(before), *list_gathering(after))
-    ]
+    gathering = {*list_gathering(before), *list_gathering(after)}
+    gathers = [name for name in changed if name in gathering]
     if gathers or (changed and old.is_watched):
-        reason = (
-            "it gathers groups (--group_size)"
-            if gathers
-            else "judges are watched (--run_dir, --gold_judge)"
-        )
+        reason = "judges are watched (--run_dir, --gold_judge)"
+        if gathers:
+            reason = "it gathers groups (--group_size)"
         raise SettingsError(
             f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {reason}"
         )

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import chain
 from types import TracebackType
 from typing import Any
 
@@ -45,7 +46,7 @@ from judgegym.server.judges import (
 )
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Record, Telemetry, watch_health
-from judgegym.server.pending import PendingJudgment, PendingJudgments, RecentScores
+from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
@@ -257,7 +258,9 @@ class Core:
                 scorer.check(task)
         parts = [split_task(scorer, task) for task in whole]
         owner = CALLER_BUDGET.get()
-        cases = [(judge, case, owner) for part in parts for case in part.cases]
+        cases = list[Case]()
+        for part in parts:
+            cases += [(judge, case, owner) for case in part.cases]
         if self.pending + len(cases) > self._max_pending:
             fresh = {case for case in cases if not self._pending.has(case)}
             if fresh and self.pending + len(fresh) > self._max_pending:
@@ -269,7 +272,7 @@ class Core:
         joined = iter(
             await gather_results(self.cohorts.join(mount, task, spent_s) for task in members)
         )
-        await self._wait(wait, [pending for cases in judgments for pending in cases])
+        await self._wait(wait, [*chain.from_iterable(judgments)])
         judged = iter(
             [
                 self._collect_results(judge, *arguments)
@@ -368,7 +371,9 @@ class Core:
         finally:
             ended = await cancel_all(joining)  # a member that leaves keeps its slot
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
-        return results if len(results) == len(tasks) else None
+        if len(results) == len(tasks):
+            return results
+        return None
 
     def _collect_results(
         self,

@@ -96,11 +96,12 @@ class Connection(HttpToolsProtocol):
         response = error_response(RequestError(code, kind, message), uuid.uuid4().hex)
         headers = {
             **response.headers,
-            "Content-Length": f"{len(response.body)}",
+            "Content-Length": str(len(response.body)),
             "Connection": "close",
         }
+        phrase = HTTPStatus(code).phrase
         lines = [
-            f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
+            f"HTTP/1.1 {code} {phrase}",
             *(f"{name}: {headers[name]}" for name in headers),
         ]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + response.body)

@@ -128,13 +128,10 @@ class MountedJudges:
         old, mounted = self.table, dict[str, MountedJudge]()
         try:
             for name, mount in mounts.items():
-                existing = old.judges.get(name)
-                is_same = existing is not None and existing.settings == mount
-                mounted[name] = (
-                    existing
-                    if existing is not None and is_same
-                    else await self._open_judge(name, mount, session)
-                )
+                judge = old.judges.get(name)
+                if judge is None or judge.settings != mount:
+                    judge = await self._open_judge(name, mount, session)
+                mounted[name] = judge
         except BaseException:  # re-raised; nothing has changed
             for judge in mounted.values():
                 if judge not in old.judges.values():
@@ -160,7 +157,7 @@ class MountedJudges:
                 )
                 scorer = open_judge(mount, client)
             except SettingsError as error:
-                raise SettingsError(f"{name_prefix(name)}{error}") from error
+                raise SettingsError(name_prefix(name) + str(error)) from error
             unseen = {*TASK_FIELDS} - mount.shown_fields
             health = JudgeHealth(client, name, self._telemetry, asks_endpoint=mount.asks_endpoint)
             stack.push_async_callback(health.aclose)
@@ -198,7 +195,9 @@ class MountedJudges:
 
 def name_prefix(name: str) -> str:
     """Return the prefix of messages about a judge's settings."""
-    return f"judge {name!r}: " if name else ""
+    if name:
+        return f"judge {name!r}: "
+    return ""
 
 
 _LONGEST_LABEL = 64

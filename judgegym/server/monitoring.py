@@ -133,7 +133,7 @@ class ServerMonitors:
     def _watch_task(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
         bare = replace(task.replace_responses(()), fault=None)
         members = [*zip(task.responses, results, strict=True)]
-        name = task.group or f"prompt-{bare.key(mount)[:16]}"
+        name = task.group or "prompt-" + bare.key(mount)[:16]
         if len(members) != 1:
             self._add(mount, _OpenGroup(name, bare, members))
             return

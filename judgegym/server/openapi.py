@@ -101,7 +101,10 @@ def document(
         "/v1/recent": {"get": _operation("The last hundred judgments", _ANY_OBJECT)},
     }
     for name, mount in mounts.items():
-        prefix, title = (f"/{name}" if name else ""), f"{mount.judge} judge ({mount.judge_name()})"
+        prefix, model = "", mount.judge_name()
+        if name:
+            prefix = f"/{name}"
+        title = f"{mount.judge} judge ({model})"
         for protocol in protocols:
             summary = f"{protocol.protocol}: scores of the {title}"
             operation = _operation(summary, _ref(protocol.answer), body=bodies[protocol.path])

@@ -278,7 +278,10 @@ class Record:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters, cut here)"
+    length = len(text)
+    if length <= _SHOWN:
+        return text
+    return f"{text[:_SHOWN]}… ({length} characters, cut here)"
 
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
@@ -454,7 +457,9 @@ class Telemetry:
         if result.score is not None:
             self._histograms["score"][judge,].observe(result.score)
         else:
-            cause = result.cause if result.status == Status.UNPARSABLE.value else ""
+            cause = ""
+            if result.status == Status.UNPARSABLE.value:
+                cause = result.cause
             counters["unscored_responses"][
                 judge, cause or _CAUSES.get(result.status, "failed")
             ].inc()
@@ -533,9 +538,8 @@ class Telemetry:
             RequestError: metrics are not available.
         """
         if self._registry is None:
-            raise RequestError(
-                501, "not_installed", f"metrics need prometheus-client: {install_command('server')}"
-            )
+            command = install_command("server")
+            raise RequestError(501, "not_installed", f"metrics need prometheus-client: {command}")
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 

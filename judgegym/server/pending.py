@@ -187,7 +187,9 @@ class RecentScores:
             if len(self._groups) > _MOST_GROUPS:
                 self._groups.popitem(last=False)
             return result
-        return result if result.others else replace(result, others=self.list_scores(judge, task))
+        if result.others:
+            return result
+        return replace(result, others=self.list_scores(judge, task))
 
     def list_scores(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
         """Return the recent scores of the group of a task's only response."""

@@ -86,7 +86,9 @@ class ServerRequest:
         """The caller's request id if it is short and printable, else a new one."""
         header = self.headers.get("x-request-id", "")
         usable = 0 < len(header) <= _LONGEST_ID and header.isascii() and header.isprintable()
-        return header if usable else os.urandom(16).hex()
+        if usable:
+            return header
+        return os.urandom(16).hex()
 
     async def json_object(
         self, settings: RewardServerSettings, *, max_mb: float | None = None
@@ -106,15 +108,18 @@ class ServerRequest:
         """
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in _ENCODINGS:
-            reason = (
-                f"Content-Encoding {encoding[:40]!r} is not known; expected {', '.join(_ENCODINGS)}"
-            )
+            expected = ", ".join(_ENCODINGS)
+            reason = f"Content-Encoding {encoding[:40]!r} is not known; expected {expected}"
             raise RequestError(415, "unsupported", reason, is_unread=True)
-        limit_mb = settings.max_body_mb if max_mb is None else max_mb
+        limit_mb = settings.max_body_mb
+        if max_mb is not None:
+            limit_mb = max_mb
         limit = int(limit_mb * 1024 * 1024)
         length = self.headers.get("content-length", "")
         try:
-            declared = int(length) if length.isdecimal() else 0
+            declared = 0
+            if length.isdecimal():
+                declared = int(length)
             if declared > (limit if "expect" in self.headers else _RECEIVED * limit):
                 raise TooLargeError  # the client waits, or would send for too long
             data = _decompress(await self._read(limit), encoding, limit)
@@ -122,7 +127,9 @@ class ServerRequest:
             reason = f"the body did not come within {BODY_TIMEOUT_S:g} seconds"
             raise RequestError(408, "timeout", reason, is_unread=True) from None
         except TooLargeError:
-            setting = " (--max_body_mb)" if max_mb is None else ""
+            setting = ""
+            if max_mb is None:
+                setting = " (--max_body_mb)"
             reason = f"the body is larger than {limit_mb:g} MB{setting}"
             raise RequestError(413, "too_large", reason, is_unread=True) from None
         except zlib.error as error:
@@ -136,9 +143,8 @@ class ServerRequest:
         except ValueError as error:
             raise RequestError(400, "malformed", f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise RequestError(
-                422, "invalid", f"expected a JSON object, found {type(value).__name__}"
-            )
+            kind = type(value).__name__
+            raise RequestError(422, "invalid", f"expected a JSON object, found {kind}")
         return value
 
     def close(self) -> None:
@@ -320,7 +326,7 @@ def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> l
     for error in errors:
         message = error["msg"].removeprefix("Value error, ")
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-            message = f"unknown field; expected {', '.join(model.model_fields)}"
+            message = "unknown field; expected " + ", ".join(model.model_fields)
         reasons.setdefault(".".join(locate_error(error)), {})[message] = None
     deepest = [
         place for place in reasons if not any(longer.startswith(f"{place}.") for longer in reasons)

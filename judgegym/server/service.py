@@ -111,7 +111,9 @@ async def open_service(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIte
         )
         mounts = _mount_judges(settings, endpoint)
         counts = open_telemetry()
-        monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
+        monitors = None
+        if settings.is_watched:
+            monitors = ServerMonitors(settings, mounts, counts)
         budgets = settings.budgets()
         core = Core(
             mounts,
@@ -189,7 +191,9 @@ class Service:
         }
         self._judge_routes: dict[str, dict[str, Handler]] = {}
         for mount in self._mounts:
-            prefix = f"/{mount}" if mount else ""
+            prefix = ""
+            if mount:
+                prefix = f"/{mount}"
             for protocol in PROTOCOLS:
                 self._judge_routes[prefix + protocol.path] = {
                     "POST": partial(self._score, mount, protocol)
@@ -319,7 +323,9 @@ class Service:
                 raw = await request.json_object(self.settings)
                 raw = protocol.merge_session(raw, request.headers.get("cookie", ""))
                 try:
-                    judge = _select_judge(raw, mount, table) if protocol.names_judge else mount
+                    judge = mount
+                    if protocol.names_judge:
+                        judge = _select_judge(raw, mount, table)
                     response = await self._judge_body(judge, table, protocol, raw, request, started)
                 except RequestError as refused:
                     response = protocol.reply_to_error(raw, refused, self._answers)
@@ -359,9 +365,8 @@ class Service:
         try:
             if protocol.compares and settings.definition.most_together is None:
                 sees = f"the judge {settings.judge} sees each response by itself"
-                raise ValueError(
-                    f"{protocol.path}: {sees}; expected one of {', '.join(COMPARING_KINDS)}"
-                )
+                kinds = ", ".join(COMPARING_KINDS)
+                raise ValueError(f"{protocol.path}: {sees}; expected one of {kinds}")
             tasks = body.tasks(raw)
             if not protocol.tells_faults:
                 self._answers.check(tasks)

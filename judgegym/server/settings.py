@@ -100,7 +100,9 @@ def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
         (source.values["deadline"] for source in sources if "deadline" in source.values), None
     )
     try:
-        deadline = _DEADLINE_S if requested is None else float(str(requested))
+        deadline = _DEADLINE_S
+        if requested is not None:
+            deadline = float(str(requested))
     except ValueError:
         return extended
     limits = SettingsSource("below --deadline", shorten_deadline(deadline))
@@ -148,9 +150,10 @@ class JudgeMount(AnyJudgeSettings):
             return None
         most = self.definition.most_together
         if most is None:
+            kinds = ", ".join(COMPARING_KINDS)
             raise SettingsError(
                 f"{prefix}group_size: the judge {self.judge} sees each response alone; those that "
-                f"compare responses are {', '.join(COMPARING_KINDS)}"
+                f"compare responses are {kinds}"
             )
         if self.group_size > most:
             raise SettingsError(
@@ -181,7 +184,9 @@ RESERVED = frozenset(
 
 
 def _from_json(value: object) -> object:
-    return wire.loads(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return wire.loads(value)
+    return value
 
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -340,7 +345,9 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     @property
     def drain_s(self) -> float:
         """Seconds for draining; the default lets every request get its response."""
-        return self.deadline + 10.0 if self.drain_timeout is None else self.drain_timeout
+        if self.drain_timeout is None:
+            return self.deadline + 10.0
+        return self.drain_timeout
 
     def budgets(self) -> ServerBudgets:
         """Return the budgets: in total, and for each client.
@@ -363,7 +370,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             ],
             "a monitor": [f"--{name}" for name in ("run_dir", "gold_judge") if getattr(self, name)],
         }
-        return next((f"{', '.join(names)}: {part}" for part, names in flags.items() if names), None)
+        for part, names in flags.items():
+            if names:
+                return ", ".join(names) + f": {part}"
+        return None
 
     def check_processes(self, count: int, unit: str = "worker", setting: str = "--workers") -> None:
         """Check that cohorts, budgets and monitors work with this many processes.
@@ -376,7 +386,9 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         Raises:
             SettingsError: one of them needs a single process.
         """
-        needs = self.needs_one_process() if count > 1 else None
+        needs = None
+        if count > 1:
+            needs = self.needs_one_process()
         if needs is not None:
             raise SettingsError(
                 f"{needs} needs one {unit}, which handles some 3,000 requests a second; found "
@@ -472,4 +484,6 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
 
 def bracket_host(host: str) -> str:
     """Return a host as it is written in a URL."""
-    return f"[{host}]" if ":" in host else host
+    if ":" in host:
+        return f"[{host}]"
+    return host

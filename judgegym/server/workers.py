@@ -66,9 +66,10 @@ def find_worker() -> WorkerIdentity | None:
 
 def worker_file(path: Path | None) -> Path | None:
     """Return the file that this process writes: with several workers, one file for each process."""
-    return (
-        path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and find_worker() else path
-    )
+    if path is None or not find_worker():
+        return path
+    process = os.getpid()
+    return path.with_stem(f"{path.stem}-{process}")
 
 
 def supervise(
@@ -143,10 +144,8 @@ def _reload(pool: Sequence[_Worker], check: Callable[[], object]) -> None:
     try:
         check()
     except (UserError, OSError) as error:
-        sys.stderr.write(
-            "the new settings are refused, and the old ones stay: "
-            f"{'; '.join(str(error).splitlines())}\n"
-        )
+        reason = "; ".join(str(error).splitlines())
+        sys.stderr.write(f"the new settings are refused, and the old ones stay: {reason}\n")
         return
     for worker in pool:
         worker.process.send_signal(signal.SIGHUP)
@@ -197,9 +196,10 @@ def _reserve_port(settings: RewardServerSettings) -> Iterator[int]:
     Raises:
         OSError: it cannot be bound.
     """
-    with socket.socket(
-        socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM
-    ) as listener:
+    family = socket.AF_INET
+    if ":" in settings.host:
+        family = socket.AF_INET6
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((settings.host, settings.port))
         yield int(listener.getsockname()[1])
@@ -211,7 +211,9 @@ _FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)
 
 def count_server_processes() -> int:
     """Return how many processes this process's ASGI server runs, as far as one of them can tell."""
-    return count_processes(sys.argv, os.environ) if _is_started_by_a_server() else 1
+    if _is_started_by_a_server():
+        return count_processes(sys.argv, os.environ)
+    return 1
 
 
 def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
@@ -230,7 +232,9 @@ def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> i
             flag = _FLAG.fullmatch(word)
             if flag is not None:
                 count = flag[1] or "".join(arguments[number + 1 : number + 2])
-    return int(count) if count.isdecimal() else 1
+    if count.isdecimal():
+        return int(count)
+    return 1
 
 
 def _is_started_by_a_server() -> bool:

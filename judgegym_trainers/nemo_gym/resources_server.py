@@ -91,7 +91,9 @@ def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
     }
     misplaced = next((name for name in server_settings if name in _GYM_SETTINGS), None)
     if misplaced is not None:
-        expected = "num_workers" if misplaced == "workers" else misplaced
+        expected = misplaced
+        if misplaced == "workers":
+            expected = "num_workers"
         raise SettingsError(
             f"{misplaced}: NeMo Gym serves it; expected {expected} beside entrypoint"
         )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import product
 from typing import Any, TypeAlias
 
 from judgegym.judges.config.extras import report_missing_extra
@@ -39,11 +40,8 @@ TextLocation: TypeAlias = str | Sequence[str] | Callable[[object, object], objec
 _QUESTION_NAMES = ("messages", "prompt", "question")
 _ANSWER_NAMES = ("completion", "response", "answer", "message", "text", "content")
 
-PROMPT = tuple(
-    f"{prefix}.{name}"
-    for prefix in ("observation", "observation.metadata", "action")
-    for name in _QUESTION_NAMES
-)
+_QUESTION_PLACES = ("observation", "observation.metadata", "action")
+PROMPT = tuple(f"{place}.{name}" for place, name in product(_QUESTION_PLACES, _QUESTION_NAMES))
 RESPONSE = tuple(f"action.{name}" for name in _ANSWER_NAMES)
 TOOLS = ("observation.tools", "observation.metadata.tools")
 FIELDS: Mapping[Field, TextLocation] = {
@@ -63,7 +61,8 @@ def check_locations(
     """
     unknown = [name for name in fields if name not in NAMES]
     if unknown:
-        raise SettingsError(f"fields.{unknown[0]}: expected one of {', '.join(NAMES)}")
+        expected = ", ".join(NAMES)
+        raise SettingsError(f"fields.{unknown[0]}: expected one of {expected}")
     for location in (prompt, response, *fields.values()):
         for path in _paths(location):
             if not path.startswith(("action.", "observation.")):
@@ -94,9 +93,9 @@ def make_row(
         for location in (prompt, response)
     )
     if not prompt_value:
-        return CompletionRow({}, "", f"no prompt in {_describe_location(prompt)}")
+        return CompletionRow({}, "", "no prompt in " + _describe_location(prompt))
     if response_value is None:
-        return CompletionRow({}, "", f"no response in {_describe_location(response)}")
+        return CompletionRow({}, "", "no response in " + _describe_location(response))
     cells: dict[str, object] = {
         name: _find_value(location, action, observation) for name, location in fields.items()
     }
@@ -105,7 +104,11 @@ def make_row(
 
 
 def _paths(location: TextLocation) -> Sequence[str]:
-    return [location] if isinstance(location, str) else [] if callable(location) else location
+    if isinstance(location, str):
+        return [location]
+    if callable(location):
+        return []
+    return location
 
 
 def _describe_location(location: TextLocation) -> str:

@@ -130,9 +130,8 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
                 or isinstance(index, bool)
                 or not 0 <= index < len(environment)
             ):
-                raise DataError(
-                    f"index: expected a number from 0 to {len(environment) - 1}, found {index!r}"
-                )
+                last = len(environment) - 1
+                raise DataError(f"index: expected a number from 0 to {last}, found {index!r}")
             uid = environment.uids[index]
         row = environment.row(uid)
         self._rewards.environment = environment
@@ -212,9 +211,8 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Return the metadata for `GET /metadata`."""
-        rows = (
-            f"{len(self._default_environment)} rows, split {self._default_environment.source.split}"
-        )
+        count, split = len(self._default_environment), self._default_environment.source.split
+        rows = f"{count} rows, split {split}"
         return EnvironmentMetadata(
             name=self._default_environment.name,
             description=f"JudgeGym's environment {self._default_environment.name}: {rows}",
@@ -258,7 +256,8 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         if split is None or split == self._default_environment.source.split:
             return self._default_environment
         if split not in _SPLITS:
-            raise DataError(f"split: expected {' or '.join(_SPLITS)}, found {split!r}")
+            expected = " or ".join(_SPLITS)
+            raise DataError(f"split: expected {expected}, found {split!r}")
         return await asyncio.to_thread(
             get_environment, replace(self._default_environment.source, split=split)
         )
@@ -303,7 +302,8 @@ def from_variables(variables: Mapping[str, str]) -> Any:
     environment = values_by_name.pop("ENVIRONMENT", "").strip()
     if not environment:
         raise SettingsError(
-            f"{_VARIABLE_PREFIX}ENVIRONMENT: expected the name of an environment, such as arena_hard"
+            f"{_VARIABLE_PREFIX}ENVIRONMENT: expected the name of an environment, "
+            "such as arena_hard"
         )
     settings = values_by_name.pop("SETTINGS", "").strip()
     split, sessions = (
@@ -314,9 +314,8 @@ def from_variables(variables: Mapping[str, str]) -> Any:
         expected = ", ".join(
             f"{_VARIABLE_PREFIX}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS")
         )
-        raise SettingsError(
-            f"{_VARIABLE_PREFIX}{next(iter(values_by_name))}: unknown; expected one of {expected}"
-        )
+        unknown = next(iter(values_by_name))
+        raise SettingsError(f"{_VARIABLE_PREFIX}{unknown}: unknown; expected one of {expected}")
     if not sessions.isdecimal() or int(sessions) < 1:
         raise SettingsError(
             f"{_VARIABLE_PREFIX}SESSIONS: expected a positive number, found {sessions!r}"

@@ -24,7 +24,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import timedelta
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -87,11 +87,13 @@ class GroupedBatch:
             self._distributed = module
             # gloo sends objects from the CPU, whatever the trainer's backend is.
             self._processes = module.new_group(backend="gloo", timeout=_PROCESS_TIMEOUT)
-        number = 0 if self._distributed is None else self._distributed.get_rank()
+        number = 0
+        if self._distributed is not None:
+            number = self._distributed.get_rank()
         parts = await self._gather(rows)
         starts = list(accumulate((len(part) for part in parts), initial=0))
         indices = range(starts[number], starts[number + 1])
-        batch = [row for part in parts for row in part]
+        batch = [*chain.from_iterable(parts)]
         self._check(batch, size, len(parts))
         results: dict[int, CompletionReward] = {}
         error = ""
@@ -128,9 +130,11 @@ class GroupedBatch:
 
     def _check(self, batch: Sequence[CompletionRow], size: int, processes: int) -> None:
         if len(batch) % size:
-            suffix = f" of {processes} processes" if processes > 1 else ""
+            suffix, count = "", len(batch)
+            if processes > 1:
+                suffix = f" of {processes} processes"
             raise SettingsError(
-                f"group_size: a batch{suffix} of {len(batch)} completions cannot be split into "
+                f"group_size: a batch{suffix} of {count} completions cannot be split into "
                 f"groups of {size}; expected the trainer's num_generations, and torch.distributed "
                 "where a group is spread over processes"
             )

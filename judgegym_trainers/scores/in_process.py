@@ -55,11 +55,11 @@ class InProcessSource:
             raise SettingsError(
                 f"judge.monitor: expected a mapping of settings, found {monitor_settings!r}"
             )
-        self._monitor_settings = (
-            settings_from_keywords(WatchSettings, monitor_settings, prefix="judge.monitor.")
-            if monitor_settings
-            else None
-        )
+        self._monitor_settings: WatchSettings | None = None
+        if monitor_settings:
+            self._monitor_settings = settings_from_keywords(
+                WatchSettings, monitor_settings, prefix="judge.monitor."
+            )
         self._judge = settings_from_keywords(
             JudgeMount, {**shorten_deadline(deadline_s), **settings}, prefix="judge."
         )
@@ -85,7 +85,8 @@ class InProcessSource:
             return make_failures(error.message, len(group))
         except ValidationError as error:
             first = error.errors()[0]
-            raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            place = ".".join(map(str, first["loc"]))
+            raise RefusedError(f"{place}: {first['msg']}") from None
         except ValueError as error:
             raise RefusedError(str(error)) from None
         return [
@@ -98,7 +99,9 @@ class InProcessSource:
             if self._core is None:
                 async with AsyncExitStack() as stack:
                     judge = await self._open_stand_in(stack) if self._offline else self._judge
-                    identity = STAND_IN_IDENTITY if self._offline else ""
+                    identity = ""
+                    if self._offline:
+                        identity = STAND_IN_IDENTITY
                     core = Core(
                         {"": judge},
                         deadline_s=self._deadline_s,
@@ -121,7 +124,8 @@ class InProcessSource:
         if monitor_settings is None:
             return None
         if monitor_settings.run_dir is not None and (processes := find_distributed()) is not None:
-            folder = monitor_settings.run_dir / f"process-{processes.get_rank()}"
+            rank = processes.get_rank()
+            folder = monitor_settings.run_dir / f"process-{rank}"
             monitor_settings = monitor_settings.model_copy(update={"run_dir": folder})
         return ServerMonitors(monitor_settings, {"": judge}, Telemetry())
 

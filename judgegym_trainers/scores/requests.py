@@ -128,7 +128,8 @@ def to_json(value: object) -> JSON:
         return to_json(value.get_secret_value())
     if isinstance(value, PurePath):
         return str(value)
-    raise CellError(f"expected text, found {type(value).__name__}")
+    kind = type(value).__name__
+    raise CellError(f"expected text, found {kind}")
 
 
 def read_request_fields(row: Mapping[str, object]) -> dict[str, JSON]:
@@ -156,19 +157,18 @@ def read_tool_fields(tools: object) -> dict[str, JSON]:
     """
     if hasattr(tools, "tolist"):  # an array, as a data frame has it
         tools = tools.tolist()
-    definitions = (
-        [tool for tool in tools if isinstance(tool, Mapping)]
-        if isinstance(tools, list | tuple)
-        else []
-    )
-    parsed = parse_tools(
-        to_json(definitions) if definitions else tools if isinstance(tools, str) else None
-    )
-    return (
-        {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in parsed]}
-        if parsed
-        else {}
-    )
+    definitions: list[Mapping[str, object]] = []
+    if isinstance(tools, list | tuple):
+        definitions = [tool for tool in tools if isinstance(tool, Mapping)]
+    value: JSON = None
+    if definitions:
+        value = to_json(definitions)
+    elif isinstance(tools, str):
+        value = tools
+    parsed = parse_tools(value)
+    if not parsed:
+        return {}
+    return {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in parsed]}
 
 
 def _read_cell(row: Mapping[str, object], name: str) -> JSON:
@@ -180,7 +180,9 @@ def _read_cell(row: Mapping[str, object], name: str) -> JSON:
         for column in (column_name.partition(".")[0] for column_name in USUAL_COLUMNS[name])
     }
     column = find_column(cells, name)
-    value = None if column is None else cast("JSON", read_column(cells, column))
+    value = None
+    if column is not None:
+        value = cast("JSON", read_column(cells, column))
     if name == "criteria" and value is not None:
         # Late: criteria need the judges' packages, and beside a server a row without them needs
         # none.
@@ -212,17 +214,23 @@ def parse_group_id(value: JSON) -> str | int | None:
     """Return a cell as the id of a group or of one of its members; `None` if it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    return value if isinstance(value, int) or 0 < len(value) <= MAX_ID_LENGTH else None
+    if isinstance(value, int) or 0 < len(value) <= MAX_ID_LENGTH:
+        return value
+    return None
 
 
 def _read_text(value: JSON) -> str | None:
-    return None if value is None or value == "" else value if isinstance(value, str) else str(value)
+    if value is None or value == "":
+        return None
+    return str(value)
 
 
 def _read_rubric(value: JSON) -> JSON:
     if isinstance(value, Mapping):
         return {name: str(text) for name, text in value.items() if text is not None} or None
-    return _read_text("\n".join(map(str, value)) if isinstance(value, list) else value)
+    if isinstance(value, list):
+        value = "\n".join(map(str, value))
+    return _read_text(value)
 
 
 def _read_context(value: JSON) -> JSON:
@@ -235,20 +243,18 @@ def _read_aspects(value: JSON) -> JSON:
     if isinstance(value, str):
         is_json = value.lstrip().startswith("[")
         try:
-            value = (
-                wire.loads(value)
-                if is_json
-                else [name.strip() for name in value.split(",") if name.strip()]
-            )
+            if is_json:
+                value = wire.loads(value)
+            else:
+                value = [name.strip() for name in value.split(",") if name.strip()]
         except ValueError:
             raise CellError("expected names or a JSON list") from None
     if isinstance(value, Mapping):
         value = [value]
     if value is None or isinstance(value, list):
         return value or None
-    raise CellError(
-        f"expected names or objects with name and definition, found {type(value).__name__}"
-    )
+    kind = type(value).__name__
+    raise CellError(f"expected names or objects with name and definition, found {kind}")
 
 
 def _read_criteria(value: JSON) -> JSON:
@@ -256,7 +262,9 @@ def _read_criteria(value: JSON) -> JSON:
     if not isinstance(value, str):
         return value or None
     try:
-        return wire.loads(value) if value.lstrip()[:1] in ("[", "{") else None
+        if value.lstrip()[:1] in ("[", "{"):
+            return wire.loads(value)
+        return None
     except ValueError:
         raise CellError("expected a list in JSON") from None
 
@@ -287,34 +295,35 @@ def convert_conversation(conversation: object) -> JSON:
     if isinstance(conversation, str):
         return conversation
     if not isinstance(conversation, Iterable):
-        raise CellError(f"expected text or messages, found {type(conversation).__name__}")
+        kind = type(conversation).__name__
+        raise CellError(f"expected text or messages, found {kind}")
     turns = [_convert_turn(turn) for turn in conversation]
     is_blank = [(turn["role"], str(turn["content"]).strip()) for turn in turns] == [
         ("assistant", "")
     ]
-    return "" if is_blank and "tool_calls" not in turns[0] else cast(JSON, turns)
+    if is_blank and "tool_calls" not in turns[0]:
+        return ""
+    return cast(JSON, turns)
 
 
 def _convert_turn(turn: object) -> dict[str, JSON]:
     if not isinstance(turn, Mapping):
-        raise CellError(f"expected messages of role and content, found {type(turn).__name__}")
+        kind = type(turn).__name__
+        raise CellError(f"expected messages of role and content, found {kind}")
     calls = turn.get("tool_calls")
-    call_list = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()
-    converted_calls = [
-        _convert_call(call if isinstance(call, Mapping) else {}) for call in call_list
-    ]
-    extra_fields: dict[str, JSON] = {"tool_calls": converted_calls} if converted_calls else {}
+    if not isinstance(calls, Sequence) or isinstance(calls, str):
+        calls = ()
+    converted_calls = [_convert_call(call if isinstance(call, Mapping) else {}) for call in calls]
+    extra_fields: dict[str, JSON] = {}
+    if converted_calls:
+        extra_fields["tool_calls"] = converted_calls
     extra_fields |= {
         key: str(turn[key]) for key in ("name", "tool_call_id", *REASONING_FIELDS) if turn.get(key)
     }
-    extra_fields |= {
-        key: to_json(turn[key])
-        for key in _ERROR_FIELDS
-        if key in turn and turn.get("role") == "tool"
-    }
-    extra_fields |= (
-        {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}
-    )  # of a result in inspect
+    if turn.get("role") == "tool":
+        extra_fields |= {key: to_json(turn[key]) for key in _ERROR_FIELDS if key in turn}
+    if isinstance(turn.get("function"), str):  # of a result in inspect
+        extra_fields["name"] = str(turn["function"])
     return {
         "role": str(turn.get("role", "")),
         "content": _convert_parts(turn.get("content")),
@@ -328,11 +337,9 @@ def _convert_parts(content: object) -> str | list[dict[str, JSON]]:
         content = content.tolist()
     if isinstance(content, str):
         return content
-    return (
-        [_convert_part(part) for part in content]
-        if isinstance(content, Sequence) and not isinstance(content, bytes)
-        else ""
-    )
+    if isinstance(content, Sequence) and not isinstance(content, bytes):
+        return [_convert_part(part) for part in content]
+    return ""
 
 
 def _convert_part(part: object) -> dict[str, JSON]:
@@ -353,7 +360,9 @@ def _convert_part(part: object) -> dict[str, JSON]:
                 return {"type": "image_url", "image_url": {"url": read_image(fields).url}}
         except UnseenPart as error:
             raise CellError(str(error)) from None
-    return {**converted, "text": text} if isinstance(text, str) else converted
+    if isinstance(text, str):
+        return {**converted, "text": text}
+    return converted
 
 
 def _convert_call(value: object) -> JSON:

@@ -63,7 +63,9 @@ class CompletionReward:
     @property
     def score(self) -> float:
         """The reward, or the finite number in its place."""
-        return self.instead if self.reward is None else self.reward
+        if self.reward is None:
+            return self.instead
+        return self.reward
 
     @property
     def is_invalid(self) -> bool:
@@ -81,12 +83,16 @@ class CompletionReward:
         is_refusal = self.status == REFUSED or (
             self.is_failed and _REJECTION.search(self.explanation) is not None
         )
-        return self.explanation if is_refusal else ""
+        if is_refusal:
+            return self.explanation
+        return ""
 
     @property
     def is_unauthorized(self) -> bool:
         """Whether the judge's endpoint rejects the key or the model, as for every other request."""
-        match = _REJECTION.search(self.explanation) if self.is_failed else None
+        match = None
+        if self.is_failed:
+            match = _REJECTION.search(self.explanation)
         return match is not None and (match["status"] or match["of_all"]) in ("401", "403", "404")
 
     @property
@@ -210,4 +216,6 @@ def substitute_reward(rewards: Sequence[float | None], fallback: float) -> float
         fallback: the substitute if the group has no reward.
     """
     available = [reward for reward in rewards if reward is not None]
-    return exact_mean(available) if available else fallback
+    if available:
+        return exact_mean(available)
+    return fallback

@@ -72,7 +72,10 @@ class ServerSource:
                 "token: the url has a user or password already, and a request can have only one of "
                 "both"
             )
-        self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
+        base_url = url.rstrip("/")
+        if mount:
+            base_url += f"/{mount}"
+        self._url = f"{base_url}/v1/score"
         self._redacted_url = _TOKEN_IN_PATH.sub("…", redact_credentials(self._url))
         self._headers = {
             "Content-Type": "application/json",
@@ -112,12 +115,13 @@ class ServerSource:
                             f"the reward server at {self._redacted_url}: {spent.explanation}"
                         )
                     return results
-                problem = f"HTTP {code}: {wire.shorten(wire.error_text(data))}"
+                problem = f"HTTP {code}: " + wire.shorten(wire.error_text(data))
                 hint = _HINTS.get(code, "")
                 if code == _BUSY and retry_after_s is not None:
                     pause_s, until_s, pauses = retry_after_s, self._deadline_s, iter(PAUSES_S)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
-                code, problem = 0, f"{type(error).__name__}: {error}"
+                kind = type(error).__name__
+                code, problem = 0, f"{kind}: {error}"
             problem = f"the reward server at {self._redacted_url}: {problem}"
             if code in _REFUSED:
                 raise RefusedError(problem)
@@ -136,19 +140,18 @@ class ServerSource:
         """Log once that the server does not respond and is retried, and once that it is back."""
         if is_back is self._is_away:
             self._is_away = not is_back
-            logger.warning(
-                "%s",
-                f"the reward server at {self._redacted_url} is back"
-                if is_back
-                else f"{problem}; asking again",
-            )
+            message = f"{problem}; asking again"
+            if is_back:
+                message = f"the reward server at {self._redacted_url} is back"
+            logger.warning("%s", message)
 
     async def _post(self, request: bytes, within_s: float) -> tuple[int, bytes, float | None]:
         """Send a request; return the status, the body, and the seconds of `Retry-After`."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)
-        headers = {**self._headers, REQUEST_DEADLINE: f"{max(0.001, within_s):.3f}"}
+        deadline_s = max(0.001, within_s)
+        headers = {**self._headers, REQUEST_DEADLINE: f"{deadline_s:.3f}"}
         async with self._session.post(self._url, data=request, headers=headers) as response:
             data = await response.read()
             return response.status, data, retry_after_seconds(response.headers.get("Retry-After"))
@@ -175,7 +178,9 @@ def _is_http(url: str) -> bool:
 
 
 def _parse_results(body: JSON, count: int) -> list[CompletionReward]:
-    items = body.get("results", [body]) if isinstance(body, Mapping) else None
+    items = None
+    if isinstance(body, Mapping):
+        items = body.get("results", [body])
     if not isinstance(items, Sequence) or len(items) != count:
         raise ValueError(f"expected an object with {count} results")
     return [_parse_result(result) for result in items]

@@ -292,16 +292,13 @@ class JudgeSource:
         """
         values = to_json(settings or {})
         if not isinstance(values, Mapping):
-            raise SettingsError(
-                f"{within}: expected a mapping of settings, found {type(values).__name__}"
-            )
+            kind = type(values).__name__
+            raise SettingsError(f"{within}: expected a mapping of settings, found {kind}")
         defaults = {setting.name: setting.default for setting in fields(cls)}
         refuse_unknown(values, defaults, prefix=f"{within}.")
-        values = {
-            name: value
-            for name, value in values.items()
-            if value is not None or defaults[name] is not None
-        }
+        unset = {name for name, default in defaults.items() if default is None}
+        unset &= {name for name, value in values.items() if value is None}
+        values = {name: value for name, value in values.items() if name not in unset}
         try:
             check_settings(
                 **{name: value for name, value in values.items() if value is None}
@@ -446,7 +443,9 @@ async def close() -> None:
 def find_secret(settings: Mapping[str, object], within: str = "") -> str | None:
     """Return a message about the first secret in settings: a key, a token, or URL credentials."""
     for name, value in settings.items():
-        location = f"{within}.{name}" if within else name
+        location = name
+        if within:
+            location = f"{within}.{name}"
         if name.endswith("extra_headers") and value:
             return (
                 f"{location}: headers are secrets, and trainers log settings; expected them at a "

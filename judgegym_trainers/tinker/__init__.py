@@ -67,7 +67,9 @@ class TinkerCompletion:
         """The reason why the rollout ends, in the cookbook's terms."""
         if self.choice.finish_reason == CUT_OFF:
             return StopReason.MAX_TOKENS
-        return StopReason.COMPLETED if self.is_parsed else StopReason.PARSE_ERROR
+        if self.is_parsed:
+            return StopReason.COMPLETED
+        return StopReason.PARSE_ERROR
 
 
 @cache
@@ -83,7 +85,9 @@ def read_completion(
     renderer: Renderer, tokens: Sequence[int], stop_reason: str | None
 ) -> TinkerCompletion:
     """Parse sampled tokens; the stop reason `length` means that they were cut off."""
-    finish_reason = CUT_OFF if stop_reason == "length" else "stop"
+    finish_reason = "stop"
+    if stop_reason == "length":
+        finish_reason = CUT_OFF
     try:
         message, termination = renderer.parse_response(list(tokens))
     except (
@@ -93,7 +97,9 @@ def read_completion(
             Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish_reason), False
         )
     content = message["content"]
-    parts = [] if isinstance(content, str) else content
+    parts = content
+    if isinstance(content, str):
+        parts = []
     thinking = "".join(part["thinking"] for part in parts if part["type"] == "thinking")
     return TinkerCompletion(
         Choice(get_text_content(message), thinking or None, finish_reason), termination.is_clean
@@ -149,10 +155,11 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
     scores = fill_missing_scores([result.reward for result in results])
     if scores is None:
         failed = [result for result in results if result.reward is None]
-        reason = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
-        raise NoRewardsError(
-            f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{reason}"
-        )
+        reason = ""
+        if failed:
+            reason = f": {failed[0].status}: {failed[0].explanation}"
+        count, total = len(failed), len(results)
+        raise NoRewardsError(f"{name}: the judge failed for {count} of {total} rollouts{reason}")
     return [
         (value, {**result.metrics, **result.flags})
         for value, result in zip(scores, results, strict=True)

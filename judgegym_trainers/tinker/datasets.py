@@ -80,11 +80,9 @@ def _make_prompt_row(uid: str, row: Row) -> PromptRow:
     except CellError as error:
         raise DataError(f"{row.place}: {error}") from None
     prompt = row.values.get("prompt")
-    turns = (
-        [{"role": "user", "content": prompt}]
-        if isinstance(prompt, str) and prompt.strip()
-        else prompt
-    )
+    turns = prompt
+    if isinstance(prompt, str) and prompt.strip():
+        turns = [{"role": "user", "content": prompt}]
     if not isinstance(turns, list) or not turns or not all(map(_is_message, turns)):
         raise row.missing_error(
             "text, or messages of a role (system, user, assistant) and text, in prompt"
@@ -135,7 +133,8 @@ class JudgedDataset(RLDataset):
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
         """Return the groups of a batch, in the order of the epoch."""
         if not 0 <= index < len(self):
-            raise IndexError(f"batch {index}: there are {len(self)}")
+            count = len(self)
+            raise IndexError(f"batch {index}: there are {count}")
         start = index * self._batch_size
         positions = range(start, min(start + self._batch_size, len(self._uids) * self._epochs))
         return [
@@ -179,8 +178,9 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     @chz.validate
     def _check_sizes(self) -> None:
         for name in ("batch_size", "group_size", "epochs", "test_group_size"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name}: expected 1 or more, found {getattr(self, name)}")
+            number = getattr(self, name)
+            if number < 1:
+                raise SettingsError(f"{name}: expected 1 or more, found {number}")
 
     @chz.validate
     def _check_secrets(self) -> None:
@@ -321,4 +321,6 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
 
 
 def _make_tags(name: str, category: str | None) -> tuple[str, ...]:
-    return (name,) if category is None else (name, f"{name}/{category}")
+    if category is None:
+        return (name,)
+    return (name, f"{name}/{category}")

@@ -109,7 +109,9 @@ def read_choice(
     is_cut_off = (
         bool(ends) and isinstance(ids, Sequence) and bool(ids) and ids[-1] not in (ends or ())
     )
-    finish_reason = CUT_OFF if is_cut_off else None
+    finish_reason = None
+    if is_cut_off:
+        finish_reason = CUT_OFF
     if isinstance(completion, str):
         return Choice(completion, finish_reason=finish_reason)
     last: Mapping[str, JSON] = completion[-1] if completion else {}
@@ -298,7 +300,7 @@ class JudgeEnvironment:
         if rows and (await asyncio.to_thread(get_environment, self._find_split(rows[0]))).compares:
             raise SettingsError(size_error)
         groups = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
-        return [result for group in await self._scorer.score(groups) for result in group]
+        return [*itertools.chain.from_iterable(await self._scorer.score(groups))]
 
     def _find_split(self, row: CompletionRow) -> EnvironmentSource:
         return self._sources["eval" if row.shared["split"] == "eval" else "train"]

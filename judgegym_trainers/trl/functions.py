@@ -22,7 +22,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, cast
 
 from judgegym.judges.core.event_loop import run_blocking
@@ -151,7 +151,7 @@ def log_results(
         metric(
             f"{name}_invalid", sum(result.is_invalid for result in own_results) / len(own_results)
         )
-    for key in sorted({key for result in own_results for key in result.metrics}):
+    for key in sorted(set[str]().union(*(result.metrics for result in own_results))):
         values = [result.metrics[key] for result in own_results if key in result.metrics]
         metric(f"{name}/{key}", math.fsum(values) / len(values))
     count_failures(own_results, streak, group_size or len(results))
@@ -180,14 +180,20 @@ def count_failures(
 def read_cell(columns: Mapping[str, object], name: str, index: int) -> Any:
     """Return a completion's cell in a column; `None` if there is none."""
     column = columns.get(name)
-    return column[index] if isinstance(column, Sequence) and index < len(column) else None
+    if isinstance(column, Sequence) and index < len(column):
+        return column[index]
+    return None
 
 
-COLUMNS: Mapping[str, Field] = {
-    column.partition(".")[0]: name
-    for name in reversed(FIELDS)
-    for column in reversed(USUAL_COLUMNS[name])
-}
+def _map_columns() -> dict[str, Field]:
+    """Return the field of each usual column; if several fields use a column, the first counts."""
+    columns: dict[str, Field] = {}
+    for name in reversed(FIELDS):
+        columns |= {column.partition(".")[0]: name for column in reversed(USUAL_COLUMNS[name])}
+    return columns
+
+
+COLUMNS: Mapping[str, Field] = _map_columns()
 """Dataset columns that are sent to the judge, with their request field; `rubric` may be criteria.
 """
 
@@ -255,11 +261,7 @@ def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) 
             results = await groups.score(rows, size)
         elif is_grouped:  # neighbours with the same row are a group
             neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
-            results = [
-                result
-                for group_results in await scoring.score(neighbours)
-                for result in group_results
-            ]
+            results = [*chain.from_iterable(await scoring.score(neighbours))]
         else:
             results = await scoring.score_each(rows)
         return log_results(results, columns, name, streak, size)
@@ -307,14 +309,15 @@ def combined_reward(
     parts = list(functions)
     names = [str(getattr(part, "__name__", type(part).__name__)) for part in parts]
     if not parts or len({*names, name}) != len(names) + 1:
+        name_list = ", ".join(names) or "none"
         raise SettingsError(
-            "functions: expected functions with names of their own, found "
-            f"{', '.join(names) or 'none'}"
+            f"functions: expected functions with names of their own, found {name_list}"
         )
     factors = [1.0] * len(parts) if weights is None else [float(weight) for weight in weights]
     if len(factors) != len(parts):
+        count, expected = len(factors), len(parts)
         raise SettingsError(
-            f"weights: expected one for each of {len(parts)} functions, found {len(factors)}"
+            f"weights: expected one for each of {expected} functions, found {count}"
         )
     check_settings(
         **{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)}
@@ -325,9 +328,10 @@ def combined_reward(
         if (environment_name := getattr(part, "rows_of", None)) is not None
     }
     if len(environments) > 1:
+        name_list = ", ".join(sorted(environments))
         raise SettingsError(
-            "functions: expected those of one environment, found "
-            f"{', '.join(sorted(environments))}; combine each with what else judges its rows"
+            f"functions: expected those of one environment, found {name_list}; combine each with "
+            "what else judges its rows"
         )
 
     async def score(
@@ -343,18 +347,12 @@ def combined_reward(
         )
         for part, scores in zip(names, by_part, strict=True):
             if len(scores) != len(completions):
-                raise SettingsError(
-                    f"{part}: expected {len(completions)} scores, found {len(scores)}"
-                )
+                count, expected = len(scores), len(completions)
+                raise SettingsError(f"{part}: expected {expected} scores, found {count}")
             extra(part, scores)  # under the names that TRL uses for its own functions
             if present := [value for value in scores if value is not None]:
                 metric(f"rewards/{part}/mean", math.fsum(present) / len(present))
-        return [
-            None
-            if None in part_scores
-            else _weighted_sum(factors, cast("Sequence[float]", part_scores), name)
-            for part_scores in zip(*by_part, strict=True)
-        ]
+        return [_weighted_sum(factors, scores, name) for scores in zip(*by_part, strict=True)]
 
     async def close_parts() -> None:
         for part in parts:
@@ -365,10 +363,15 @@ def combined_reward(
     return RewardFunction(score, name, close_parts, factory, rows_of=next(iter(environments), None))
 
 
-def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) -> float | None:
-    """Return the sum, if it is finite; else `None`."""
+def _weighted_sum(
+    factors: Sequence[float], scores: Sequence[float | None], name: str
+) -> float | None:
+    """Return the sum if it is finite and no score is missing; else `None`."""
+    if None in scores:
+        return None
+    pairs = zip(factors, cast("Sequence[float]", scores), strict=True)
     try:
-        total = math.fsum(factor * score for factor, score in zip(factors, scores, strict=True))
+        total = math.fsum(factor * score for factor, score in pairs)
     except OverflowError:
         total = math.inf
     if math.isfinite(total):

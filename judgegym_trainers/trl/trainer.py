@@ -110,18 +110,12 @@ def check_worker(pickled: object) -> None:
     sent = _sent_to_worker()
     functions = list(sent.get("reward_funcs") or ())
     factory_value = sent.get("environment_factory")
-    factories = (
-        list(factory_value.values())
-        if isinstance(factory_value, Mapping)
-        else []
-        if factory_value is None
-        else [factory_value]
-    )
-    scoring = [
-        factory
-        for factory in factories
-        if not isinstance(factory, type) or hasattr(factory, "get_reward")
-    ]
+    factories: list[object] = []
+    if isinstance(factory_value, Mapping):
+        factories = list(factory_value.values())
+    elif factory_value is not None:
+        factories = [factory_value]
+    scoring = list(filter(_gives_rewards, factories))
     sources = [*functions, *scoring]
     if not functions or len(sources) < 2 or not any(source is pickled for source in sources):
         return
@@ -135,6 +129,10 @@ def check_worker(pickled: object) -> None:
         "function, judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory "
         "alone"
     )
+
+
+def _gives_rewards(factory: object) -> bool:
+    return not isinstance(factory, type) or hasattr(factory, "get_reward")
 
 
 def _sent_to_worker() -> Mapping[str, Any]:

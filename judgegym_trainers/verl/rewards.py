@@ -163,11 +163,10 @@ def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSampl
     response = str(tokenizer.decode(ids[:count], skip_special_tokens=True))
     prompt: JSON = None
     if _read_messages(fields.get("raw_prompt")) is None:  # its tokens are padded on either side
-        unpadded = (
-            prompt_ids[mask[: prompt_ids.shape[-1]].bool()]
-            if prompt_length is None
-            else prompt_ids[: int(prompt_length)]
-        )
+        if prompt_length is None:
+            unpadded = prompt_ids[mask[: prompt_ids.shape[-1]].bool()]
+        else:
+            unpadded = prompt_ids[: int(prompt_length)]
         prompt = plain_prompt(tokenizer.decode(unpadded, skip_special_tokens=False))
     sample = read_row_sample(fields, response, prompt=prompt, is_environment=is_environment)
     return sample._replace(
@@ -189,7 +188,9 @@ def read_row_sample(
     """
     raw_info, reward_model = fields.get("extra_info"), fields.get("reward_model")
     info: Mapping[str, Any] = raw_info if isinstance(raw_info, Mapping) else {}
-    truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
+    truth = None
+    if isinstance(reward_model, Mapping):
+        truth = reward_model.get("ground_truth")
     prompt = find_prompt(info) or _read_messages(fields.get("raw_prompt")) or prompt
     uid, row_uid, split = (
         parse_group_id(to_json(fields.get("uid"))),
@@ -229,11 +230,15 @@ def find_prompt(info: Mapping[str, object]) -> JSON:
 
 
 def _read_messages(value: object) -> JSON:
-    turns = value.tolist() if hasattr(value, "tolist") else value
+    turns = value
+    if hasattr(value, "tolist"):
+        turns = value.tolist()
     is_conversation = (
         isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns)
     )
-    return convert_conversation(turns) if is_conversation else None
+    if is_conversation:
+        return convert_conversation(turns)
+    return None
 
 
 _MAX_WAITING = 100_000

@@ -103,7 +103,9 @@ def _prompt_length(query: str, prompt: str) -> int | None:
         return len(prompt)
     cut = len(query) - len(query.lstrip(_HALF_A_CHARACTER))
     start = query[cut : cut + _LEAST_REST]
-    index = prompt.find(start) if len(start) == _LEAST_REST else -1
+    index = -1
+    if len(start) == _LEAST_REST:
+        index = prompt.find(start)
     for _ in range(_MOST_TRIED):
         if index < 0:
             return None
@@ -151,7 +153,9 @@ def _index_within(text: str, start: int, end: int, length: int) -> int:
             end = middle
         else:
             start, length = middle, length - count
-    return end if length > 0 else start
+    if length > 0:
+        return end
+    return start
 
 
 def _count(text: str, start: int, end: int) -> int:

@@ -78,7 +78,9 @@ class ScoreBody(RequestBody):
     @field_validator("aspects", mode="before")
     @classmethod
     def _index_by_name(cls, value: object) -> object:
-        return list(aspects) if isinstance(aspects := parse_aspects(value), tuple) else aspects
+        if isinstance(aspects := parse_aspects(value), tuple):
+            return list(aspects)
+        return aspects
 
     @model_validator(mode="after")
     def _has_a_response(self) -> Self:
@@ -110,7 +112,9 @@ class ScoreBody(RequestBody):
             group=parse_id(self.group),
             member=parse_id(self.member),
         )
-        return [replace(task, images=images).number_images()] if task.responses else []
+        if task.responses:
+            return [replace(task, images=images).number_images()]
+        return []
 
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers

@@ -184,7 +184,7 @@ class PolicyResponse(BaseModel):
         """The reason why the response is incomplete; `None` if it is whole or cut at its limit."""
         if self.error:
             words = self.error.get("message") if isinstance(self.error, Mapping) else self.error
-            return f"the policy's response has an error: {wire.shorten(str(words))}"
+            return "the policy's response has an error: " + wire.shorten(str(words))
         if self.status in _UNFINISHED:
             return f"the policy's response has the status {self.status}"
         details = self.incomplete_details
@@ -238,9 +238,8 @@ class VerifyBody(RequestBody):
         try:
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
-            raise ValueError(
-                f"the row cannot be echoed: {type(error).__name__}: {error}"
-            ) from error
+            kind = type(error).__name__
+            raise ValueError(f"the row cannot be echoed: {kind}: {error}") from error
         fields = read_fields(raw)
         rubric, levels = parse_rubric(
             self.principle if fields.get("rubric") is None else fields["rubric"]
@@ -251,17 +250,15 @@ class VerifyBody(RequestBody):
         )
         tools = read_tools(self.responses_create_params.tools)
         with show_images():
-            turns = (
-                (text_turn("user", prompt_input),)
-                if isinstance(prompt_input, str)
-                else parse_items(prompt_input)
-            )
+            if isinstance(prompt_input, str):
+                turns: tuple[Turn, ...] = (text_turn("user", prompt_input),)
+            else:
+                turns = parse_items(prompt_input)
             trace = final_turns(self.response.output)
-        prompt = (
-            prompt_input
-            if isinstance(prompt_input, str) and not tools
-            else render_transcript(add_tools(turns, tools))
-        )
+        if isinstance(prompt_input, str) and not tools:
+            prompt = prompt_input
+        else:
+            prompt = render_transcript(add_tools(turns, tools))
         texts = _read_texts(fields)
         return [
             JudgeTask(
@@ -286,7 +283,9 @@ class VerifyBody(RequestBody):
     def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
         """Read the row's criteria; those in `criteria` must be readable, other columns need not."""
         if self.criteria is not None:
-            return parse_criteria(self.criteria) if isinstance(self.criteria, list | dict) else None
+            if isinstance(self.criteria, list | dict):
+                return parse_criteria(self.criteria)
+            return None
         try:
             return parse_criteria(value)
         except ValueError:
@@ -307,7 +306,9 @@ class VerifyBody(RequestBody):
         if result.is_failed:
             if answers.on_failure == "http" or is_episode:
                 raise make_failure_error(result)
-            cause = JUDGE_FAILED if fault is None else POLICY_FAILED
+            cause = POLICY_FAILED
+            if fault is None:
+                cause = JUDGE_FAILED
             reward = answers.placeholder(result.others)
             return _failed_row(
                 raw, cause, kind=result.status, reason=result.explanation, reward=reward
@@ -339,8 +340,12 @@ class VerifyBody(RequestBody):
         """
         if answers.on_failure == "http" or _EPISODE in raw:
             raise error
-        cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
-        kind = INVALID_ROW if cause == INVALID_ROW else error.kind
+        cause = JUDGE_FAILED
+        if error.kind in _DATA_FAULTS:
+            cause = INVALID_ROW
+        kind = INVALID_ROW
+        if cause != INVALID_ROW:
+            kind = error.kind
         return _failed_row(
             raw, cause, kind=kind, reason=error.message, reward=answers.placeholder(error.others)
         )
@@ -353,7 +358,8 @@ def _find_group(raw: Mapping[str, JSON]) -> str | None:
         return f"session={task} attempt={attempt}"
     for name, attempt in _GROUPS:
         if (group_id := parse_id(raw.get(name))) is not None:
-            return f"{name}={group_id} attempt={parse_id(raw.get(attempt)) or 0}"
+            attempt_id = parse_id(raw.get(attempt)) or 0
+            return f"{name}={group_id} attempt={attempt_id}"
     return parse_id(raw.get("prompt_id"))
 
 
@@ -375,7 +381,9 @@ def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     turns = parse_items(output)
     if all(item.get("type", "message") in ("message", "reasoning") for item in output):
         messages = [turn for turn in turns if turn.role == "assistant"]
-        return (messages[-1],) if messages and messages[-1].text.strip() else ()
+        if messages and messages[-1].text.strip():
+            return (messages[-1],)
+        return ()
     return turns
 
 
@@ -383,11 +391,8 @@ def _drop_earlier_result(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return the request's fields without those of an earlier verification of the row."""
     earlier = (raw.get(COMPONENTS), raw.get(_OLD_COMPONENTS))
     stale = _EARLIER_FIELDS.union(*(names for names in earlier if isinstance(names, Mapping)))
-    row = {
-        name: value
-        for name, value in raw.items()
-        if name not in stale and not name.startswith(_EARLIER_FAILURE)
-    }
+    row = {name: value for name, value in raw.items() if not name.startswith(_EARLIER_FAILURE)}
+    row = {name: value for name, value in row.items() if name not in stale}
     if _EPISODE in raw:
         row = {name: value for name, value in row.items() if not name.startswith(_FIELD_PREFIX)}
     config = raw.get(CONFIG)
@@ -447,14 +452,10 @@ class AggregateBody(BaseModel):
 
 def aggregate(body: AggregateBody) -> dict[str, JSON]:
     """Return the statistics of a run's rollouts."""
-    judged = [
-        rollout
-        for rollout in body.verify_responses
-        if FAILURE not in rollout and rollout.get(MASK) is not True
-    ]
-    if any(
-        _INVALID in rollout for rollout in judged
-    ):  # a share of all rollouts; valid ones lack the field
+    judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout]
+    judged = [rollout for rollout in judged if rollout.get(MASK) is not True]
+    has_invalid = any(_INVALID in rollout for rollout in judged)
+    if has_invalid:  # a share of all rollouts; valid ones lack the field
         judged = [{_INVALID: False, **rollout} for rollout in judged]
     by_task = _group_by(judged, TASK)
     groups: list[JSON] = [
@@ -502,7 +503,9 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
     columns: dict[str, list[float]] = {}
     for rollout in rollouts:
         response = rollout.get("response")
-        usage = response.get("usage") if isinstance(response, Mapping) else None
+        usage = None
+        if isinstance(response, Mapping):
+            usage = response.get("usage")
         for source in (usage, rollout):
             for name, value in source.items() if isinstance(source, Mapping) else ():
                 if (
@@ -532,7 +535,9 @@ def _number(value: object) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 class CompareBody(RequestBody):
@@ -554,11 +559,9 @@ class CompareBody(RequestBody):
         whole = [response for response in self.response_objs if response.failure is None]
         traces = tuple(final_turns(response.output) for response in whole)
         responses = tuple(map(render_transcript, traces))
-        return (
-            [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)]
-            if traces
-            else []
-        )
+        if traces:
+            return [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)]
+        return []
 
     def reply(
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
@@ -582,7 +585,9 @@ class CompareBody(RequestBody):
         failed = next((result for result in judgments if result.is_failed), None)
         if failed is not None and (answers.on_failure == "http" or not others):
             raise make_failure_error(failed)
-        mean = statistics.fmean(others) if others else 0.0
+        mean = 0.0
+        if others:
+            mean = statistics.fmean(others)
         rewards: list[JSON] = [mean if reward is None else reward for reward in rewards_or_none]
         metrics: dict[str, JSON] = {
             "mean_reward": mean,

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -63,10 +64,12 @@ class RewardBody(RequestBody):
         if len(self.prompts) != len(self.query) or (
             self.labels is not None and len(self.labels) != len(self.query)
         ):
-            labels = "" if self.labels is None else f" and {len(self.labels)} labels"
+            queries, prompts, labels = len(self.query), len(self.prompts), ""
+            if self.labels is not None:
+                label_count = len(self.labels)
+                labels = f" and {label_count} labels"
             raise ValueError(
-                f"expected lists of one length, found {len(self.query)} queries, "
-                f"{len(self.prompts)} prompts{labels}"
+                f"expected lists of one length, found {queries} queries, {prompts} prompts{labels}"
             )
         return self
 
@@ -76,7 +79,9 @@ class RewardBody(RequestBody):
         tasks: list[JudgeTask] = []
         for index, (query, prompt, label) in enumerate(rows):
             response = find_response(query, prompt)
-            fault = f"query[{index}]: {NOT_FOUND}" if response is None else None
+            fault = None
+            if response is None:
+                fault = f"query[{index}]: {NOT_FOUND}"
             task = add_label(
                 JudgeTask(plain_prompt(prompt), (plain_response(response or ""),), fault=fault),
                 label,
@@ -88,9 +93,7 @@ class RewardBody(RequestBody):
         self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
     ) -> ServerResponse:
         """Return the rewards in the order of the queries."""
-        return _rewards_response(
-            [result for task_results in results for result in task_results], answers
-        )
+        return _rewards_response([*chain.from_iterable(results)], answers)
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
@@ -166,7 +169,9 @@ def add_label(task: JudgeTask, label: object) -> JudgeTask:
 
 
 def _format_label(label: object) -> str | None:
-    return None if label is None or label == "" else str(label)
+    if label is None or label == "":
+        return None
+    return str(label)
 
 
 FAILED_HEADER = "X-Judge-Failed"
@@ -189,11 +194,10 @@ class SlimeBody(RequestBody):
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """Make one task."""
-        prompt = (
-            plain_prompt(self.prompt)
-            if isinstance(self.prompt, str)
-            else render_conversation(self.prompt)
-        )
+        if isinstance(self.prompt, str):
+            prompt = plain_prompt(self.prompt)
+        else:
+            prompt = render_conversation(self.prompt)
         return [add_label(JudgeTask(prompt, (plain_response(self.response),)), self.label)]
 
     @classmethod
@@ -208,7 +212,9 @@ class SlimeBody(RequestBody):
         result = results[0][0]
         if result.score is not None:
             return json_response(result.score)
-        header = FAILED_HEADER if result.is_failed else INVALID_HEADER
+        header = INVALID_HEADER
+        if result.is_failed:
+            header = FAILED_HEADER
         return json_response(
             answers.choose_score(result), headers={header: "1"}, failed=result.status
         )
