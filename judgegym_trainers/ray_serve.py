@@ -63,7 +63,7 @@ def _make_application(arguments: dict[str, JSON]) -> Any:
     """
     misplaced = next((name for name in _RAY_SETTINGS if name in arguments), None)
     if misplaced is not None:
-        raise SettingsError(f"{misplaced}: Ray Serve has it; expected {_RAY_SETTINGS[misplaced]}")
+        raise SettingsError(f"{misplaced}: Ray Serve sets it; expected {_RAY_SETTINGS[misplaced]}")
     min_replicas = _take_count(arguments, "min_replicas")
     max_replicas = _take_count(arguments, "max_replicas")
     reward_server = RewardServer(**arguments)
@@ -112,7 +112,7 @@ def _take_count(arguments: dict[str, JSON], name: str) -> int | None:
             return None
         return int(str(value))
     except ValueError:
-        raise SettingsError(f"{name}: {value!r} is no whole number") from None
+        raise SettingsError(f"{name}: expected a whole number, found {value!r}") from None
 
 
 class _Ingress:

@@ -87,7 +87,7 @@ class JudgeEvaluator:
         if source.compares and source.judge.get("group_size") is None:
             kind = source.judge.get("judge")
             raise SettingsError(
-                f"judge.group_size: {kind} compares the rollouts of a task: how many?"
+                f"judge.group_size: {kind} compares the rollouts of a task; expected their number"
             )
         check_settings(correct_from=correct_from)
         self._scoring = source.get_shared_scorer()

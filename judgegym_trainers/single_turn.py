@@ -228,9 +228,9 @@ class OpenedEnvironment:
         self._tasks: Sequence[Any] = load_tasks(env, source.split)
         if multi_turn_uid := _find_conversation(env, self._tasks):
             raise SettingsError(
-                f"{self.name}: the row {multi_turn_uid!r} is a conversation of several turns, of "
-                "which trainers that sample by themselves have the first alone; expected rows of "
-                "one turn, or `judgegym serve`, which goes on with it"
+                f"{self.name}: the row {multi_turn_uid!r} is a conversation of several turns, and "
+                "trainers that sample by themselves have only the first; expected rows of one turn, "
+                "or `judgegym serve`, which plays all turns"
             )
         self._stack = stack
         self._is_closed = False

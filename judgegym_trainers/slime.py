@@ -87,8 +87,8 @@ async def reward(
     if any(isinstance(sample, list) for sample in sample_list):
         raise SettingsError(
             "--group-rm: slime cannot give rewards to rollouts of several samples (a "
-            "--custom-generate-function-path that returns a list); expected no --group-rm, with "
-            "which each sample is judged by itself"
+            "--custom-generate-function-path that returns a list); without --group-rm each sample "
+            "is judged alone"
         )
     skip_results = [_find_skip_result(sample) for sample in sample_list]
     positions = [index for index, result in enumerate(skip_results) if result is None]

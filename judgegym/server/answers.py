@@ -47,7 +47,7 @@ class RequestError(Exception):
 class OverloadError(RequestError):
     """The limit of pending judgments is reached."""
 
-    def __init__(self, message: str = "too many judgments are under way; try again") -> None:
+    def __init__(self, message: str = "too many judgments are pending; retry") -> None:
         """Describe the error."""
         super().__init__(503, "overloaded", message)
 

@@ -237,8 +237,8 @@ class Core:
         joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
         if any(is_member and task.all_images for task, is_member in zip(tasks, joins, strict=True)):
             raise TaskError(
-                "images: responses that come one by one are compared without them; send them "
-                "together"
+                "images: single responses are compared without images; send the responses of a "
+                "prompt in one request"
             )
         members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
@@ -335,10 +335,12 @@ class Core:
                 return 0.0
             if len(ends) < len(waiting):
                 raise NotYetError(
-                    "queued", "no place at the judge in time; ask again", _RETRY_AFTER_S
+                    "queued",
+                    "the judge was at its concurrency limit for the time of the request; retry",
+                    _RETRY_AFTER_S,
                 )
             raise NotYetError(
-                "unfinished", "not judged within the time of the request; ask again", _RETRY_AFTER_S
+                "unfinished", "not judged within the time of the request; retry", _RETRY_AFTER_S
             )
         soonest = now + self._deadline_s  # if a judgment starts now
         return min(wait.until, soonest, *(end for end in ends if end > now)) - now

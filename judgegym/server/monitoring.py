@@ -208,7 +208,7 @@ class ServerMonitors:
 
     def _warn_unwritable(self, path: Path, error: OSError) -> None:
         assert self._file is not None  # it calls this
-        if self._file.waiting == 1:  # said once, until it takes lines again
+        if self._file.waiting == 1:  # warn once, until lines can be written again
             consequence = f"the latest {_MOST_WAITING} lines are kept in memory"
             logger.warning("%s cannot be written to: %s; %s", path, error.strerror, consequence)
 

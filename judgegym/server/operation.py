@@ -528,7 +528,7 @@ class Telemetry:
         """Count a request and its latency, and set the number of pending judgments."""
         self._counters["requests"][judge, protocol, str(code)].inc()
         self._histograms["request_seconds"][judge, protocol].observe(seconds)
-        if self._is_shared:  # another worker may be asked for the metrics
+        if self._is_shared:  # another worker may serve the metrics
             self._in_flight.set(pending)
 
     def exposition(self, pending: int) -> bytes:

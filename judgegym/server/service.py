@@ -103,7 +103,7 @@ async def open_service(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIte
     """
     settings = loaded.settings
     judges = {"judge": True} if settings.offline else {}
-    settings.mounted_judges()  # what is wrong with a judge is told with its place
+    settings.mounted_judges()  # an error of a judge names its setting
     async with running_stand_ins(judges, settings.faults, list_references(settings)) as urls:
         # With `--offline` all judges get these settings, whatever theirs name.
         endpoint = (
@@ -360,7 +360,7 @@ class Service:
                 HTTP status.
         """
         if self.draining:
-            raise RequestError(503, "draining", "the server is about to stop")
+            raise RequestError(503, "draining", "the server is stopping")
         body, settings = validate_body(protocol, raw), table.judges[mount].settings
         try:
             if protocol.compares and settings.definition.most_together is None:
@@ -511,5 +511,5 @@ def _select_judge(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> s
         return mount
     mounted = ", ".join(name for name in table.judges if name) or "none"
     raise RequestError(
-        422, "invalid", f"{MOUNT}: there is no judge {mount!r}; mounted are: {mounted}"
+        422, "invalid", f"{MOUNT}: there is no judge {mount!r}; expected one of {mounted}"
     )

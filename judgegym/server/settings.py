@@ -332,11 +332,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         try:
             mounts = _from_json(values.get("mounts", {}))
         except ValueError:
-            return  # said where the settings are validated
+            return  # validation reports it
         for mount in mounts.values() if isinstance(mounts, Mapping) else ():
             if isinstance(mount, Mapping):
                 first = {"judge": values["judge"]} if "judge" in values else {}
-                with suppress(ValueError):  # said where the mounts are read
+                with suppress(ValueError):  # reported when the mounts are read
                     chosen = JudgeMount.select_choices(
                         {**first, **JudgeMount.expand_short_forms(flat_settings(mount))}
                     )
@@ -412,7 +412,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             return
         raise SettingsError(
             f"--host: {self.host} is open to other machines: set bearer tokens, such as "
-            """JUDGEGYM_TOKENS='{"name": "…"}', or say --insecure"""
+            """JUDGEGYM_TOKENS='{"name": "…"}', or set --insecure"""
         )
 
     def mounted_judges(self) -> Mapping[str, JudgeMount]:
@@ -448,7 +448,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             and self.group_size is None
         ):
             raise SettingsError(
-                f"--for: {getattr(self, FLAG)} sends one response a request, and the judge "
+                f"--for: {getattr(self, FLAG)} sends one response per request, and the judge "
                 f"{self.judge} compares several; set --group_size to the number of samples for "
                 "each prompt"
             )

@@ -162,7 +162,7 @@ class _Worker:
 
     def _start(self) -> None:
         self._since = time.monotonic()
-        # In a session of its own: Ctrl-C must reach the workers once, through the supervisor.
+        # In its own session: Ctrl-C must reach the workers once, through the supervisor.
         self.process = subprocess.Popen(
             self._command,
             env=self._environment,

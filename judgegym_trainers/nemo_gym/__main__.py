@@ -40,11 +40,11 @@ def copy_server_folder(folder: Path) -> Path:
         SettingsError: there is no such folder, or it has a server of this name.
     """
     if not folder.is_dir():
-        raise SettingsError(f"{folder} is no folder; expected the one in which `gym` is called")
+        raise SettingsError(f"{folder} is not a folder; expected the one where you call `gym`")
     target = folder / "resources_servers" / TEMPLATE.name
     if target.exists():
         raise SettingsError(
-            f"{target} is there already: remove it first, its changes would be lost"
+            f"{target} exists already; remove it first (your changes in it would be lost)"
         )
     shutil.copytree(
         TEMPLATE, target, ignore=shutil.ignore_patterns("__pycache__", ".venv", ".pytest_cache")

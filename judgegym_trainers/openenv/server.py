@@ -302,8 +302,8 @@ def from_variables(variables: Mapping[str, str]) -> Any:
     environment = values_by_name.pop("ENVIRONMENT", "").strip()
     if not environment:
         raise SettingsError(
-            f"{_VARIABLE_PREFIX}ENVIRONMENT: expected the name of an environment, "
-            "such as arena_hard"
+            f"{_VARIABLE_PREFIX}ENVIRONMENT: expected the name of an environment, such as "
+            "arena_hard"
         )
     settings = values_by_name.pop("SETTINGS", "").strip()
     split, sessions = (

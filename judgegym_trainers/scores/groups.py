@@ -134,9 +134,9 @@ class GroupedBatch:
             if processes > 1:
                 suffix = f" of {processes} processes"
             raise SettingsError(
-                f"group_size: a batch{suffix} of {count} completions cannot be split into "
-                f"groups of {size}; expected the trainer's num_generations, and torch.distributed "
-                "where a group is spread over processes"
+                f"group_size: a batch{suffix} of {count} completions cannot be split into groups "
+                f"of {size}; expected the trainer's num_generations, and torch.distributed where a "
+                "group is spread over processes"
             )
         for start in range(0, len(batch), size):
             if any(row.shared != batch[start].shared for row in batch[start + 1 : start + size]):
@@ -160,7 +160,7 @@ class _Group:
         self.rows: list[CompletionRow] = []
         self.results: list[asyncio.Future[CompletionReward]] = []
         self.closed = asyncio.Event()
-        self.tasks = Tasks()  # those that outlive their caller
+        self.tasks = Tasks()  # they outlive their caller
 
     def add(self, row: CompletionRow) -> asyncio.Future[CompletionReward]:
         """Add a sample; return a future of its result."""

@@ -184,7 +184,7 @@ def _read_cell(row: Mapping[str, object], name: str) -> JSON:
     if column is not None:
         value = cast("JSON", read_column(cells, column))
     if name == "criteria" and value is not None:
-        # Late: criteria need the judges' packages, and beside a server a row without them needs
+        # Late: criteria need the judges' packages, and with a server a row without them needs
         # none.
         from judgegym.judges.checklists.criteria import read_criteria
 

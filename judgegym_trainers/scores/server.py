@@ -65,12 +65,11 @@ class ServerSource:
         token = (token or "").strip()  # a secret read from a file ends with a line break
         if not all("!" <= character <= "~" for character in token):
             raise SettingsError(
-                "token: it holds a character that no header can hold, such as a space"
+                "token: it has a character that no HTTP header can hold, such as a space"
             )
         if token and redact_credentials(url) != url:
             raise SettingsError(
-                "token: the url has a user or password already, and a request can have only one of "
-                "both"
+                "token: the url has a user or a password already; expected a token or these, not both"
             )
         base_url = url.rstrip("/")
         if mount:

@@ -87,7 +87,7 @@ def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, objec
         return
     raise SettingsError(
         f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, "
-        "and counts one that a failed judge has not given "
+        "and counts the missing score of a failed judge "
         f"({getattr(reward_function, '__name__', 'judge')}) as 0. Expected one function, "
         "judgegym_trainers.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
@@ -125,7 +125,7 @@ def check_worker(pickled: object) -> None:
         return
     raise SettingsError(
         f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions "
-        "and environments, and counts one that a failed judge has not given as 0. Expected one "
+        "and environments, and counts the missing score of a failed judge as 0. Expected one "
         "function, judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory "
         "alone"
     )
@@ -161,7 +161,7 @@ def check_episodes(trainer: Any) -> None:
     ):
         raise SettingsError(
             f"reward_funcs: {type(trainer).__name__} adds their scores to those of "
-            "environment_factory, and counts one that a failed judge has not given as 0. Expected "
+            "environment_factory, and counts the missing score of a failed judge as 0. Expected "
             "environment_factory alone, reward_funcs=combined_reward([….reward, …]), or "
             "multi_objective_aggregation='normalize_then_sum'"
         )
@@ -222,7 +222,7 @@ def make_closing_callback(close: Close) -> object:
 
 @cache
 def _closing_callback_type() -> type[Any]:
-    # Late: beside a reward server the two packages of the shims are enough, until a trainer calls.
+    # Late: with a reward server two packages are enough, until a trainer calls.
     from transformers import TrainerCallback
 
     class ClosingCallback(TrainerCallback):

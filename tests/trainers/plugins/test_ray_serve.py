@@ -24,8 +24,11 @@ GROUPS = {"offline": True, "judge": "listwise", "group_size": 4}
             {"offline": True, "min_replicas": 3, "max_replicas": 2},
             r"^min_replicas, max_replicas: 3 to 2 replicas",
         ),
-        ({"offline": True, "max_replicas": "many"}, r"^max_replicas: 'many' is no whole number$"),
-        ({"offline": True, "port": 1}, r"^port: Ray Serve has it; expected http_options"),
+        (
+            {"offline": True, "max_replicas": "many"},
+            r"^max_replicas: expected a whole number, found 'many'$",
+        ),
+        ({"offline": True, "port": 1}, r"^port: Ray Serve sets it; expected http_options"),
     ],
 )
 def test_argument_that_cannot_work_is_one_line(arguments: dict[str, Any], message: str) -> None:

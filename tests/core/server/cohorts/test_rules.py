@@ -90,7 +90,7 @@ class JudgeInTest:
     async def score(self, item: JudgeTask) -> list[ResponseJudgment]:
         raise AssertionError("a cohort is judged as it was begun")
 
-    def fewest(self, item: JudgeTask) -> int:
+    def min_responses(self, item: JudgeTask) -> int:
         return self.fewest_members
 
     def begin(self, item: JudgeTask, size: int) -> ScoresInProgress:
