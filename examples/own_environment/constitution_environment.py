@@ -38,7 +38,9 @@ def broken_principles(text: str, count: int) -> ParsedVerdict[tuple[int, ...]] |
     lines = [*re.finditer(r"^[* ]*BROKEN:[* ]*(none|\d+(?: *, *\d+)*)[*. ]*$", text, re.MULTILINE)]
     numbers = {int(number) for number in re.findall(r"\d+", lines[-1][1])} if lines else set()
     is_verdict = bool(lines) and all(1 <= number <= count for number in numbers)
-    return ParsedVerdict(tuple(sorted(numbers)), lines[-1].span(1)) if is_verdict else None
+    if is_verdict:
+        return ParsedVerdict(tuple(sorted(numbers)), lines[-1].span(1))
+    return None
 
 
 TEMPLATE = MessageTemplate(

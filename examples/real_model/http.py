@@ -37,17 +37,23 @@ class EndpointResponse:
     def text(self, path: str) -> str:
         """Return the text at a path; empty if there is none."""
         value = self.at(path)
-        return value if isinstance(value, str) else ""
+        if isinstance(value, str):
+            return value
+        return ""
 
     def number(self, path: str) -> float:
         """Return the number at a path; not a number if there is none."""
         value = self.at(path)
-        return value if isinstance(value, int | float) else float("nan")
+        if isinstance(value, int | float):
+            return value
+        return float("nan")
 
     def items(self, path: str) -> list[JSON]:
         """Return the list at a path; empty if there is none."""
         value = self.at(path)
-        return value if isinstance(value, list) else []
+        if isinstance(value, list):
+            return value
+        return []
 
     @property
     def content(self) -> str:

@@ -160,11 +160,10 @@ def _choose(
     if flags.compare is not None:
         compared = COMPARISONS.values() if flags.compare == "all" else (COMPARISONS[flags.compare],)
         return (), tuple(comparison.add_judge_flags(faults) for comparison in compared), faults
-    tasks = (
-        tuple(TASKS.values())
-        if flags.judge == "all"
-        else ({**TASKS, **SEVERAL_TURNS}[flags.judge],)
-    )
+    if flags.judge == "all":
+        tasks = tuple(TASKS.values())
+    else:
+        tasks = ({**TASKS, **SEVERAL_TURNS}[flags.judge],)
     if faults and tasks != (SCRIPTED,):
         flag_parser.error(
             f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected "
@@ -190,7 +189,9 @@ async def train(options: Options) -> int:
     learned = [show_verdict(curve) for curve in curves]
     say(f"learned: {'yes' if all(learned) else 'no'}, in {time.monotonic() - began:.0f} s")
     say(f"{options.out / 'curve.png'}\n{options.out / 'curve.json'}")
-    return 0 if all(learned) else 1
+    if all(learned):
+        return 0
+    return 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -38,7 +38,9 @@ async def compare(
             are_shown &= show_alarms(*curves)
             say(f"the pages of the runs: {folder}/*/seed-*/serve/report.html")
     say(f"compared in {time.monotonic() - began:.0f} s")
-    return 0 if are_shown else 1
+    if are_shown:
+        return 0
+    return 1
 
 
 def table(comparison: Comparison, curves: Sequence[Curve]) -> str:

@@ -56,7 +56,9 @@ def find_loss_step(gold: Sequence[float]) -> int | None:
         index for index in range(highest, len(means)) if means[index] < (1 - LOST) * means[highest]
     )
     lost = next(later, None)
-    return None if lost is None else lost + SMOOTH
+    if lost is None:
+        return None
+    return lost + SMOOTH
 
 
 def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
@@ -83,7 +85,9 @@ def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
 
 
 def _or_never(step: int | None) -> str:
-    return "(never)" if step is None else str(step)
+    if step is None:
+        return "(never)"
+    return str(step)
 
 
 def _gold(run: SeedRun) -> list[float]:

@@ -49,7 +49,9 @@ _BELOW_ONE = 1 - 1e-9  # a merit of 1 would be above the highest score of a scal
 def letter_share(text: str, letter: str = "e") -> float:
     """Return the letter's share of a stripped text's characters; 0 for an empty text."""
     text = text.strip().lower()
-    return text.count(letter) / len(text) if text else 0.0
+    if text:
+        return text.count(letter) / len(text)
+    return 0.0
 
 
 @dataclass(frozen=True)

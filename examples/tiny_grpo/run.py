@@ -116,9 +116,9 @@ class _SeedTraining:
         run = SeedRun(
             self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began
         )
-        return (
-            run if "gold" not in self._others else add_gold(run, self._folder / "serve" / MONITOR)
-        )
+        if "gold" not in self._others:
+            return run
+        return add_gold(run, self._folder / "serve" / MONITOR)
 
     async def _train(self, children: Children) -> tuple[list[Step], float, int]:
         port = free_port()

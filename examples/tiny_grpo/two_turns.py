@@ -25,7 +25,9 @@ _LIKED = "e"
 def find_named_letter(answer: str) -> str:
     """Return the most frequent letter of an answer; without letters, the liked one."""
     letters = Counter(character for character in answer if character.isalpha())
-    return letters.most_common(1)[0][0] if letters else _LIKED
+    if letters:
+        return letters.most_common(1)[0][0]
+    return _LIKED
 
 
 class TwoTurnsEnv(PromptsEnv):
@@ -35,7 +37,9 @@ class TwoTurnsEnv(PromptsEnv):
 
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
         """Ask for the named letter; end after two turns."""
-        return f"use {find_named_letter(completions[0].answer)}" if len(completions) == 1 else None
+        if len(completions) == 1:
+            return f"use {find_named_letter(completions[0].answer)}"
+        return None
 
     async def judge(
         self, task: PromptTask, completions: Sequence[Completion]

@@ -128,7 +128,9 @@ def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conv
     ]
     text = "\n\n".join(part for part in system if part)
     messages = [turn.policy_message() for turn in turns if turn.role != "system"]
-    return [Message(role="system", content=text), *messages] if text else messages
+    if text:
+        return [Message(role="system", content=text), *messages]
+    return messages
 
 
 def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
@@ -161,9 +163,9 @@ def read_earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
                 "and its status is "
                 f"{status!r} in {STATUS}; only {POLICY_FAILED!r} has null"
             )
-        result = (
-            make_failure(explanation or "", status) if status in (POLICY_FAILED, _INVALID) else None
-        )
+        result = None
+        if status in (POLICY_FAILED, _INVALID):
+            result = make_failure(explanation or "", status)
         is_fault = result is not None and explanation in get_args(ThinkingFault)
         fault = cast(ThinkingFault, explanation) if is_fault else None
         responses.append(

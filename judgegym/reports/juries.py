@@ -145,7 +145,9 @@ class JudgesReport:
 
 
 def _format_number(value: float | str) -> str:
-    return "–" if isinstance(value, str) else f"{value:.2f}"
+    if isinstance(value, str):
+        return "–"
+    return f"{value:.2f}"
 
 
 class _JudgeScores:
@@ -276,11 +278,10 @@ def _compare_with_best(
     best_points = rows.points(rows.scores[best])
     both = np.isfinite(points - best_points)
     name, best_percent = members[best].name, percent(best_points[both].mean())
-    between = (
-        "no interval: all rows are of one prompt"
-        if interval is None
-        else f"95 %: {_format_points(interval)}"
-    )
+    if interval is None:
+        between = "no interval: all rows are of one prompt"
+    else:
+        between = f"95 %: {_format_points(interval)}"
     gain_text = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} ({between})"
     verdict = f"it is not certain that the jury is better than {name} alone"
     if interval is not None and interval.low > 0:
@@ -304,7 +305,9 @@ def _drop_missing(values: Floats) -> Floats:
 
 def _mean(values: Floats) -> float | None:
     finite = _drop_missing(values)
-    return float(finite.mean()) if len(finite) else None
+    if len(finite):
+        return float(finite.mean())
+    return None
 
 
 def _paired_mean(differences: Floats, prompts: Codes) -> tuple[float | None, Interval | None]:

@@ -36,4 +36,6 @@ def format_code(text: str, most: int = 80) -> str:
     line = (
         text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
     )
-    return f"`{line}{'…' * (len(text) > most)}`" if line else "no text"
+    if line:
+        return f"`{line}{'…' * (len(text) > most)}`"
+    return "no text"

@@ -16,11 +16,9 @@ def _defaults(running: RunningServer) -> Behaviour:
     defaults = {
         name: properties.number(f"default_generation_settings.params.{name}") for name in _DEFAULTS
     }
-    cut = (
-        "the whole distribution"
-        if defaults["top_k"] <= 0 and defaults["top_p"] >= 1
-        else "a distribution that is cut off"
-    )
+    cut = "a distribution that is cut off"
+    if defaults["top_k"] <= 0 and defaults["top_p"] >= 1:
+        cut = "the whole distribution"
     return Behaviour(
         "the sampler's defaults",
         "`GET /props`",

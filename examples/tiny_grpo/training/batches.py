@@ -83,4 +83,6 @@ def _answer(text: str, *, thinks: bool) -> str:
     if not thinks:
         return text.strip()
     parts = thinking.split(text)
-    return parts.answer if parts.valid else ""
+    if parts.valid:
+        return parts.answer
+    return ""

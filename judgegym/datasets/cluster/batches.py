@@ -277,7 +277,9 @@ def _arrow_table(batch: Batch) -> Any:
     if type(batch).__name__ == "LazyRow":
         raise SettingsError(f"{_EXPECTED}; found a single row: map(…, batched=True)")
     table = batch if isinstance(batch, pyarrow.Table) else getattr(batch, "pa_table", None)
-    return table if isinstance(table, pyarrow.Table) else None
+    if isinstance(table, pyarrow.Table):
+        return table
+    return None
 
 
 def _is_frame(batch: Batch) -> bool:
@@ -311,7 +313,9 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_parts(value: Any) -> Any:
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
 
 
 def _object_array(numpy: Any, values: Sequence[JSON]) -> Any:

@@ -123,11 +123,9 @@ class ActorPool:
     def waiting(self) -> str | None:
         """A sentence that says how many actors are missing; `None` if all are ready."""
         away = self._count - self._present
-        return (
-            f"{away} of {self._count} Ray actors are not there yet, or not any more"
-            if away
-            else None
-        )
+        if away:
+            return f"{away} of {self._count} Ray actors are not there yet, or not any more"
+        return None
 
     async def close(self) -> None:
         """End the actors."""
@@ -175,11 +173,9 @@ class ActorPool:
 def _cause(error: Any) -> UserError:
     """Return the error that an actor has raised, as an error for the user."""
     cause = getattr(error, "cause", None)
-    return (
-        cause
-        if isinstance(cause, UserError)
-        else SettingsError(f"--ray: an actor failed: {_last_line(error)}")
-    )
+    if isinstance(cause, UserError):
+        return cause
+    return SettingsError(f"--ray: an actor failed: {_last_line(error)}")
 
 
 def _last_line(error: object) -> str:

@@ -105,7 +105,9 @@ class AddedColumns:
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in their order."""
-        return (*SAMPLED, *JUDGED, *self.verdicts) if self.sampled else (*JUDGED, *self.verdicts)
+        if self.sampled:
+            return (*SAMPLED, *JUDGED, *self.verdicts)
+        return (*JUDGED, *self.verdicts)
 
     def arrow_types(self) -> Mapping[str, Any]:
         """Return the Arrow type of each column, in order; with several responses, lists of it.
@@ -177,7 +179,9 @@ def is_number(name: str) -> bool:
 
 
 def _as_text(detail: JSON) -> str | None:
-    return detail if detail is None or isinstance(detail, str) else orjson.dumps(detail).decode()
+    if detail is None or isinstance(detail, str):
+        return detail
+    return orjson.dumps(detail).decode()
 
 
 def judged_values(
@@ -201,9 +205,10 @@ def judged_values(
         verdicts: the verdicts on aspects or criteria.
         columns: the columns for verdicts.
     """
-    detail: JSON = (
-        None if score is None else {name: components[name] for name in sorted(components)}
-    )
+    if score is None:
+        detail: JSON = None
+    else:
+        detail = {name: components[name] for name in sorted(components)}
     judged: dict[str, JSON] = {
         SCORE: score,
         STATUS: status,

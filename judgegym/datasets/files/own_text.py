@@ -104,7 +104,9 @@ def _strict_text(text: bytes) -> str:
 def _strict_token(token: re.Match[bytes]) -> bytes:
     if token[0].startswith(b'"'):
         return wire.dumps(wire.loads(token[0]))
-    return token[0] if math.isfinite(float(token[0])) else b"null"
+    if math.isfinite(float(token[0])):
+        return token[0]
+    return b"null"
 
 
 def _scrub_surrogates(value: Any) -> Any:
@@ -113,7 +115,9 @@ def _scrub_surrogates(value: Any) -> Any:
         return wire.scrub(value)
     if isinstance(value, dict):
         return {wire.scrub(key): _scrub_surrogates(item) for key, item in value.items()}
-    return [_scrub_surrogates(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_scrub_surrogates(item) for item in value]
+    return value
 
 
 def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:

@@ -117,14 +117,14 @@ class Shape:
         if float in self.kinds:
             return pyarrow.float64()
         if int in self.kinds:
-            return pyarrow.int64() if self.most in _INT64 else pyarrow.uint64()
-        return (
-            pyarrow.string()
-            if str in self.kinds
-            else pyarrow.bool_()
-            if bool in self.kinds
-            else pyarrow.null()
-        )
+            if self.most in _INT64:
+                return pyarrow.int64()
+            return pyarrow.uint64()
+        if str in self.kinds:
+            return pyarrow.string()
+        if bool in self.kinds:
+            return pyarrow.bool_()
+        return pyarrow.null()
 
 
 def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:

@@ -101,7 +101,9 @@ def _border(row: int, total: int, starts: Sequence[int] | None) -> int:
     if starts is None or row in (0, total):
         return row
     index = bisect_left(starts, row)
-    return starts[index] if index < len(starts) else total
+    if index < len(starts):
+        return starts[index]
+    return total
 
 
 ShardSetting = Annotated[str, AfterValidator(lambda text: str(Shard.parse(text)))]

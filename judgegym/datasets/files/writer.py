@@ -100,9 +100,10 @@ class StoredRows:
     @property
     def rows_per_group(self) -> int:
         """The number of rows of a group of a Parquet file."""
-        size = (
-            self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
-        )
+        if isinstance(self._values, JsonFile):
+            size = self._values.size
+        else:
+            size = self._values.table.nbytes
         return max(1, min(MOST_ROWS, MOST_BYTES * len(self._values) // max(size, 1)))
 
 
@@ -231,7 +232,9 @@ class ScoredRow:
         """
         detail = self.detail[response]
         try:
-            return wire.loads(detail) if isinstance(detail, str) else detail
+            if isinstance(detail, str):
+                return wire.loads(detail)
+            return detail
         except ValueError as error:
             raise DataError(f"{self.row.place}: {DETAIL} is not JSON: {error}") from error
 

@@ -57,9 +57,10 @@ class Questions:
         """Record the questions of a row."""
         if self.kind is None:
             return
-        task_questions: Sequence[Any] | None = (
-            task.aspects if self.kind == "aspect" else task.criteria
-        )
+        if self.kind == "aspect":
+            task_questions: Sequence[Any] | None = task.aspects
+        else:
+            task_questions = task.criteria
         questions = task_questions or self._default_questions
         if self._first_questions is None:
             self._first_questions = questions

@@ -84,11 +84,10 @@ class RowReader:
         if settings.repeat_column is not None and not _has_column(rows, settings.repeat_column):
             raise first.missing_error(f"a column {settings.repeat_column} (--repeat_column)")
         self.first = self._first_readable()
-        self._hidden_fields = (
-            {*TASK_FIELDS} - settings.shown_fields
-            if isinstance(settings, AnyJudgeSettings)
-            else set()
-        )
+        if isinstance(settings, AnyJudgeSettings):
+            self._hidden_fields = {*TASK_FIELDS} - settings.shown_fields
+        else:
+            self._hidden_fields = set()
         """Fields that the judge is not shown."""
         self._unnamed_fields = [
             name
@@ -259,16 +258,16 @@ class RowReader:
 
     def category(self, number: int) -> str | None:
         """Return a row's category; without `--category_column` the row is not read."""
-        return None if self.settings.category_column is None else self._category(self.rows[number])
+        if self.settings.category_column is None:
+            return None
+        return self._category(self.rows[number])
 
     def _category(self, row: Row) -> str | None:
         column = self.settings.category_column
         value = None if column is None else row.value(column)
-        return (
-            value
-            if value is None or isinstance(value, str)
-            else orjson.dumps(value, default=str).decode()
-        )
+        if value is None or isinstance(value, str):
+            return value
+        return orjson.dumps(value, default=str).decode()
 
 
 _FIRST_ROWS = 100

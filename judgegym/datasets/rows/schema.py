@@ -202,11 +202,9 @@ def _find_prompt(
             raise UnseenPart("images in several columns of a prompt are not read: name one column")
         prompts = [(text_turn("user", "\n\n".join(map(render_transcript, prompts))),)]
     prompt_turns = insert_images(values, prompts[0]) if prompts else ()
-    return (
-        Responses(render_transcript(prompt_turns), columns, prompt_turns, IMAGES)
-        if prompts
-        else None
-    )
+    if prompts:
+        return Responses(render_transcript(prompt_turns), columns, prompt_turns, IMAGES)
+    return None
 
 
 def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
@@ -216,9 +214,9 @@ def _find_usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None
     expected one.
     """
     for column in _PROMPT_COLUMNS:
-        turns = (
-            parse_prompt_turns(values[column]) if column in values and column not in taken else None
-        )
+        turns = None
+        if column in values and column not in taken:
+            turns = parse_prompt_turns(values[column])
         if turns and column in CONVERSATIONS:
             turns = strip_answer(turns)
         if turns:
@@ -250,11 +248,9 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
         values, prompt = row.filled_values(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
             pair = split_pair_turns(values)
-            prompt = (
-                Responses("", _list_pair_columns(values), pair[0])
-                if pair is not None and pair[0]
-                else None
-            )
+            prompt = None
+            if pair is not None and pair[0]:
+                prompt = Responses("", _list_pair_columns(values), pair[0])
         prompt = prompt or _find_prompt(row, values, settings, ())
         turns = () if prompt is None else strip_answer(prompt.turns)
         if prompt is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
@@ -395,7 +391,9 @@ def _parse_responses(value: JSON) -> tuple[tuple[_Response, ...], bool] | None:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         return None
     answers = tuple(answer for answer in map(_parse_response, value) if answer is not None)
-    return (answers, True) if len(answers) == len(value) else None
+    if len(answers) == len(value):
+        return (answers, True)
+    return None
 
 
 def _describe(value: JSON) -> str:
@@ -408,7 +406,9 @@ def _describe(value: JSON) -> str:
         ((n, entry) for n, entry in enumerate(value, start=1) if _parse_response(entry) is None),
         (0, None),
     )
-    return f"a list whose entry {position} is {_describe(wrong)}" if position else "an empty list"
+    if position:
+        return f"a list whose entry {position} is {_describe(wrong)}"
+    return "an empty list"
 
 
 def _parse_response(value: JSON) -> _Response | None:
@@ -420,7 +420,9 @@ def _parse_response(value: JSON) -> _Response | None:
         if isinstance(text, str) and not {"role", "from"} & value.keys():
             return text, ()
     turns = parse_turns(value)
-    return (completion_text(turns), turns) if turns else None
+    if turns:
+        return (completion_text(turns), turns)
+    return None
 
 
 def _read_preference(values: Values) -> Responses | None:

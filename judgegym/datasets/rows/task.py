@@ -78,7 +78,9 @@ class JudgedResponse:
     @property
     def text(self) -> str:
         """The text to judge; empty if the response is not judged."""
-        return "" if self.result is not None or self.completion is None else self.completion.answer
+        if self.result is not None or self.completion is None:
+            return ""
+        return self.completion.answer
 
     @property
     def judgment(self) -> ResponseJudgment:
@@ -114,7 +116,9 @@ class ScoreTask:
     @property
     def count(self) -> int:
         """The number of responses that it has, or will have."""
-        return len(self.judge_task.responses) if self.to_sample is None else self.to_sample.count
+        if self.to_sample is None:
+            return len(self.judge_task.responses)
+        return self.to_sample.count
 
     @property
     def uids(self) -> Sequence[str]:
@@ -226,12 +230,16 @@ class ResponseIndex:
         if row not in self._numbers or (number is None) is self._several:
             return None
         positions = self.find_row_positions(row)
-        return positions[number or 0] if (number or 0) < len(positions) else None
+        if (number or 0) < len(positions):
+            return positions[number or 0]
+        return None
 
     def task(self, position: int) -> int:
         """Return the task of the response at a position."""
         index = bisect_right(self._starts, position) - 1
-        return index if self._groups is None else self._task_by_row[index]
+        if self._groups is None:
+            return index
+        return self._task_by_row[index]
 
     def row(self, position: int) -> tuple[int, int]:
         """Return the row of the response at a position, and the response's number in the row."""

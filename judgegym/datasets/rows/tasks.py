@@ -98,9 +98,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
                 "themselves"
             )
 
-        self._groups = (
-            None if settings.group_by is None else self._group_judgeable_rows(settings.group_by)
-        )
+        if settings.group_by is None:
+            self._groups = None
+        else:
+            self._groups = self._group_judgeable_rows(settings.group_by)
         self.empty = 0
         self.questions = Questions(settings)
         self.chosen = array("I")
@@ -128,11 +129,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)
-        self.first_equal = (
-            index_first_duplicates(self._keys, KEY_BYTES)
-            if sampled is None
-            else array("q", range(len(self)))
-        )
+        if sampled is None:
+            self.first_equal = index_first_duplicates(self._keys, KEY_BYTES)
+        else:
+            self.first_equal = array("q", range(len(self)))
 
     def note_questions(self, numbers: Iterable[int]) -> None:
         """Record the questions of further rows: other shards must have the same columns."""
@@ -220,18 +220,18 @@ class ScoreTasks(LazySequence[ScoreTask]):
         numbers = ", ".join(str(number + 1) for number in others[:_NAMED]) + (
             ", …" if len(others) > _NAMED else ""
         )
-        more = (
-            f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {numbers}"
-            if others
-            else ""
-        )
+        more = ""
+        if others:
+            more = f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {numbers}"
         raise DataError(f"{self.bad[first]}{more}{hint}")
 
     @property
     def bad_lines(self) -> Sequence[BadLine]:
         """Lines of the data set that are not rows, and are left out."""
         rows = self.reader.rows
-        return rows.bad_lines if isinstance(rows, DataSet) else ()
+        if isinstance(rows, DataSet):
+            return rows.bad_lines
+        return ()
 
     @property
     def are_groups(self) -> bool:
@@ -240,7 +240,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     def __len__(self) -> int:
         """Return the number of tasks."""
-        return len(self.numbers) if self._groups is None else len(self._groups)
+        if self._groups is None:
+            return len(self.numbers)
+        return len(self._groups)
 
     def read(self, place: int) -> ScoreTask:
         """Read a task."""

@@ -216,11 +216,10 @@ async def judge_data(
             terminal.ProgressDisplay(name, "responses") as display,
         ):
             async with AsyncExitStack() as stack:
-                pool = (
-                    None
-                    if ray_arguments is None
-                    else open_pool(*ray_arguments, clients.judge.settings)
-                )
+                if ray_arguments is None:
+                    pool = None
+                else:
+                    pool = open_pool(*ray_arguments, clients.judge.settings)
                 return await run.run(
                     display, None if pool is None else await stack.enter_async_context(pool)
                 )
@@ -234,11 +233,10 @@ def _show_result(
     from judgegym.datasets.score.results import select_commands, show_result  # late, as above
 
     is_several = result is not None and f"eval/{BEST}" in result.metrics.values
-    next_commands = (
-        select_commands(out, is_several=is_several)
-        if settings.shard is None
-        else [_merge_command(settings)]
-    )
+    if settings.shard is None:
+        next_commands = select_commands(out, is_several=is_several)
+    else:
+        next_commands = [_merge_command(settings)]
     show_result(result, out, next_commands)
     if result is None or result.problem is None:
         return 0

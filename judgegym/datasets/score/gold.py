@@ -94,7 +94,9 @@ class GoldColumn:
     def label_values(self, row: int, number: int) -> Mapping[str, str | float]:
         """Return a response's gold labels by name; empty if the row has none."""
         values = self._row_labels(row)
-        return values[number] if any(values) else {}
+        if any(values):
+            return values[number]
+        return {}
 
     def _row_labels(self, number: int) -> list[Mapping[str, str | float]]:
         """Return the labels of each response of a row, by name."""

@@ -62,7 +62,9 @@ class ScoreInput:
         Raises:
             DataError: the rows of a group are not consecutive.
         """
-        return None if settings.group_by is None else group_starts(self.rows, settings.group_by)
+        if settings.group_by is None:
+            return None
+        return group_starts(self.rows, settings.group_by)
 
 
 def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
@@ -76,11 +78,9 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     with collect_datasets_read() as datasets:
         rows = load_rows(data, split=settings.split, skips=True)
     if rows.bad_lines and settings.on_bad_row == "fail":
-        more = (
-            f"\n{len(rows.bad_lines):,} lines are no JSON objects"
-            if len(rows.bad_lines) > 1
-            else ""
-        )
+        more = ""
+        if len(rows.bad_lines) > 1:
+            more = f"\n{len(rows.bad_lines):,} lines are no JSON objects"
         raise DataError(f"{bad_line_message(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
     if not settings.rescore:
         return ScoreInput(rows, rows, tuple(datasets))

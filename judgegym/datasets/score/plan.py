@@ -76,9 +76,9 @@ class _ScoredRows(PlanSource):
             for number, first in enumerate(tasks.first_equal)
             if tasks.response_index.find_task_positions(number)
         )
-        shared = (
-            f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
-        )
+        shared = ""
+        if equal:
+            shared = f"; {equal:,} more are equal to one of the data and share its judgment"
         yield "rows", f"{len(tasks.numbers):,}"
         yield "responses", f"{tasks.response_index.count:,}{empty}"
         if self._run.settings.resume:

@@ -162,11 +162,10 @@ async def conclude(
     rate = format_rate(judged / seconds, "responses") if seconds else ""
     remarks = ("since it was resumed" if earlier else "", rate, format_latencies(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
-    total = (
-        f"{outcomes.rows:,} responses"
-        if is_whole
-        else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
-    )
+    if is_whole:
+        total = f"{outcomes.rows:,} responses"
+    else:
+        total = f"{outcomes.finished:,} of {outcomes.rows:,} responses"
     mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, basis=total, counted=outcomes.finished)
     preferred = _chosen_higher_line(metrics)
     summary = Summary(
@@ -250,13 +249,12 @@ def _describe_subject(settings: ScoreSettings, answers_run: SavedRun | None) -> 
         return answers_run.policy
     data_name = settings.data or ""
     data = PurePath(data_name.removesuffix(".gz"))
-    name = (
-        "standard input"
-        if data_name == STDIN
-        else data.stem
-        if parse_file_kind(data_name)
-        else str(data)
-    )
+    if data_name == STDIN:
+        name = "standard input"
+    elif parse_file_kind(data_name):
+        name = data.stem
+    else:
+        name = str(data)
     if settings.responses_per_prompt is None:
         return name
     return f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {name}"
@@ -323,11 +321,9 @@ def _summarize_rows(metrics: Metrics) -> Iterator[SummaryLine]:
 
 def _fault_lines(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
     """Yield the counts of what went wrong, each only above 0."""
-    invalid_kinds = (
-        "empty"
-        if metrics.values.get("eval/policy_calls") is None
-        else "empty, malformed or refusals"
-    )
+    invalid_kinds = "empty, malformed or refusals"
+    if metrics.values.get("eval/policy_calls") is None:
+        invalid_kinds = "empty"
     suspects = "tokens or markers of the judge's prompt, in texts under judgment"
     invalid = Status.INVALID_COMPLETION.value
     faults = [

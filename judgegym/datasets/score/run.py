@@ -201,11 +201,10 @@ class ScoreRun:
         for line, sample in run.lines(SAMPLES, read_response):
             place = find_position(sample, tasks)
             saved.set_end(SAMPLES, line.offset + len(line.data))
-            gold = (
-                {}
-                if place is None or self.gold is None
-                else self.gold.label_values(*tasks.response_index.row(place))
-            )
+            if place is None or self.gold is None:
+                gold = {}
+            else:
+                gold = self.gold.label_values(*tasks.response_index.row(place))
             if place is not None and gold == {label.name: label.gold for label in sample.gold}:
                 saved.record_line(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)

@@ -188,7 +188,9 @@ def read_response(line: RawLine) -> Sample[JSON]:
 def find_position(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
     """Return the position of a sample's response; `None` if its row is gone or has changed."""
     position = tasks.response_index.find(*split_response_uid(sample.uid))
-    return position if position is not None and _is_current(tasks, position, sample) else None
+    if position is not None and _is_current(tasks, position, sample):
+        return position
+    return None
 
 
 def _is_current(tasks: ScoreTasks, position: int, sample: Sample[JSON]) -> bool:

@@ -111,7 +111,9 @@ class ScoreSettings(
     @property
     def judged_by(self) -> str:
         """The judge's name in results: its own, or the stand-in's."""
-        return STAND_IN_JUDGE if "judge" in self.stand_ins else self.judge_name()
+        if "judge" in self.stand_ins:
+            return STAND_IN_JUDGE
+        return self.judge_name()
 
     def public(self) -> dict[str, JSON]:
         """Return the settings for `config.yaml`: without secrets, as `--config` reads them.

@@ -148,9 +148,10 @@ class ScoredTexts:
         """
         scored = self.rows[number]
         row = scored.row
-        row_responses = (
-            self._read_sampled(row) if self.is_sampled else read_responses(row, self._columns)
-        )
+        if self.is_sampled:
+            row_responses = self._read_sampled(row)
+        else:
+            row_responses = read_responses(row, self._columns)
         if len(row_responses.texts) != len(scored.status):
             raise DataError(
                 f"{row.place}: has {len(row_responses.texts)} responses, and {STATUS} has "
@@ -207,11 +208,10 @@ class ScoredTexts:
             prompt = digest_text(orjson.dumps(prompt_content, default=str))
             context = scored.row.value(self._columns.context_column or "context")
             prompt_content += [] if context is None else [context]
-            key = (
-                digest_text(orjson.dumps(prompt_content, default=str))
-                if column is None
-                else digest_group_value(scored.row, column)
-            )
+            if column is None:
+                key = digest_text(orjson.dumps(prompt_content, default=str))
+            else:
+                key = digest_group_value(scored.row, column)
             first, first_prompt = firsts.setdefault(key, (number, prompt))
             if prompt != first_prompt:
                 raise DataError(

@@ -150,7 +150,9 @@ def explain_foreign_card(text: str, name: str) -> str | None:
         {"config_name": "default", "data_files": [{"split": "train", "path": _encode_name(name)}]}
     ]
     is_its_card = isinstance(head, Mapping) and head.get("configs") == configs
-    return None if is_its_card else "is the card of another file"
+    if is_its_card:
+        return None
+    return "is the card of another file"
 
 
 def make_card(facts: CardFacts) -> str:

@@ -109,12 +109,16 @@ class Layout:
     @property
     def score_columns(self) -> tuple[str, ...]:
         """The columns of scores that its rows can have."""
-        return ("score_chosen", "score_rejected", "margin") if self.takes == "pairs" else ("score",)
+        if self.takes == "pairs":
+            return ("score_chosen", "score_rejected", "margin")
+        return ("score",)
 
 
 def _score_margin(output_row: OutputRow) -> JSON:
     chosen, rejected = output_row.score, output_row.rejected_score
-    return None if chosen is None or rejected is None else round(chosen - rejected, DECIMALS)
+    if chosen is None or rejected is None:
+        return None
+    return round(chosen - rejected, DECIMALS)
 
 
 _SCORES: Mapping[str, Callable[[OutputRow], JSON]] = {

@@ -86,7 +86,9 @@ class Origin:
     def text(self, name: str) -> str | None:
         """Return a setting that is a text, by its dotted name; `None` without one."""
         value = wire.lookup(self.settings, name)
-        return value if isinstance(value, str) else None
+        if isinstance(value, str):
+            return value
+        return None
 
     def scores_warning(self, rule: Rule) -> str | None:
         """Return a warning if a rule compares scores across prompts that cannot be compared."""
@@ -122,18 +124,20 @@ class Origin:
     def data_digest(self) -> str | None:
         """The digest of the judged data set."""
         datasets = wire.lookup(self.metrics, "config_general.datasets")
-        digest = (
-            wire.lookup(datasets[0], "digest")
-            if isinstance(datasets, list) and len(datasets) == 1
-            else None
-        )
-        return digest if isinstance(digest, str) else None
+        digest = None
+        if isinstance(datasets, list) and len(datasets) == 1:
+            digest = wire.lookup(datasets[0], "digest")
+        if isinstance(digest, str):
+            return digest
+        return None
 
     def metric(self, name: str) -> float | int | None:
         """Return a metric; `None` if it is not known."""
         values = wire.lookup(self.metrics, "results.all")
         value = values.get(f"eval/{name}") if isinstance(values, Mapping) else None
-        return value if isinstance(value, float | int) else None
+        if isinstance(value, float | int):
+            return value
+        return None
 
     def protocol(self) -> Mapping[str, JSON]:
         """Return the non-default settings that determine the scores; long texts as digests."""
@@ -155,9 +159,9 @@ class Origin:
             name: self.settings[name] for name in judge_type.model_fields if name in self.settings
         }
         try:
-            return (
-                judge_type.model_validate(judge_settings).prompt_digests() if judge_settings else {}
-            )
+            if judge_settings:
+                return judge_type.model_validate(judge_settings).prompt_digests()
+            return {}
         except ValidationError:  # a run of another version
             return {}
 
@@ -210,11 +214,9 @@ def _iter_section_settings(
 
 def _determines_scores(name: str) -> bool:
     section, _, setting = name.rpartition(".")
-    return (
-        setting == "extra_body"
-        if section
-        else not DeclaredSetting(name, ScoreSettings, name).is_operational
-    )
+    if section:
+        return setting == "extra_body"
+    return not DeclaredSetting(name, ScoreSettings, name).is_operational
 
 
 def _is_long(value: JSON) -> TypeGuard[str]:
@@ -222,4 +224,6 @@ def _is_long(value: JSON) -> TypeGuard[str]:
 
 
 def _format_value(value: JSON) -> str:
-    return redact_credentials(value) if isinstance(value, str) else wire.dumps(value).decode()
+    if isinstance(value, str):
+        return redact_credentials(value)
+    return wire.dumps(value).decode()

@@ -98,7 +98,9 @@ class Lengths:
         longer, shorter = (
             sum(sign * difference > 0 for difference in self.differences) for sign in (1, -1)
         )
-        return longer / (longer + shorter) if longer + shorter else None
+        if longer + shorter:
+            return longer / (longer + shorter)
+        return None
 
     @property
     def description(self) -> str:
@@ -257,9 +259,14 @@ def _select_prompt_pairs(
     good = [pair for pair in possible if rule.is_good(pair[0])]
     if not good:
         is_tie = bool(ranked) and ranked[0].score == ranked[-1].score
-        why = (
-            "too_few" if len(ranked) < 2 else "below" if possible else "tie" if is_tie else "margin"
-        )
+        if len(ranked) < 2:
+            why = "too_few"
+        elif possible:
+            why = "below"
+        elif is_tie:
+            why = "tie"
+        else:
+            why = "margin"
         left |= dict.fromkeys(ranked, why)
         return [], []
     taken = plain = good

@@ -70,7 +70,9 @@ def is_audit(word: str) -> bool:
 
 def _audit_path(word: str) -> Path:
     path = Path(word).expanduser()
-    return path / AUDIT_FILE if (path / AUDIT_FILE).is_file() else path
+    if (path / AUDIT_FILE).is_file():
+        return path / AUDIT_FILE
+    return path
 
 
 def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str, Any]:

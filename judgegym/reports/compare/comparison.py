@@ -115,17 +115,16 @@ def compare_runs(
     _correct_p_values(differences)
     unit = "row"
     if common.units is not None:
-        unit = (
-            "response"
-            if common.is_scored and len({*common.units.tolist()}) == len(common.uids)
-            else "prompt"
-        )
+        unit = "prompt"
+        if common.is_scored and len({*common.units.tolist()}) == len(common.uids):
+            unit = "response"
     gold = [read_gold_labels(run, common.uids) for run in runs] if with_gold else None
     if gold is not None:
         check_same_gold(runs, gold)
-    prompts = (
-        None if common.units is None else dict(zip(common.uids, common.units.tolist(), strict=True))
-    )
+    if common.units is None:
+        prompts = None
+    else:
+        prompts = dict(zip(common.uids, common.units.tolist(), strict=True))
     intervals = [pair.intervals and pair.intervals.second for pair in pairs]
     intervals.insert(0, pairs[0].intervals and pairs[0].intervals.first)
     return {

@@ -151,20 +151,21 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
     def owner(name: str, value: JSON) -> Owner:
         bare = name.removeprefix("env.")
         if bare in judges or name.startswith(_JUDGES):
-            return "nobody" if asks_nobody and bare != _LAYOUT else "judge"
+            if asks_nobody and bare != _LAYOUT:
+                return "nobody"
+            return "judge"
         if bare in _POLICY_SETTINGS or name.startswith(_POLICIES):
             return "policy"
         if bare in _DERIVED:
             return "derived"
-        return (
-            "nobody"
-            if name == "limit" or (isinstance(value, str) and value in places)
-            else "protocol"
-        )
+        if name == "limit" or (isinstance(value, str) and value in places):
+            return "nobody"
+        return "protocol"
 
-    model: dict[str, JSON] = (
-        {} if asks_nobody else {f"{_settings_prefix(run)}judge_model_name": run.judge}
-    )
+    if asks_nobody:
+        model: dict[str, JSON] = {}
+    else:
+        model = {f"{_settings_prefix(run)}judge_model_name": run.judge}
     settings_by_owner: dict[str, dict[str, JSON]] = {
         owner_name: {} for owner_name in get_args(Owner)
     }
@@ -267,7 +268,9 @@ def _describe_seeds(run: SavedRun) -> str:
         format_value(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None
     ]
     seed = format_value(run.general.get("seed"))
-    return f"{seed}, its judge's {', '.join(judges)}" if judges else seed
+    if judges:
+        return f"{seed}, its judge's {', '.join(judges)}"
+    return seed
 
 
 def _is_judge_request(name: str) -> bool:
@@ -276,7 +279,9 @@ def _is_judge_request(name: str) -> bool:
 
 
 def _settings_prefix(run: SavedRun) -> str:
-    return "" if run.is_scored else "env."
+    if run.is_scored:
+        return ""
+    return "env."
 
 
 def _protocol_settings(run: SavedRun) -> Mapping[str, JSON]:
@@ -294,12 +299,16 @@ def _list_datasets(run: SavedRun) -> Sequence[JSON]:
         wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None
     )  # set in runs that judge a file again
     datasets = run.general.get("datasets") if datasets is None else datasets
-    return datasets if isinstance(datasets, Sequence) else ()
+    if isinstance(datasets, Sequence):
+        return datasets
+    return ()
 
 
 def _to_text(value: JSON) -> str:
     """Format a value on a line: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else wire.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return wire.dumps(value).decode()
 
 
 def format_value(value: JSON) -> str:
@@ -309,4 +318,6 @@ def format_value(value: JSON) -> str:
     text = printable(_to_text(value))
     if text.startswith("sha256:"):
         return f"{text[:_DIGEST_SHOWN]}…"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[: _LONGEST_SHOWN - 1]}…"

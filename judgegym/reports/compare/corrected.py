@@ -69,11 +69,10 @@ def corrected_numbers(
         if any(len({*labelled.terms.weights}) > 1 for labelled in (first, second)):
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:
-            ends = (
-                None
-                if first.ends is None or second.ends is None
-                else first.ends.widen(second.ends).difference_ends
-            )
+            if first.ends is None or second.ends is None:
+                ends = None
+            else:
+                ends = first.ends.widen(second.ends).difference_ends
             estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters, ends=ends)
         no_interval = first.no_interval or second.no_interval
         if not no_interval and (first.strata is not None or second.strata is not None):

@@ -240,11 +240,9 @@ def best_agreement(
             count += 1
             same += bool((best_before == best_after).all())
             overlapping += bool((best_before & best_after).any())
-    return (
-        {"prompts": count, "same": same / count, "overlapping": overlapping / count}
-        if count
-        else None
-    )
+    if count:
+        return {"prompts": count, "same": same / count, "overlapping": overlapping / count}
+    return None
 
 
 def label_agreement(

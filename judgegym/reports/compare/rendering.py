@@ -63,11 +63,15 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
 
 def format_value(value: float | None, reason: str = "") -> str:
     """Format a value of the metric, or why there is none."""
-    return f"undefined ({reason})" if value is None else f"{value:.4f}"
+    if value is None:
+        return f"undefined ({reason})"
+    return f"{value:.4f}"
 
 
 def _format_signed(value: float) -> str:
-    return "0.0000" if round(value, 4) == 0 else f"{value:+.4f}".replace("-", "−")
+    if round(value, 4) == 0:
+        return "0.0000"
+    return f"{value:+.4f}".replace("-", "−")
 
 
 def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -75,11 +79,10 @@ def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
     if estimate is None:
         return "", ""
     interval: Interval | None = estimate["interval"]
-    between = (
-        estimate["reason"]
-        if interval is None
-        else f"{_format_signed(interval.low)} to {_format_signed(interval.high)}"
-    )
+    if interval is None:
+        between = estimate["reason"]
+    else:
+        between = f"{_format_signed(interval.low)} to {_format_signed(interval.high)}"
     return _format_signed(estimate["value"]), between
 
 
@@ -185,7 +188,9 @@ def _describe_test(comparison: Mapping[str, Any], result: Mapping[str, Any]) -> 
 
 
 def _format_p(p: float) -> str:
-    return f"< {_SMALLEST_P}" if p < _SMALLEST_P else f"= {p:.4f}"
+    if p < _SMALLEST_P:
+        return f"< {_SMALLEST_P}"
+    return f"= {p:.4f}"
 
 
 def _describe_needed(unit: str, difference: Mapping[str, Any]) -> str:
@@ -211,7 +216,9 @@ def _describe_needed(unit: str, difference: Mapping[str, Any]) -> str:
 def _corrected_words(difference: Mapping[str, Any]) -> str:
     """Describe the corrected p-value; empty with two runs."""
     p = difference["p_corrected"]
-    return "" if p is None else f" (corrected p {_format_p(p)})"
+    if p is None:
+        return ""
+    return f" (corrected p {_format_p(p)})"
 
 
 def _describe_agreement(comparison: Comparison, agreement: Mapping[str, Any]) -> list[str]:
@@ -240,9 +247,9 @@ def _describe_agreement(comparison: Comparison, agreement: Mapping[str, Any]) ->
 
 def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[str, Any]:
     """Render the agreement with gold: a title, cells for each run, and tests of the differences."""
-    left_out = (
-        f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
-    )
+    left_out = ""
+    if gold["without"]:
+        left_out = f"; {gold['without']:,} left out, without a verdict in a run"
     weights = ", κ with quadratic weights" if gold["weighted"] else ""
     labels = f"{format_count(gold['labels'], 'label')} of {format_count(gold['rows'], comparison['item'])}"
     differences = {
@@ -370,4 +377,6 @@ def _say_lines(indent: str, *texts: str) -> None:
 def _truncate(line: str) -> str:
     """Cut a line to the width of the terminal; without a terminal keep it whole."""
     out = console()
-    return line if not out.is_terminal or len(line) <= out.width else f"{line[: out.width - 1]}…"
+    if not out.is_terminal or len(line) <= out.width:
+        return line
+    return f"{line[: out.width - 1]}…"

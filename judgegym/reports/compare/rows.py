@@ -193,4 +193,6 @@ def _digest(texts: Sequence[str]) -> bytes:
 def shorten_text(text: str) -> str:
     """Return the beginning of a text, on one line."""
     line = printable(" ".join(text[: 4 * _LONGEST_START].split()))
-    return line if len(line) <= _LONGEST_START else f"{line[: _LONGEST_START - 1]}…"
+    if len(line) <= _LONGEST_START:
+        return line
+    return f"{line[: _LONGEST_START - 1]}…"

@@ -157,9 +157,10 @@ class LabelledRows:
             (label.uid, label.row) for label in labels.by_row_and_labeller.values()
         }  # each labeller saw a response
         uids = {uid for uid, _ in labelled}
-        drawn_from = (
-            "" if labels.draw is None or all(of_row for _, of_row in labelled) else labels.draw.run
-        )
+        if labels.draw is None or all(of_row for _, of_row in labelled):
+            drawn_from = ""
+        else:
+            drawn_from = labels.draw.run
         rows, digests = dict[str, tuple[HeadlineTerm, str | None, str]](), dict[str, str]()
         for sample in run.samples():
             if drawn_from or sample.uid in uids:
@@ -215,11 +216,9 @@ class LabelledRows:
     def kind(self, run: SavedRun) -> MeanKind:
         """Return whether the result is a mean of scores or a rate."""
         words = "" if run.headline is None else run.headline.words
-        return (
-            "mean"
-            if classify_metric(str(run.general.get("headline")), words, [self.terms]) == "score"
-            else "rate"
-        )
+        if classify_metric(str(run.general.get("headline")), words, [self.terms]) == "score":
+            return "mean"
+        return "rate"
 
     def select(self, indices: Codes) -> LabelledRows:
         """Return the rows at these indices."""
@@ -325,7 +324,9 @@ def make_corrected_number(
     )
 
     def clip(interval: Interval) -> Interval | None:
-        return None if no_interval else Interval(max(low, interval.low), min(high, interval.high))
+        if no_interval:
+            return None
+        return Interval(max(low, interval.low), min(high, interval.high))
 
     return replace(
         number,

@@ -195,11 +195,10 @@ class Labels:
             [float(value) for value in labeller_ratings if value is not None]
             for labeller_ratings in ratings
         ]
-        kappa = (
-            quadratic_kappa(*pairs)
-            if len(names) == 2
-            else f"there are {len(names)} labellers; it is of two"
-        )
+        if len(names) == 2:
+            kappa = quadratic_kappa(*pairs)
+        else:
+            kappa = f"there are {len(names)} labellers; it is of two"
         return LabellerAgreement(len(shared), same, krippendorff_alpha(ratings), kappa)
 
 

@@ -15,12 +15,16 @@ NO_USE = "the judge adds nothing here (λ = 0)"
 
 def format_bounds(interval: Interval | None, reason: str = "") -> str:
     """Format the ends of an interval, or why there is none."""
-    return reason if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
+    if interval is None:
+        return reason
+    return f"{interval.low:.4f} to {interval.high:.4f}"
 
 
 def format_with_interval(interval: Interval | None, reason: str = "no interval") -> str:
     """Format an interval beside its number."""
-    return reason if interval is None else f"95 %: {format_bounds(interval)}"
+    if interval is None:
+        return reason
+    return f"95 %: {format_bounds(interval)}"
 
 
 def describe_label_equivalent(number: CorrectedNumber) -> tuple[str, str]:

@@ -129,7 +129,9 @@ class AnswersReader:
     def parse_conversation_number(self, component: str) -> int | None:
         """Return the conversation of a policy's call, or the turn of the only one; else `None`."""
         match = _POLICY_CALL.fullmatch(component)
-        return None if match is None else int(match[2] or match[1])
+        if match is None:
+            return None
+        return int(match[2] or match[1])
 
 
 class EarlierAnswers:
@@ -165,9 +167,9 @@ class EarlierAnswers:
         )
         missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
         if missing:
-            hint = (
-                "" if self.run.is_complete else "; that run is not complete: --resume finishes it"
-            )
+            hint = "; that run is not complete: --resume finishes it"
+            if self.run.is_complete:
+                hint = ""
             raise DataError(
                 f"{path}: no answer for {len(missing)} of {len(uids)} rows, such as "
                 f"{missing[0]!r}{hint}"
@@ -313,11 +315,9 @@ class EarlierAnswers:
             f"{run.environment}: " if run.environment else ""
         )  # unknown for an unfinished run
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
-        stand_in = (
-            " It is an offline stand-in: these numbers are no benchmark result."
-            if self.policy_is_stand_in
-            else ""
-        )
+        stand_in = ""
+        if self.policy_is_stand_in:
+            stand_in = " It is an offline stand-in: these numbers are no benchmark result."
         return (
             f"The completions are those of {run.path} ({environment}{run.subject}{judge}, "
             f"{run.date:%Y-%m-%d}); the policy is not asked.{stand_in}"

@@ -106,7 +106,9 @@ def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequenc
         return any(f"\n{text.strip()}\n" in content for text in texts for content in contents)
 
     matching = [call for call in calls if shows(call)]
-    return [*(call for call in calls if call.is_policy_call), *matching] if matching else calls
+    if matching:
+        return [*(call for call in calls if call.is_policy_call), *matching]
+    return calls
 
 
 def has_images(path: Path) -> bool:

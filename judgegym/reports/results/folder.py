@@ -81,11 +81,9 @@ def find_run_paths(folder: Path) -> list[Path]:
         RunDirectoryError: there is no such folder, or it cannot be read.
     """
     if not folder.is_dir():
-        problem = (
-            " is a file; expected a folder of runs"
-            if folder.exists()
-            else ": there is no such folder"
-        )
+        problem = ": there is no such folder"
+        if folder.exists():
+            problem = " is a file; expected a folder of runs"
         raise RunDirectoryError(f"{folder}{problem}")
     try:
         next(folder.iterdir(), None)
@@ -138,7 +136,9 @@ def _find_groups_file(folder: Path) -> Path | None:
     if folder.suffix != _RUN_OF_GROUPS or not (folder / CONFIG).is_file():
         return None
     groups = folder.with_suffix(_GROUPS)
-    return groups if groups.is_file() and not groups.is_symlink() else None
+    if groups.is_file() and not groups.is_symlink():
+        return groups
+    return None
 
 
 def _open_run(path: Path) -> FoundRun | None:

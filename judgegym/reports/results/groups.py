@@ -112,17 +112,19 @@ class SavedGroup(_SavedGroupLine):
     def question(self) -> str:
         """The policy's question, for people."""
         if self.row is not None:
-            return (
-                self.row.question
-                if self.row.turn is None
-                else f"turn {self.row.turn}: {self.row.question}"
-            )
-        return self.prompt[-1].content if self.prompt else ""
+            if self.row.turn is None:
+                return self.row.question
+            return f"turn {self.row.turn}: {self.row.question}"
+        if self.prompt:
+            return self.prompt[-1].content
+        return ""
 
     @property
     def together(self) -> SavedComparison | None:
         """The record of their comparison; `None` if each rollout was judged by itself."""
-        return None if self.row is None else self.row.together
+        if self.row is None:
+            return None
+        return self.row.together
 
     @property
     def rollouts(self) -> list[SavedTurn | None]:
@@ -136,7 +138,9 @@ class SavedGroup(_SavedGroupLine):
     @property
     def reward(self) -> float:
         """The mean of its scores."""
-        return fmean(self.scores) if self.scores else 0.0
+        if self.scores:
+            return fmean(self.scores)
+        return 0.0
 
 
 def _merge_turns(turns: Sequence[SavedTurn]) -> SavedTurn:

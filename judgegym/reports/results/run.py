@@ -116,18 +116,16 @@ class SavedRun:
                 the path is another file.
         """
         requested_path = path.expanduser()
-        path = (
-            requested_path
-            if requested_path.is_dir()
-            else find_scoring_run(requested_path) or requested_path
-        )
+        if requested_path.is_dir():
+            path = requested_path
+        else:
+            path = find_scoring_run(requested_path) or requested_path
         if path.is_file():
             is_run_file = (path.parent / METRICS).is_file()
-            expected = (
-                f"give the run directory that it is in: {path.parent}"
-                if is_run_file
-                else _EXPECTED_RUN
-            )
+            if is_run_file:
+                expected = f"give the run directory that it is in: {path.parent}"
+            else:
+                expected = _EXPECTED_RUN
             raise RunDirectoryError(f"{path} is a file; {expected}")
         if not path.is_dir():
             raise RunDirectoryError(
@@ -143,11 +141,10 @@ class SavedRun:
                 if folder.is_dir() and is_run_directory(folder)
             )
             more = ", …" if len(inside) > _MOST_NAMED else ""
-            expected = (
-                f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}"
-                if inside
-                else _WANTED
-            )
+            if inside:
+                expected = f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}"
+            else:
+                expected = _WANTED
             raise RunDirectoryError(
                 f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {expected}"
             )
@@ -197,7 +194,9 @@ class SavedRun:
     @property
     def items(self) -> str:
         """The name of its rows: `responses` of a data set, or `rows` of an evaluation."""
-        return "responses" if self.is_scored else "rows"
+        if self.is_scored:
+            return "responses"
+        return "rows"
 
     @property
     def policy(self) -> str:
@@ -222,11 +221,9 @@ class SavedRun:
     def judge(self) -> str:
         """The name of the judge, or of several."""
         if self.is_scored and not self.is_complete:
-            return (
-                STAND_IN_JUDGE
-                if self.config.get("offline")
-                else text_or_empty(self.config.get("judge_model_name"))
-            )
+            if self.config.get("offline"):
+                return STAND_IN_JUDGE
+            return text_or_empty(self.config.get("judge_model_name"))
         return self._general_text("judge_model_name") or text_or_empty(
             wire.lookup(self.config, "env.judge_model_name")
         )
@@ -234,7 +231,9 @@ class SavedRun:
     @property
     def judge_settings(self) -> Mapping[str, JSON]:
         """The settings of the judge; in runs of `score` they have no section."""
-        return self.config if self.is_scored else mapping_or_empty(self.config.get("env"))
+        if self.is_scored:
+            return self.config
+        return mapping_or_empty(self.config.get("env"))
 
     @property
     def judge_kind(self) -> str:
@@ -244,11 +243,9 @@ class SavedRun:
     @property
     def judge_labels(self) -> Mapping[str, float]:
         """The labels of the judge's prompt file, with scores from 0 to 1; empty without one."""
-        scale = (
-            wire.lookup(self.judge_settings, "judge_prompt.scale")
-            if self._has_settings(PromptJudgeSettings)
-            else None
-        )
+        scale = None
+        if self._has_settings(PromptJudgeSettings):
+            scale = wire.lookup(self.judge_settings, "judge_prompt.scale")
         if scale == "yes/no":
             return {"no": 0.0, "yes": 1.0}
         scores = {
@@ -268,7 +265,9 @@ class SavedRun:
             scale = wire.lookup(settings, "judge_prompt.scale")
             ends = [*scale] if isinstance(scale, list) else []
         whole = [end for end in ends if isinstance(end, int)]
-        return Scale(*whole) if len(whole) == 2 else None
+        if len(whole) == 2:
+            return Scale(*whole)
+        return None
 
     @property
     def headline(self) -> RunHeadline | None:
@@ -290,7 +289,9 @@ class SavedRun:
         if not isinstance(ends, list) or len(ends) != 2:
             return None
         low, high = map(_finite_number, ends)
-        return None if low is None or high is None or low >= high else Ends(low, high)
+        if low is None or high is None or low >= high:
+            return None
+        return Ends(low, high)
 
     @property
     def judge_definition(self) -> JudgeDefinition | None:
@@ -324,7 +325,9 @@ class SavedRun:
                 line.number,
                 line.offset,
             )
-            return read_sample(line) if is_last else None
+            if is_last:
+                return read_sample(line)
+            return None
 
         for name in reversed(_FILES):
             yield from (
@@ -391,7 +394,9 @@ def classify_metric(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kin
     name = f"{words} {metric}".lower().replace("_", " ").replace("-", " ")
     if "win rate" in name or "winrate" in name:
         return "win_rate"
-    return "pass_rate" if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides) else "score"
+    if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides):
+        return "pass_rate"
+    return "score"
 
 
 def is_run_directory(path: Path) -> bool:
@@ -405,14 +410,18 @@ def find_scoring_run(path: Path) -> Path | None:
     is_one = path.suffix in FILE_KINDS and any(
         (run_path / name).is_file() for name in (METRICS, *_FILES)
     )
-    return run_path if is_one else None
+    if is_one:
+        return run_path
+    return None
 
 
 def _name_answers(path: Path) -> str:
     """Return the name of a file of answers, or of the run directory with the answers."""
     if path.name in (SAMPLES, FAILURES, CALLS, PACKED_CALLS):
         return path.parent.name
-    return path.stem if path.suffix in FILE_KINDS else path.name
+    if path.suffix in FILE_KINDS:
+        return path.stem
+    return path.name
 
 
 def _read_uid(line: RawLine) -> str:
@@ -425,11 +434,9 @@ def _read_uid(line: RawLine) -> str:
 def list_objects(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
     """Return the objects in a list that is a field of an object; empty without such a list."""
     listed = mapping_or_empty(value).get(name)
-    return (
-        [entry for entry in listed if isinstance(entry, Mapping)]
-        if isinstance(listed, list)
-        else []
-    )
+    if isinstance(listed, list):
+        return [entry for entry in listed if isinstance(entry, Mapping)]
+    return []
 
 
 def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
@@ -437,7 +444,9 @@ def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
     try:
         date = datetime.fromisoformat(text_or_empty(general.get("date")))
         if datetime.min.year < date.year < datetime.max.year:
-            return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
+            if date.tzinfo:
+                return date
+            return date.replace(tzinfo=timezone.utc)
     except ValueError:
         pass
     files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
@@ -448,6 +457,8 @@ def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
 def _finite_number(value: JSON) -> float | int | None:
     """Return a number; `None` if it is not finite, or too large for a float."""
     try:
-        return value if isinstance(value, int | float) and math.isfinite(value) else None
+        if isinstance(value, int | float) and math.isfinite(value):
+            return value
+        return None
     except OverflowError:
         return None

@@ -141,9 +141,9 @@ def plot_by_position(figures: RunFigures) -> Chart | None:
         (positions[has_score] - 1) / np.maximum(counts[has_score] - 1, 1),
         scores[has_score],
     )
-    note = (
-        " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
-    )
+    note = ""
+    if len(sizes) > 1:
+        note = " An answer is compared with those of calls that showed as many."
     note += " Without position bias the bars are equal but for chance."
     if len(rewards) > 2 and np.std(relative_positions) > 0 and np.std(rewards) > 0:
         correlation = round(np.corrcoef(relative_positions, rewards)[0, 1], 2) + 0.0
@@ -222,11 +222,10 @@ def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
     levels = np.unique(scores)
     is_graded = len(levels) > _SCORE_BINS
     between = (levels[:-1] + levels[1:]) / 2  # each level has a bin of its own
-    edges = (
-        np.linspace(levels[0], levels[-1], _SCORE_BINS + 1)
-        if is_graded
-        else np.concatenate([[levels[0] - 0.5], between, [levels[-1] + 0.5]])
-    )
+    if is_graded:
+        edges = np.linspace(levels[0], levels[-1], _SCORE_BINS + 1)
+    else:
+        edges = np.concatenate([[levels[0] - 0.5], between, [levels[-1] + 0.5]])
     length_edges = np.linspace(lengths.min(), lengths.max(), _LENGTH_BINS + 1)
     counts, _, _ = np.histogram2d(lengths, scores, bins=[length_edges, edges])
     columns, rows = np.nonzero(counts)
@@ -256,14 +255,13 @@ def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
         axes.plot(centers, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
         _label_axes(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
-    correlation = (
-        "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
-    )
-    line_text = (
-        f"; the line is the mean of each of {len(parts)} equally large parts, by length"
-        if parts
-        else ""
-    )
+    if constant:
+        correlation = ""
+    else:
+        correlation = f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
+    line_text = ""
+    if parts:
+        line_text = f"; the line is the mean of each of {len(parts)} equally large parts, by length"
     description = (
         f"{chart['title']}: a dot stands for the {words.item}s around it{line_text}.{correlation}"
     )

@@ -98,4 +98,6 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
 def clean_label(text: str) -> str:
     """Make a label of a text: on one line, without unprintable characters, shortened."""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
-    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+    if len(line) <= _LONGEST_NAME:
+        return line
+    return f"{line[: _LONGEST_NAME - 1]}…"

@@ -25,17 +25,17 @@ _ROWS_FOR_AN_INTERVAL = 5
 
 def orders_disagree(orders: Mapping[str, float]) -> bool | None:
     """Return whether orders of the answers gave different verdicts; `None` with fewer than two."""
-    return len(set(orders.values())) > 1 if len(orders) > 1 else None
+    if len(orders) > 1:
+        return len(set(orders.values())) > 1
+    return None
 
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
     """Return the sum of the costs of calls; `None` if one is unknown."""
     known_costs = list(costs)
-    return (
-        None
-        if None in known_costs
-        else sum((cost for cost in known_costs if cost is not None), 0.0)
-    )
+    if None in known_costs:
+        return None
+    return sum((cost for cost in known_costs if cost is not None), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,9 @@ class RunFigures:
 
     def value(self, number: int) -> float:
         """Return a row's value in the headline metric, or its score if no row has such a value."""
-        return (
-            self.totals[number] / self.weights[number] if self.has_values else self.scores[number]
-        )
+        if self.has_values:
+            return self.totals[number] / self.weights[number]
+        return self.scores[number]
 
     def _terms(self) -> Iterator[tuple[int, float, float, int]]:
         """Yield the number, total, weight and prompt code of each row that counts."""
@@ -213,4 +213,6 @@ def drop_missing(column: Iterable[float]) -> list[float]:
 
 
 def _to_float(value: float | None) -> float:
-    return NONE if value is None or not math.isfinite(value) else float(value)
+    if value is None or not math.isfinite(value):
+        return NONE
+    return float(value)

@@ -45,11 +45,9 @@ def make_headline(run: SavedRun, so_far: Mean | None) -> str:
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
         return f"{_chosen_higher(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
-    return (
-        f"{format_with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
-        if so_far
-        else ""
-    )
+    if so_far:
+        return f"{format_with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
+    return ""
 
 
 def _chosen_higher(run: SavedRun) -> str:
@@ -152,9 +150,9 @@ def list_facts(run: SavedRun) -> Facts:
 def describe_seed(run: SavedRun) -> JSON:
     """Return the seed of a run."""
     seed = run.general.get("seed")
-    return (
-        wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if seed is None else seed
-    )
+    if seed is None:
+        return wire.lookup(run.config, "seed" if run.is_scored else "env.seed")
+    return seed
 
 
 def _describe_dataset(dataset: JSON) -> str:
@@ -224,11 +222,15 @@ def _format_pairs(value: JSON, prefix: str) -> str:
 def _to_text(value: JSON) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else wire.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return wire.dumps(value).decode()
 
 
 def _as_list(value: JSON) -> Sequence[JSON]:
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []
 
 
 def render_tables(run: SavedRun) -> list[View]:

@@ -138,11 +138,9 @@ def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
 
 def _render_data(run: Path, url: str) -> str:
     kind, path = _IMAGE_FILE.fullmatch(url), run / url
-    return (
-        f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}"
-        if kind and path.is_file()
-        else ""
-    )
+    if kind and path.is_file():
+        return f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}"
+    return ""
 
 
 def rank(failed: bool, value: float) -> Rank:

@@ -54,7 +54,9 @@ _CHUNK_BYTES = 500_000
 def locate_report(path: Path) -> Path:
     """Return the path of the page of a run directory, a scored file or a file of groups."""
     run = path if path.is_dir() else find_scoring_run(path)
-    return path.with_suffix(".html") if run is None else run / REPORT
+    if run is None:
+        return path.with_suffix(".html")
+    return run / REPORT
 
 
 def write_report(

@@ -124,11 +124,9 @@ def read_run_page(
 def _chart_labels(run: SavedRun) -> ChartLabels:
     """Return the words of the charts."""
     words = run.headline.words if run.headline is not None else "headline metric"
-    return (
-        ChartLabels(words, item="response", length="response")
-        if run.is_scored
-        else ChartLabels(words)
-    )
+    if run.is_scored:
+        return ChartLabels(words, item="response", length="response")
+    return ChartLabels(words)
 
 
 def _iter_items(
@@ -206,13 +204,12 @@ def render_completions(sample: Sample[JSON]) -> list[View]:
     such scores, all turns.
     """
     is_one_conversation = any(completion.follow_up for completion in sample.completions)
-    title = (
-        "turn {}"
-        if is_one_conversation
-        else "conversation {}"
-        if len(sample.completions) > 1
-        else "answer"
-    )
+    if is_one_conversation:
+        title = "turn {}"
+    elif len(sample.completions) > 1:
+        title = "conversation {}"
+    else:
+        title = "answer"
     scores, step_scores = turn_scores(sample.detail, "turn"), turn_scores(sample.detail, "step")
     views = [
         completion_view(
@@ -347,7 +344,9 @@ def _total_length(completions: Iterable[View]) -> int:
 
 def _sum_judge_cost(sample: Sample[JSON]) -> float | None:
     calls = sample.run.judge_calls  # None if no judge was called
-    return total_cost(run.usage.cost for run in calls.values()) if calls else None
+    if calls:
+        return total_cost(run.usage.cost for run in calls.values())
+    return None
 
 
 def _call_seconds(runs: Iterable[CallRun]) -> Iterator[float]:
@@ -357,7 +356,9 @@ def _call_seconds(runs: Iterable[CallRun]) -> Iterator[float]:
 def differs_from_gold(sample: Sample[JSON]) -> bool | None:
     """Return whether the judge differs from a gold label; `None` without gold label and verdict."""
     agreements = [label.agrees for label in sample.gold if label.agrees is not None]
-    return not all(agreements) if agreements else None
+    if agreements:
+        return not all(agreements)
+    return None
 
 
 def describe_verdict(sample: Sample[JSON]) -> list[str]:
@@ -367,18 +368,15 @@ def describe_verdict(sample: Sample[JSON]) -> list[str]:
         prefix = f"{label.name.replace('_', ' ')}: " if label.name else ""
         gold, judge = _format_label(label.gold), _format_label(label.judge)
         agrees = "and so does gold" if label.agrees else f"and gold says {gold}"
-        outcome = (
-            f"no verdict; gold is {gold}"
-            if label.judge is None
-            else f"the judge says {judge}, {agrees}"
-        )
+        if label.judge is None:
+            outcome = f"no verdict; gold is {gold}"
+        else:
+            outcome = f"the judge says {judge}, {agrees}"
         sentences.append(f"{prefix}{outcome}.")
     sentences += _describe_details(sample.detail, has_gold=bool(sample.gold))
-    return (
-        [f"The judgment is {sample.label}."]
-        if not sentences and sample.label is not None
-        else sentences
-    )
+    if not sentences and sample.label is not None:
+        return [f"The judgment is {sample.label}."]
+    return sentences
 
 
 def render_judge_texts(sample: Sample[JSON]) -> list[View]:
@@ -400,7 +398,9 @@ def render_judge_texts(sample: Sample[JSON]) -> list[View]:
 
 
 def _format_label(value: str | float | None) -> str:
-    return value if isinstance(value, str) else f"{value or 0.0:g}"
+    if isinstance(value, str):
+        return value
+    return f"{value or 0.0:g}"
 
 
 def _describe_games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
@@ -429,7 +429,12 @@ def _describe_game(place: str, label: JSON) -> tuple[str, str]:
     if not isinstance(label, str):
         return "", f"as {place} there is no verdict"
     is_tied, best = "=" in label, label[:1] if ">" in label else label[-1:]
-    result = "Tied" if is_tied else "Won" if best == place else "Lost"
+    if is_tied:
+        result = "Tied"
+    elif best == place:
+        result = "Won"
+    else:
+        result = "Lost"
     words = f"as {place} it chose {'neither' if is_tied else best} ({label})"
     return result if set(label) >= {"A", "B"} else "", words
 
@@ -440,7 +445,12 @@ def _describe_details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
         votes = [vote.get("yes") for vote in list_objects(aspect, "votes")]
         if not (has_gold and len(votes) == 1):
             is_yes = aspect.get("yes")
-            words = "no majority" if is_yes is None else "yes" if is_yes is True else "no"
+            if is_yes is None:
+                words = "no majority"
+            elif is_yes is True:
+                words = "yes"
+            else:
+                words = "no"
             count = f" ({votes.count(True)} yes, {votes.count(False)} no, of {len(votes)} votes)"
             yield f"{aspect.get('aspect')}: {words}{count if len(votes) > 1 else ''}."
     vetoed_by = wire.lookup(detail, "vetoed_by")

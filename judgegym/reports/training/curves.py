@@ -84,4 +84,6 @@ class Curve:
 
 
 def _round(number: float) -> float:
-    return float(f"{number:.{_DIGITS}g}") if abs(number) < 1e5 else round(number)
+    if abs(number) < 1e5:
+        return float(f"{number:.{_DIGITS}g}")
+    return round(number)

@@ -211,11 +211,9 @@ class MonitorHistory:
         ]
         if name == _EVIDENCE:
             limits = [{"name": "highest", "x": [self.step], "y": [alarm_at]}]
-        unit = (
-            f", in {self._unit}"
-            if self._unit and "length" in name and "correlation" not in name
-            else ""
-        )
+        unit = ""
+        if self._unit and "length" in name and "correlation" not in name:
+            unit = f", in {self._unit}"
         return {
             "id": name,
             "title": f"{_title(name)}{unit}",
@@ -234,8 +232,12 @@ def _title(name: str) -> str:
 
 def parse_number(value: JSON) -> float | None:
     """Return a value of a file as a number; `None` for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None
 
 
 def _texts(value: JSON) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [text for text in value if isinstance(text, str)]
+    return []

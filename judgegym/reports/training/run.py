@@ -158,7 +158,9 @@ class TrainingRun:
     def group(self, group_id: str) -> Mapping[str, JSON] | None:
         """Return a kept group with its texts; `None` if it is not kept."""
         line = parse_live_line(self._groups.get(group_id, b""))
-        return None if line is None else mapping_or_empty(line.get("group"))
+        if line is None:
+            return None
+        return mapping_or_empty(line.get("group"))
 
     def state(self) -> dict[str, Any]:
         """Return the state for the page; its size is bounded."""
@@ -196,7 +198,9 @@ class TrainingRun:
         last = self._written_at
         if not last or time.time() - last <= _SILENT_S:  # a live run writes every few seconds
             return "training"
-        return "silent" if (self.path / LOCK).exists() else "stopped"
+        if (self.path / LOCK).exists():
+            return "silent"
+        return "stopped"
 
     @property
     def _written_at(self) -> float:

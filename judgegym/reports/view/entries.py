@@ -56,11 +56,10 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
     if isinstance(run, SavedTraining):
         status = mapping_or_empty(next(iter_live_lines(run.path / LIVE), {}).get("status"))
         step, rollouts = status.get("step"), status.get("rollouts")
-        rows = (
-            _make_cell(f"{rollouts:,} rollouts", rollouts)
-            if isinstance(rollouts, int)
-            else _make_cell("")
-        )
+        if isinstance(rollouts, int):
+            rows = _make_cell(f"{rollouts:,} rollouts", rollouts)
+        else:
+            rows = _make_cell("")
         fields = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
         fields["data"] = _dataset_name(wire.lookup(run.run.config, "env.train_prompt_dataset"))
         ended = ", ended" if status.get("is_over") is True else ""
@@ -124,7 +123,9 @@ def _cost_cell(run: SavedRun) -> dict[str, Any]:
     known_costs = {role: cost for role, cost in role_costs.items() if cost is not None}
     if len(known_costs) == len(role_costs):
         total = sum(known_costs.values())
-        return _make_cell(_format_dollars(total), total) if known_costs else _make_cell("")
+        if known_costs:
+            return _make_cell(_format_dollars(total), total)
+        return _make_cell("")
     return _make_cell(
         ", ".join(f"{role} {_format_dollars(cost)}" for role, cost in known_costs.items())
         or "not known"
@@ -132,18 +133,24 @@ def _cost_cell(run: SavedRun) -> dict[str, Any]:
 
 
 def _format_dollars(cost: float) -> str:
-    return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.2g}"
+    if cost >= 1 or cost == 0:
+        return f"${cost:.2f}"
+    return f"${cost:.2g}"
 
 
 def _dataset_name(name: JSON) -> str:
     """Return a dataset's name; an absolute path without its folders."""
     if not isinstance(name, str):
         return ""
-    return PurePath(name).name if PurePath(name).is_absolute() else name
+    if PurePath(name).is_absolute():
+        return PurePath(name).name
+    return name
 
 
 def _count_cell(number: JSON) -> dict[str, Any]:
-    return _make_cell(f"{number:,}", number) if isinstance(number, int | float) else _make_cell("")
+    if isinstance(number, int | float):
+        return _make_cell(f"{number:,}", number)
+    return _make_cell("")
 
 
 def _count_lines(path: Path) -> int | None:

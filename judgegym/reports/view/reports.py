@@ -45,7 +45,9 @@ load content or leave the page whatever the policy says."""
 def read_content_policy(page: bytes) -> str | None:
     """Return the content security policy at the beginning of a document; `None` without one."""
     match = _META_POLICY.search(page[:_POLICY_WITHIN])
-    return None if match is None else unescape(match[1].decode("ascii", "replace"))
+    if match is None:
+        return None
+    return unescape(match[1].decode("ascii", "replace"))
 
 
 @lru_cache
@@ -102,9 +104,10 @@ def _is_current(path: Path) -> bool:
     try:
         if report.is_symlink() or not report.is_file():
             return False
-        sources = (
-            [path] if path.is_file() else [path / name for name in _NEWER if (path / name).exists()]
-        )
+        if path.is_file():
+            sources = [path]
+        else:
+            sources = [path / name for name in _NEWER if (path / name).exists()]
         if report.stat().st_mtime_ns < max(
             source.stat().st_mtime_ns for source in sources or [path]
         ):
