@@ -71,9 +71,9 @@ def test_groups_are_written_with_rewards(tmp_path: Path) -> None:
         == 0
     )
     groups = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert len(groups) == 2 and all(
-        0 <= reward <= 1 for group in groups for reward in group["scores"]
-    )
+    assert len(groups) == 2
+    for group in groups:
+        assert all(0 <= reward <= 1 for reward in group["scores"])
 
 
 MUMBLED = replace(PROMPT, reply=lambda shown: "I would rather not say.")

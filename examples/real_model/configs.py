@@ -97,12 +97,13 @@ class Run:
 
 def _add_url(values: Mapping[str, JSON], url: str) -> dict[str, JSON]:
     """Return the values with the URL added to each model of a list."""
-    return {
-        name: [{**item, "base_url": url} if isinstance(item, Mapping) else item for item in value]
-        if isinstance(value, list)
-        else value
-        for name, value in values.items()
-    }
+    changed = dict(values)
+    for name, value in values.items():
+        if isinstance(value, list):
+            changed[name] = [
+                {**item, "base_url": url} if isinstance(item, Mapping) else item for item in value
+            ]
+    return changed
 
 
 class _Dumper(yaml.SafeDumper):

@@ -44,23 +44,20 @@ def schema(form: VerdictForm) -> dict[str, JSON]:
     The judge's own schema does not limit a text, since some endpoints refuse limits. A small model
     that repeats itself would then never reach its verdict.
     """
-    bounded = {
-        name: field._replace(schema=_WORDS)
-        if field.schema["type"] == "string" and "enum" not in field.schema
-        else field
-        for name, field in form.fields.items()
-    }
+    bounded = dict(form.fields)
+    for name, field in form.fields.items():
+        if field.schema["type"] == "string" and "enum" not in field.schema:
+            bounded[name] = field._replace(schema=_WORDS)
     return {"response_format": VerdictForm(form.name, bounded).response_format}
 
 
 def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
     """Return the form of a comparison: reasons, and a label of the protocol."""
-    labels = [
-        label for label in ARENA_LABELS if STRONG_WEIGHT[protocol] > 1 or len(label) == len("A>B")
-    ]
-    return grammar(
-        rf'reasons "\n\nMy final verdict is " {_alternatives(f"[[{label}]]" for label in labels)}'
-    )
+    labels = [*ARENA_LABELS]
+    if STRONG_WEIGHT[protocol] <= 1:
+        labels = [label for label in ARENA_LABELS if len(label) == len("A>B")]
+    verdicts = _alternatives(f"[[{label}]]" for label in labels)
+    return grammar(rf'reasons "\n\nMy final verdict is " {verdicts}')
 
 
 def question() -> dict[str, JSON]:

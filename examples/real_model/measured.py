@@ -66,19 +66,21 @@ class RunNumbers:
                 spent.append(call.usage)
                 longest = max(longest, call.usage.prompt_tokens + call.usage.completion_tokens)
         verdicts = statuses.pop(Status.OK.value, 0)
+        if run.is_complete:
+            calls = _sum(run, "calls")
+            tokens_in, tokens_out = _sum(run, "prompt_tokens"), _sum(run, "completion_tokens")
+        else:  # without metrics, since nothing succeeded; the rows have their usage
+            calls = len(spent)
+            tokens_in = sum(usage.prompt_tokens for usage in spent)
+            tokens_out = sum(usage.completion_tokens for usage in spent)
         return cls(
             rows=verdicts + statuses.total(),
             verdicts=verdicts,
             failures={_FAILURES.get(status, status): count for status, count in statuses.items()},
             headline=run.headline,
-            # A run in which nothing succeeded has no metrics, but its rows have their usage.
-            calls=_sum(run, "calls") if run.is_complete else len(spent),
-            tokens_in=_sum(run, "prompt_tokens")
-            if run.is_complete
-            else sum(usage.prompt_tokens for usage in spent),
-            tokens_out=_sum(run, "completion_tokens")
-            if run.is_complete
-            else sum(usage.completion_tokens for usage in spent),
+            calls=calls,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
             longest=longest,
             seconds=float(str(run.general.get("total_evaluation_time_seconds") or 0)),
         )

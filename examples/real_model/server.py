@@ -224,11 +224,9 @@ def _wait_until_ready(
     while time.monotonic() - began < _START_S:
         if process.poll() is not None:
             log_lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise SettingsError(
-                log_lines[-1].removeprefix("error: ")
-                if log_lines
-                else "the server ended without a word"
-            )
+            if log_lines:
+                raise SettingsError(log_lines[-1].removeprefix("error: "))
+            raise SettingsError("the server ended without a word")
         status = endpoint.status("/health")
         if status == 200:
             return RunningServer(

@@ -9,11 +9,13 @@ Source: atroposlib 0.4.0, `api/server.py` (`/register`, `/batch`).
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from examples.processes import free_port
@@ -143,7 +145,8 @@ def train(server: RunningServer, folder: Path) -> TrainingCheck | str:
                 ]
     except RolloutApiTimeout as error:
         return f"{error}; the logs are {folder / 'run_api.log'} and {log}"
-    rollouts = [rollout for batch in batches for group in batch for rollout in _rollouts(group)]
+    groups = chain.from_iterable(batches)
+    rollouts = [*chain.from_iterable(map(_rollouts, groups))]
     return _check_rollouts(
         rollouts, server.endpoint, _read_token_source(log), time.monotonic() - began
     )
@@ -167,10 +170,8 @@ def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
 def _read_token_source(log: Path) -> str:
     """Return what `serve` has logged about the source of the tokens."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    source_line = next(
-        (line for line in lines if "tokens come from" in line or "tokens and logprobs are" in line),
-        "",
-    )
+    source = re.compile("tokens come from|tokens and logprobs are")
+    source_line = next(filter(source.search, lines), "")
     return (
         source_line.partition("INFO ")[2]
         or source_line.partition("WARNING ")[2]
@@ -182,12 +183,11 @@ def _read_token_source(log: Path) -> str:
 def _check_rollouts(
     rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, seconds: float
 ) -> TrainingCheck:
-    places = [
-        (rollout, position)
-        for rollout in rollouts
-        if rollout.logprobs is not None
-        for position in range(len(rollout.prompt), len(rollout.tokens))
-    ]
+    places = list[tuple[Rollout, int]]()
+    for rollout in rollouts:
+        if rollout.logprobs is not None:
+            positions = range(len(rollout.prompt), len(rollout.tokens))
+            places += [(rollout, position) for position in positions]
     checked_positions = places[:: max(1, len(places) // _CHECKED)][:_CHECKED]
     near = sum(_is_near(endpoint, rollout, position) for rollout, position in checked_positions)
     return TrainingCheck(

@@ -91,7 +91,8 @@ def make_parser() -> OneLineParser:
         "--steps",
         type=at_least_one,
         metavar="N",
-        help=f"steps of the trainer (default: {TrainingSettings.steps}; with --hack {HACKED.steps})",
+        help="steps of the trainer "
+        f"(default: {TrainingSettings.steps}; with --hack {HACKED.steps})",
     )
     add(
         "--out",
@@ -160,9 +161,8 @@ def _choose(
     if flags.compare is not None:
         compared = COMPARISONS.values() if flags.compare == "all" else (COMPARISONS[flags.compare],)
         return (), tuple(comparison.add_judge_flags(faults) for comparison in compared), faults
-    if flags.judge == "all":
-        tasks = tuple(TASKS.values())
-    else:
+    tasks = tuple(TASKS.values())
+    if flags.judge != "all":
         tasks = ({**TASKS, **SEVERAL_TURNS}[flags.judge],)
     if faults and tasks != (SCRIPTED,):
         flag_parser.error(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from judgegym.data.answers import PromptTask
 from judgegym.engine.completions import Completion
@@ -59,7 +60,7 @@ class TwoTurnsEnv(PromptsEnv):
             self._judge_letter(task, completion, turn)
             for turn, completion in enumerate(judged_completions, 1)
         )
-        calls = tuple(call for judgment in judgments for call in judgment.calls)
+        calls = tuple(chain.from_iterable(judgment.calls for judgment in judgments))
         failed = next((judgment for judgment in judgments if judgment.score is None), None)
         if failed is not None:
             return replace(failed, calls=calls)

@@ -256,10 +256,11 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
         SettingsError: flags are unused; the message names each on a line.
     """
     flags = [name for name, origin in loaded.origins.items() if origin == "command line"]
+    set_here = [field for field in declared_settings(type(settings)) if field.name in flags]
     problems = [
         f"--{declared.name}: nothing reads it: it is a setting of training"
-        for declared in declared_settings(type(settings))
-        if declared.name in flags and not declared.is_used_by(USED_BY)
+        for declared in set_here
+        if not declared.is_used_by(USED_BY)
     ]
     if settings.responses_per_prompt is None:
         unused, why = set(list_policy_settings()), f"without --{_SWITCH}"

@@ -120,14 +120,10 @@ class JudgesReport:
             if member.points is not None:
                 remarks.append(f"{percent(member.points)} of points")
             if member.adds is not None and member.adds_interval is not None:
-                remarks.append(
-                    f"adds {100 * member.adds:+.1f} points (95 %: {_format_points(member.adds_interval)})"
-                )
-            yield SummaryLine(
-                member.name,
-                "–" if member.mean is None else f"{member.mean:.4f}",
-                "; ".join(remarks),
-            )
+                interval = _format_points(member.adds_interval)
+                remarks.append(f"adds {100 * member.adds:+.1f} points (95 %: {interval})")
+            mean = "–" if member.mean is None else f"{member.mean:.4f}"
+            yield SummaryLine(member.name, mean, "; ".join(remarks))
         for sentence in self.words:
             yield SummaryLine("", "", sentence)
 
@@ -278,18 +274,20 @@ def _compare_with_best(
     best_points = rows.points(rows.scores[best])
     both = np.isfinite(points - best_points)
     name, best_percent = members[best].name, percent(best_points[both].mean())
-    if interval is None:
-        between = "no interval: all rows are of one prompt"
-    else:
+    between = "no interval: all rows are of one prompt"
+    if interval is not None:
         between = f"95 %: {_format_points(interval)}"
-    gain_text = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} ({between})"
+    points_gained = 100 * abs(gain)
+    direction = "more" if gain >= 0 else "less"
+    gain_text = f"{points_gained:.1f} points {direction} ({between})"
     verdict = f"it is not certain that the jury is better than {name} alone"
     if interval is not None and interval.low > 0:
         verdict = "the jury beats its best member"
     elif interval is not None and interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    compared = f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {best_percent}"
-    yield f"On {int(both.sum()):,} labelled rows {compared}: {gain_text}; {verdict}"
+    row_count, jury_percent = int(both.sum()), percent(points[both].mean())
+    compared = f"the jury has {jury_percent} of points, its best member, {name}, {best_percent}"
+    yield f"On {row_count:,} labelled rows {compared}: {gain_text}; {verdict}"
 
 
 def _format_points(interval: Interval) -> str:

@@ -97,9 +97,8 @@ def _thinking(running: RunningServer) -> Behaviour:
         QUESTION, max_tokens=32, grammar='root ::= "<think>\\nwell\\n</think>\\n\\nEight."'
     )
     apart = answer.at("choices.0.message.reasoning_content")
-    if apart is None:
-        where = "in the content"
-    else:
+    where = "in the content"
+    if apart is not None:
         where = f"in `reasoning_content` ({format_code(str(apart))})"
     return Behaviour(
         "thinking",

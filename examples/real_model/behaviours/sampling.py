@@ -31,12 +31,12 @@ def _seed(running: RunningServer) -> Behaviour:
     left, right = (running.endpoint.chat(QUESTION, max_tokens=12, seed=7) for _ in range(2))
     both = running.endpoint.chat(QUESTION, max_tokens=12, seed=7, n=2)
     first, second = _contents(both)[:2]
+    texts = "equal" if left.content == right.content else "different"
+    choices = "equal" if first == second else "different"
     return Behaviour(
         "`seed`",
         "the same request with `seed: 7` twice, then with `n: 2`",
-        f"the texts are {'equal' if left.content == right.content else 'different'}; the two choices "
-        "are "
-        f"{'equal' if first == second else 'different'}",
+        f"the texts are {texts}; the two choices are {choices}",
     )
 
 

@@ -15,14 +15,17 @@ def _ids(running: RunningServer) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=4, logprobs=True, return_token_ids=True)
     entry, choice = answer.at(_FIRST), answer.at("choices.0")
     fields = ", ".join(entry) if isinstance(entry, Mapping) else "no entry"
-    there = [name for name in ("token_ids",) if isinstance(choice, Mapping) and name in choice]
-    there += [name for name in ("prompt_token_ids",) if answer.at(name) is not None]
+    there = []
+    if isinstance(choice, Mapping) and "token_ids" in choice:
+        there.append("token_ids")
+    if answer.at("prompt_token_ids") is not None:
+        there.append("prompt_token_ids")
+    there_names = " and ".join(there) or "neither"
     return Behaviour(
         "token ids",
         "`logprobs: true, return_token_ids: true`, as vLLM takes them",
         f"each entry of `logprobs.content` has {fields}; of vLLM's `token_ids` and "
-        "`prompt_token_ids` "
-        f"{' and '.join(there) or 'neither'} is there",
+        f"`prompt_token_ids` {there_names} is there",
     )
 
 
@@ -57,13 +60,16 @@ def _truncation(running: RunningServer) -> Behaviour:
     constrained = running.endpoint.chat(
         QUESTION, max_tokens=1, logprobs=True, grammar='root ::= "zebra"'
     )
+    forced = _logprob(constrained)
+    effect = "of what the grammar leaves"
+    if forced < -1:
+        effect = "the grammar does not change it"
     return Behaviour(
         "what a logprob is of",
         "the likeliest token at temperature 1 and 0.1 with `top_k: 1`; a token that a grammar "
         "forces",
         f"logprobs {_logprob(whole):.3f} and {_logprob(cold):.3f}: {_same(whole, cold)}; forced "
-        f"{_logprob(constrained):.3f}: "
-        f"{'the grammar does not change it' if _logprob(constrained) < -1 else 'of what the grammar leaves'}",
+        f"{forced:.3f}: {effect}",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 
@@ -57,7 +58,7 @@ def sample(
 ) -> list[list[SampledCompletion]]:
     """Return the completions of each prompt, in order."""
     counts = [prompt.completions for prompt in prompts]
-    owners = [prompt for prompt in prompts for _ in range(prompt.completions)]
+    owners = [*chain.from_iterable([prompt] * prompt.completions for prompt in prompts)]
     limits = torch.tensor([prompt.max_tokens for prompt in owners])
     greedy = torch.tensor([prompt.temperature <= 0 for prompt in owners])
     heat = torch.tensor([prompt.temperature or 1.0 for prompt in owners])[:, None]

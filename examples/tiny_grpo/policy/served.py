@@ -46,9 +46,8 @@ class ServedPolicy:
         """Sample one batch, with one version of the weights."""
         with self._swapping:
             sampled: list[list[SampledCompletion]] = sample(self._model, prompts, self._generator)
-            self._versions.update(
-                (completion, self.version) for completions in sampled for completion in completions
-            )
+            for completions in sampled:
+                self._versions.update(dict.fromkeys(completions, self.version))
             while len(self._versions) > _REMEMBERED:
                 self._versions.popitem(last=False)
         return sampled

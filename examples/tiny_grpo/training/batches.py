@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from statistics import fmean, pstdev
 
 from examples.rollout_api import Batch
@@ -58,13 +58,10 @@ def compute_numbers(
     completions = list(iter_completions(batch))
     answers = [_answer(completion.text, thinks=thinks) for completion in completions]
     scores = [[float(score) for score in group["scores"]] for group in batch]
-    masked = [
-        bool(override.get(_NO_ADVANTAGE))
-        for group in batch
-        for override in group.get("overrides") or []
-    ]
+    overrides = chain.from_iterable(group.get("overrides") or [] for group in batch)
+    masked = [bool(override.get(_NO_ADVANTAGE)) for override in overrides]
     return BatchNumbers(
-        reward=fmean(score for group in scores for score in group),
+        reward=fmean(chain.from_iterable(scores)),
         letter_share=fmean(letter_share(answer, letter) for answer in answers) if letter else 0.0,
         well_formed=fmean(bool(answer) for answer in answers),
         length=fmean(len(completion.ids) for completion in completions),

@@ -265,8 +265,9 @@ def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Add
         )
     numpy = sys.modules.get("numpy")
     if numpy is not None and any(isinstance(column, numpy.ndarray) for column in batch.values()):
-        return {**batch, **{name: _object_array(numpy, found) for name, found in values.items()}}
-    return {**batch, **{name: list(found) for name, found in values.items()}}
+        arrays = {name: _object_array(numpy, entries) for name, entries in values.items()}
+        return {**batch, **arrays}
+    return {**batch, **{name: list(entries) for name, entries in values.items()}}
 
 
 def _arrow_table(batch: Batch) -> Any:

@@ -114,9 +114,8 @@ def divide_limits(settings: SettingsT, parts: int, setting_name: str) -> Setting
             continue
         if limit < parts:
             raise SettingsError(
-                f"{setting_name}: {name} is {limit} for all of them together, and {parts} need a share of "
-                "at least 1 each; "
-                f"expected at most {limit}"
+                f"{setting_name}: {name} is {limit} for all of them together, and {parts} need a "
+                f"share of at least 1 each; expected at most {limit}"
             )
         shares[name] = limit // parts
     return settings.model_copy(update=shares)
@@ -133,15 +132,12 @@ def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:
         declared for declared in declared_settings(settings_type) if not declared.is_operational
     ]
     public = {
-        **json_defaults(settings_type, [each.name for each in shaping]),
+        **json_defaults(settings_type, [declared.name for declared in shaping]),
         **dump_public(settings),
     }
-    omitted = {
-        each.name
-        for each in shaping
-        if each.name in _ADDED_LATER and public.get(each.name) == each.default
-    }
-    names = sorted(each.name for each in shaping if each.name not in omitted)
+    later = [declared for declared in shaping if declared.name in _ADDED_LATER]
+    omitted = {declared.name for declared in later if public.get(declared.name) == declared.default}
+    names = sorted(declared.name for declared in shaping if declared.name not in omitted)
     content: JSON = [offline, {name: public[name] for name in names if name in public}]
     return hashlib.blake2b(
         orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16

@@ -165,12 +165,9 @@ class AddedColumns:
         """Do the same for a table, whose columns have one type: `judge/detail` is JSON text."""
         values = self.order_values(added)
         detail = values[DETAIL]
-        return {
-            **values,
-            DETAIL: [_as_text(entry) for entry in detail]
-            if isinstance(detail, list)
-            else _as_text(detail),
-        }
+        if isinstance(detail, list):
+            return {**values, DETAIL: [_as_text(entry) for entry in detail]}
+        return {**values, DETAIL: _as_text(detail)}
 
 
 def is_number(name: str) -> bool:
@@ -307,7 +304,8 @@ def too_many_columns(source: str) -> DataError:
 
 
 def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:
-    taken = [name for name in columns.names if name in names and name not in columns.verdicts]
+    own_names = [name for name in columns.names if name not in columns.verdicts]
+    taken = [name for name in own_names if name in names]
     taken += filter(is_verdict_column, names)
     if taken and not columns.sampled and all(name in names for name in JUDGED):
         raise DataError(

@@ -100,11 +100,9 @@ class StoredRows:
     @property
     def rows_per_group(self) -> int:
         """The number of rows of a group of a Parquet file."""
-        if isinstance(self._values, JsonFile):
-            size = self._values.size
-        else:
-            size = self._values.table.nbytes
-        return max(1, min(MOST_ROWS, MOST_BYTES * len(self._values) // max(size, 1)))
+        values = self._values
+        size = values.size if isinstance(values, JsonFile) else values.table.nbytes
+        return max(1, min(MOST_ROWS, MOST_BYTES * len(values) // max(size, 1)))
 
 
 def write_scored(

@@ -44,12 +44,14 @@ class Questions:
         aspects = None if any_judge is None else any_judge.match_settings(AspectJudgeSettings)
         checklist = None if any_judge is None else any_judge.match_settings(ChecklistJudgeSettings)
         self._settings = settings
-        self.kind: QuestionKind | None = "aspect" if aspects else "criterion" if checklist else None
+        self.kind: QuestionKind | None = None
         self.shared: Mapping[str, float] = {}
         self._first_questions: Sequence[object] | None = None
-        self._default_questions: Sequence[Any] = (
-            aspects.aspects if aspects else checklist.criteria if checklist else ()
-        )
+        self._default_questions: Sequence[Any] = ()
+        if aspects:
+            self.kind, self._default_questions = "aspect", aspects.aspects
+        elif checklist:
+            self.kind, self._default_questions = "criterion", checklist.criteria
         if self.kind is not None:
             self._set_shared(self._default_questions)
 

@@ -89,12 +89,8 @@ class RowReader:
         else:
             self._hidden_fields = set()
         """Fields that the judge is not shown."""
-        self._unnamed_fields = [
-            name
-            for name in TASK_FIELDS
-            if name not in self._named_columns
-            and (name not in ("context", "criteria") or name not in self._hidden_fields)
-        ]
+        left_out = {*self._named_columns, *({"context", "criteria"} & self._hidden_fields)}
+        self._unnamed_fields = [name for name in TASK_FIELDS if name not in left_out]
         self._taken = {*self.first.columns, *self.first.parts}
         """Columns of the prompt and the responses; they are not read as other fields."""
 
@@ -102,17 +98,12 @@ class RowReader:
         """Return the column of each field of a task; with `null`, also columns that are null."""
         free = {name: value for name, value in values.items() if name not in self._taken}
         column_by_field = find_columns(free, self._unnamed_fields)
-        for name in self._unnamed_fields if null else ():
-            column = next(
-                (
-                    candidate
-                    for candidate in USUAL_COLUMNS[name]
-                    if candidate in free and free[candidate] is None
-                ),
-                None,
-            )
-            if column is not None and column not in column_by_field.values():
-                column_by_field.setdefault(name, column)
+        if null:
+            null_columns = {name for name, value in free.items() if value is None}
+            for name in self._unnamed_fields:
+                usual_columns = [column for column in USUAL_COLUMNS[name] if column in null_columns]
+                if usual_columns and usual_columns[0] not in column_by_field.values():
+                    column_by_field.setdefault(name, usual_columns[0])
         column_by_field |= self._named_columns
         return {name: column_by_field[name] for name in TASK_FIELDS if name in column_by_field}
 
@@ -123,22 +114,21 @@ class RowReader:
         Columns that are empty in all of the first rows are left out.
         """
         first = self.rows[0].values
-        shown = (self.rows[number].values for number in range(min(_FIRST_ROWS, len(self.rows))))
-        filled = {
-            name
-            for values in shown
-            for name, value in values.items()
-            if value not in (None, "", [], {})
-        }
+        filled = set[str]()
+        for number in range(min(_FIRST_ROWS, len(self.rows))):
+            values = self.rows[number].values
+            filled.update(name for name, value in values.items() if value not in _EMPTY_VALUES)
         is_prompt_alone = self.sampled is not None or self._earlier is not None
         content = "prompt" if is_prompt_alone else "prompt and responses"
         read_columns = {content: ", ".join(self.first.columns)}
-        return read_columns | {
-            name: column
-            for name, column in self._columns(first, null=True).items()
-            if column.partition(".")[0] in filled
-            and (name in self._named_columns or _can_be_read(name, value_at(first, column)))
-        }
+        for name, column in self._columns(first, null=True).items():
+            if column.partition(".")[0] in filled and self._is_read(name, value_at(first, column)):
+                read_columns[name] = column
+        return read_columns
+
+    def _is_read(self, name: str, value: JSON) -> bool:
+        """Return whether a field is read: its column is named, or has a value of its type."""
+        return name in self._named_columns or _can_be_read(name, value)
 
     def _first_readable(self) -> Responses:
         """Read the first readable row, with which the others are compared.
@@ -211,9 +201,7 @@ class RowReader:
                 judge_task = make_judge_task(responses.prompt, responses.texts, fields)
             except FieldTypeError:  # a column with a usual name may hold something else
                 fields = {
-                    n: value
-                    for n, value in fields.items()
-                    if n in self._named_columns or _can_be_read(n, value)
+                    name: value for name, value in fields.items() if self._is_read(name, value)
                 }
                 setting_names = ", ".join(
                     f"--{name}_column={self._named_columns[name]}"
@@ -270,6 +258,7 @@ class RowReader:
         return orjson.dumps(value, default=str).decode()
 
 
+_EMPTY_VALUES: Sequence[JSON] = (None, "", [], {})
 _FIRST_ROWS = 100
 
 
@@ -303,8 +292,9 @@ def check_same_columns(
     if not differ or (differ == {"prompt"} and "chosen" in columns):
         return
     if any(column in row.values for column in expected):
+        column_names, expected_names = ", ".join(columns), ", ".join(expected)
         raise row.error(
-            f"would be read from {', '.join(columns)}, and {expected_source} from {', '.join(expected)}; "
+            f"would be read from {column_names}, and {expected_source} from {expected_names}; "
             "expected the same in all rows; fill what is null, or name the columns: "
             "--prompt_column, --response_column"
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
@@ -289,14 +290,8 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             responses = reader(values)
             if responses is not None:
                 return responses
-    column = next(
-        (
-            name
-            for name in RESPONSES
-            if name in values and _parse_responses(values[name]) is not None
-        ),
-        None,
-    )
+    held_names = [name for name in RESPONSES if name in values]
+    column = next((name for name in held_names if _parse_responses(values[name]) is not None), None)
     prompt = None if column is None else _find_prompt(row, values, settings, (column,))
     if column is not None and (settings.prompt_column is not None or prompt is not None):
         return _read_named(row, values, (column,), prompt)
@@ -305,11 +300,9 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             responses = _read_conversation(values, name)
             if responses is not None:
                 return responses
-    wrong = [
-        f"{name} holds {_describe(values[name])}"
-        for name in RESPONSES
-        if name in values and column is None
-    ]
+    wrong = []
+    if column is None:
+        wrong = [f"{name} holds {_describe(values[name])}" for name in held_names]
     if (
         len(wrong) == 1
         and "a list whose entry" in wrong[0]
@@ -342,7 +335,7 @@ def _holds_columns(values: Values) -> bool:
         [value for name in names if isinstance(value := values.get(name), list)]
         for names in (PROMPTS, RESPONSES)
     ]
-    lengths = {len(value) for column_lists in lists for value in column_lists}
+    lengths = {len(value) for value in chain.from_iterable(lists)}
     return all(lists) and len(lengths) == 1
 
 
@@ -365,13 +358,9 @@ def _read_named(
             )
     if prompt is None:
         raise _missing_prompt_error(row)
-    texts, traces = zip(
-        *(answer for answers in column_answers if answers is not None for answer in answers[0]),
-        strict=True,
-    )
-    several = len(columns) > 1 or any(
-        answers is not None and answers[1] for answers in column_answers
-    )
+    read_answers = [answers for answers in column_answers if answers is not None]
+    texts, traces = zip(*chain.from_iterable(answers[0] for answers in read_answers), strict=True)
+    several = len(columns) > 1 or any(answers[1] for answers in read_answers)
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
     return replace(
         prompt,

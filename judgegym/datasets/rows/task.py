@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import ClassVar
 
 import orjson
@@ -210,9 +210,7 @@ class ResponseIndex:
     def find_task_positions(self, task: int) -> Sequence[int]:
         """Return the positions of a task's responses, in their order."""
         if self._groups is not None:
-            return [
-                position for row in self._groups[task] for position in self.find_row_positions(row)
-            ]
+            return [*chain.from_iterable(map(self.find_row_positions, self._groups[task]))]
         return self.find_row_positions(self._numbers[task])
 
     def find_row_positions(self, row: int) -> range:

@@ -110,16 +110,16 @@ class ScoreTasks(LazySequence[ScoreTask]):
             task = self._read_checked_task(number, check)
             if task is None and self._groups is not None:
                 continue  # the group is left out
-            if task is not None:
-                self.questions.note(task.judge_task)
-            keys += _NO_KEY if task is None else task.key
-            counts.append(0 if task is None else task.count)
-            self.chosen.append(0 if task is None else task.chosen)
-            self.empty += (
-                0
-                if task is None
-                else sum(is_blank(response) for response in task.judge_task.responses)
-            )
+            if task is None:
+                keys += _NO_KEY
+                counts.append(0)
+                self.chosen.append(0)
+                continue
+            self.questions.note(task.judge_task)
+            keys += task.key
+            counts.append(task.count)
+            self.chosen.append(task.chosen)
+            self.empty += sum(is_blank(response) for response in task.judge_task.responses)
         if self._groups is not None:
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
@@ -217,12 +217,13 @@ class ScoreTasks(LazySequence[ScoreTask]):
         if not self.bad:
             return
         first, *others = sorted(self.bad)
-        numbers = ", ".join(str(number + 1) for number in others[:_NAMED]) + (
-            ", …" if len(others) > _NAMED else ""
-        )
+        numbers = ", ".join(str(number + 1) for number in others[:_NAMED])
+        if len(others) > _NAMED:
+            numbers += ", …"
         more = ""
         if others:
-            more = f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {numbers}"
+            bad, total = len(self.bad), len(self.numbers)
+            more = f"\n{bad:,} of {total:,} rows cannot be judged, also {numbers}"
         raise DataError(f"{self.bad[first]}{more}{hint}")
 
     @property
@@ -254,11 +255,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     def iter_judgeable(self) -> Iterator[ScoreTask]:
         """Iterate over the tasks that can be judged."""
-        return (
-            self[index]
-            for index in range(len(self))
-            if self._groups or self.numbers[index] not in self.bad
-        )
+        if self._groups:
+            return (self[index] for index in range(len(self)))
+        return (self[index] for index in range(len(self)) if self.numbers[index] not in self.bad)
 
     def uid(self, index: int) -> str:
         """Return a task's id in the ledger, without reading the task."""

@@ -77,7 +77,8 @@ async def open_clients(
     endpoint_flags = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
     if settings.offline and endpoint_flags:
         raise SettingsError(
-            f"--{endpoint_flags[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two"
+            f"--{endpoint_flags[0]}: --offline asks stand-ins, and no endpoint; leave out one of "
+            "the two"
         )
     async with AsyncExitStack() as stack:
         urls: Mapping[str, str] = {}
@@ -148,7 +149,9 @@ def resume_command(
     """
     words, hint = redact_command_line(settings, command)
     resumed = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
-    return f"{shlex.join(resumed if spent is None else settings.enlarge_command(resumed, spent))}{hint}"
+    if spent is not None:
+        return f"{shlex.join(settings.enlarge_command(resumed, spent))}{hint}"
+    return f"{shlex.join(resumed)}{hint}"
 
 
 def describe_progress(judged: int, total: int, out: Path) -> str:

@@ -216,13 +216,11 @@ async def judge_data(
             terminal.ProgressDisplay(name, "responses") as display,
         ):
             async with AsyncExitStack() as stack:
-                if ray_arguments is None:
-                    pool = None
-                else:
-                    pool = open_pool(*ray_arguments, clients.judge.settings)
-                return await run.run(
-                    display, None if pool is None else await stack.enter_async_context(pool)
-                )
+                pool = None
+                if ray_arguments is not None:
+                    opening = open_pool(*ray_arguments, clients.judge.settings)
+                    pool = await stack.enter_async_context(opening)
+                return await run.run(display, pool)
 
 
 def _show_result(

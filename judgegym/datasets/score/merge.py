@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from judgegym.data.rows import RowError
 from judgegym.datasets.files.shards import list_shards, merge_shards
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.tasks import ScoreTasks
@@ -94,11 +95,9 @@ async def merge(
         )
         # The rows were checked before they were judged, so `check` accepts all.
         sampled, earlier = shard_settings.responses_per_prompt, score_input.earlier
-        bad = {
-            row: error
-            for shard in list_shards(count)
-            for row, error in read_quarantine(shard.path(out)).items()
-        }
+        bad = dict[int, RowError]()
+        for shard in list_shards(count):
+            bad.update(read_quarantine(shard.path(out)))
         tasks = ScoreTasks(
             score_input.rows,
             shard_settings,
@@ -116,8 +115,9 @@ async def merge(
 
 
 def _iter_lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
-    lines = (line for path in runs for line, _ in read_lines(path / name, read_response))
-    return (line.data.rstrip(b"\n") + b"\n" for line in lines)
+    for path in runs:
+        for line, _ in read_lines(path / name, read_response):
+            yield line.data.rstrip(b"\n") + b"\n"
 
 
 def _common_settings(
@@ -137,10 +137,11 @@ def _common_settings(
             for declared in declared_settings(expand_choices(ScoreSettings))
             if declared.is_operational
         }
+        compared_names = [name for name in {**first, **config} if name not in operational]
         differences = [
             f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
-            for name in {**first, **config}
-            if config.get(name) != first.get(name) and name not in operational
+            for name in compared_names
+            if config.get(name) != first.get(name)
         ]
         if differences:
             raise RunDirectoryError(

@@ -162,10 +162,9 @@ async def conclude(
     rate = format_rate(judged / seconds, "responses") if seconds else ""
     remarks = ("since it was resumed" if earlier else "", rate, format_latencies(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
-    if is_whole:
-        total = f"{outcomes.rows:,} responses"
-    else:
-        total = f"{outcomes.finished:,} of {outcomes.rows:,} responses"
+    total = f"{outcomes.rows:,} responses"
+    if not is_whole:
+        total = f"{outcomes.finished:,} of {total}"
     mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, basis=total, counted=outcomes.finished)
     preferred = _chosen_higher_line(metrics)
     summary = Summary(
@@ -219,11 +218,11 @@ def _log_result(
 
 def _run_facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFacts:
     """Return what was measured, how, and by whom; without settings that the judge ignores."""
-    matters = {
-        name: value
-        for name, value in settings.matters().items()
-        if name not in KindSettings.model_fields or reads_setting(settings.judge, name)
-    }
+
+    def is_read(name: str) -> bool:
+        return name not in KindSettings.model_fields or reads_setting(settings.judge, name)
+
+    matters = {name: value for name, value in settings.matters().items() if is_read(name)}
     return RunFacts(
         name="score",
         subject=_describe_subject(settings, answers_run),
@@ -306,11 +305,9 @@ def _chosen_higher_line(metrics: Metrics) -> SummaryLine | None:
 
 
 def _summarize_rows(metrics: Metrics) -> Iterator[SummaryLine]:
-    shown = [
-        outcome
-        for outcome in _WITHIN_ROWS
-        if outcome is not _CHOSEN or f"eval/{CHOSEN_HIGHER}" not in metrics.values
-    ]
+    shown = [*_WITHIN_ROWS]
+    if f"eval/{CHOSEN_HIGHER}" in metrics.values:
+        shown = [outcome for outcome in _WITHIN_ROWS if outcome is not _CHOSEN]
     yield from outcome_lines(shown, metrics, "eval", faults=False)
     incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
     if incomplete:
@@ -382,9 +379,8 @@ def show_result(
     lines, commands = [f"The scored rows are in {out}"], list[str]()
     if result is not None:
         run = result.path
-        written_files = [
-            name for name in _FILES if (run / name).exists() and (run / name).stat().st_size
-        ]
+        present_files = [name for name in _FILES if (run / name).exists()]
+        written_files = [name for name in present_files if (run / name).stat().st_size]
         lines += [
             f"The run is in {run}",
             *(f"  {name:<14}  {_FILES[name]}" for name in written_files),

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -201,9 +201,8 @@ class ScoreRun:
         for line, sample in run.lines(SAMPLES, read_response):
             place = find_position(sample, tasks)
             saved.set_end(SAMPLES, line.offset + len(line.data))
-            if place is None or self.gold is None:
-                gold = {}
-            else:
+            gold: Mapping[str, str | float] = {}
+            if place is not None and self.gold is not None:
                 gold = self.gold.label_values(*tasks.response_index.row(place))
             if place is not None and gold == {label.name: label.gold for label in sample.gold}:
                 saved.record_line(place, line, sample.status, is_complete=True)
@@ -211,10 +210,10 @@ class ScoreRun:
                 continue
             row, _ = split_response_uid(sample.uid)
             if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
+                uid = make_row_uid(row)
                 raise RunDirectoryError(
-                    f"{line.path}: {make_row_uid(row)} is judged, and --limit {limit} leaves it out; "
-                    "--resume would lose "
-                    "it: expected no --limit, or as many rows as before"
+                    f"{line.path}: {uid} is judged, and --limit {limit} leaves it out; "
+                    "--resume would lose it: expected no --limit, or as many rows as before"
                 )
             changed += 1
         if changed:

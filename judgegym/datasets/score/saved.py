@@ -120,6 +120,10 @@ def make_samples(
         completion, result = response.completion, response.judgment
         row, number = (task.rows[0], position) if task.several else (task.rows[position], 0)
         policy_calls = () if response.policy_call is None else (response.policy_call,)
+        headline = None
+        if completion is not None and not result.is_failed:
+            # An empty response counts as 0; a response whose judge failed is left out of the mean.
+            headline = HeadlineTerm(result.score or 0.0, 1.0)
         yield Sample(
             uid=uid,
             category=task.category[0 if task.several else position],
@@ -134,10 +138,7 @@ def make_samples(
             ),
             policy_error=result.explanation if completion is None else None,
             task_digest=digest,
-            # An empty response counts as 0; a response whose judge failed is left out of the mean.
-            headline=None
-            if completion is None or result.is_failed
-            else HeadlineTerm(result.score or 0.0, 1.0),
+            headline=headline,
             texts=texts,
             gold=() if gold is None else gold.labels(row, number, result),
         )

@@ -105,8 +105,10 @@ class ScoreSettings(
     @property
     def stand_ins(self) -> tuple[str, ...]:
         """The roles (`judge`, `policy`) that are stand-ins."""
+        if not self.offline:
+            return ()
         roles = (("judge", self.asks_endpoint), ("policy", self.responses_per_prompt is not None))
-        return tuple(role for role, is_asked in roles if is_asked and self.offline)
+        return tuple(role for role, is_asked in roles if is_asked)
 
     @property
     def judged_by(self) -> str:

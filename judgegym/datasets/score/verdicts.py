@@ -161,9 +161,6 @@ def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
                 )
             )
         hidden = len(table.rows) - len(lines)
-        lines += (
-            [SummaryLine("…", f"{hidden:,}", "more, in metrics.json and on the page")]
-            if hidden
-            else []
-        )
+        if hidden:
+            lines.append(SummaryLine("…", f"{hidden:,}", "more, in metrics.json and on the page"))
         yield Section(f"{table.title.lower()}: {table.header[value]}", lines)

@@ -148,18 +148,19 @@ class ScoredTexts:
         """
         scored = self.rows[number]
         row = scored.row
-        if self.is_sampled:
-            row_responses = self._read_sampled(row)
-        else:
-            row_responses = read_responses(row, self._columns)
-        if len(row_responses.texts) != len(scored.status):
+        row_responses = self._read_responses(row)
+        count, status_count = len(row_responses.texts), len(scored.status)
+        if count != status_count:
             raise DataError(
-                f"{row.place}: has {len(row_responses.texts)} responses, and {STATUS} has "
-                f"{len(scored.status)} "
-                "entries; name the columns with which it was judged: --prompt_column, "
-                "--response_column"
+                f"{row.place}: has {count} responses, and {STATUS} has {status_count} entries; "
+                "name the columns with which it was judged: --prompt_column, --response_column"
             )
         return scored, row_responses
+
+    def _read_responses(self, row: Row) -> Responses:
+        if self.is_sampled:
+            return self._read_sampled(row)
+        return read_responses(row, self._columns)
 
     def _read_sampled(self, row: Row) -> Responses:
         texts = _read_texts(row, RESPONSE)

@@ -206,11 +206,10 @@ def _body_sections(facts: CardFacts) -> Iterator[str]:
     if origin.stand_ins:
         yield f"**{offline_notice(origin.stand_ins)}**"
     yield "## The judge"
-    yield (
-        format_table(("", ""), _judge_rows(facts))
-        if origin.settings
-        else "How the scores were made is not known."
-    )
+    if origin.settings:
+        yield format_table(("", ""), _judge_rows(facts))
+    else:
+        yield "How the scores were made is not known."
     doubt = origin.scores_warning(options.rule)
     if doubt is not None:
         yield f"**{doubt}**"
@@ -219,7 +218,8 @@ def _body_sections(facts: CardFacts) -> Iterator[str]:
     yield format_table(("prompts", "number"), _count_rows(facts.selection.prompts))
     for when, lengths in zip(("all pairs", "selected"), facts.selection.lengths, strict=True):
         if lengths.longer_share is not None:
-            yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.description}."
+            title = f"Length of the chosen response, beside the rejected one ({when})"
+            yield f"{title}: {lengths.description}."
     yield "## The scores of all responses"
     yield format_table(
         ("status", "responses"),

@@ -276,8 +276,9 @@ class RowFormatter:
         """
         other_content = next(filter(None, map(_list_other_content, turns)), None)
         if other_content is not None and self._is_table:
+            other_names = ", ".join(other_content)
             raise DataError(
-                f"{output_row.place}: a message has {', '.join(other_content)}, for which Parquet has no column "
+                f"{output_row.place}: a message has {other_names}, for which Parquet has no column "
                 "here; write .jsonl"
             )
         try:

@@ -15,9 +15,10 @@ from judgegym.judges.config.one_line_parser import (
 )
 from judgegym.llm.errors import SettingsError
 
-_DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads
-them. Responses without a score are never taken; they, ties and prompts with fewer than two scored responses are counted
-by reason. A card (README.md) beside FILE says how it was made."""
+_DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them
+as a trainer reads them. Responses without a score are never taken; they, ties and prompts with
+fewer than two scored responses are counted by reason. A card (README.md) beside FILE says how it
+was made."""
 _PAIR_FLAGS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
 CARD = "README.md"
 
@@ -204,9 +205,8 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add(
         "--length_balanced",
         action="store_true",
-        help="with --pairs: take the rejected response that is nearest in length, and as many pairs "
-        "with the longer "
-        "chosen as with the shorter",
+        help="with --pairs: take the rejected response that is nearest in length, and as many "
+        "pairs with the longer chosen as with the shorter",
     )
 
 

@@ -118,7 +118,9 @@ class Origin:
         """The roles (`judge`, `policy`) that were stand-ins."""
         kind = JUDGES.get(str(self.settings.get("judge")))
         roles = (("judge", kind is None or kind.asks_endpoint), ("policy", self.asks_policy))
-        return tuple(role for role, is_asked in roles if is_asked and self.offline)
+        if not self.offline:
+            return ()
+        return tuple(role for role, is_asked in roles if is_asked)
 
     @property
     def data_digest(self) -> str | None:
@@ -141,13 +143,12 @@ class Origin:
 
     def protocol(self) -> Mapping[str, JSON]:
         """Return the non-default settings that determine the scores; long texts as digests."""
-        return {
-            name: prompt_digest(value) if _is_long(value) else value
-            for name, value in _differing_settings(self.settings).items()
-            if name not in _SHOWN_BY_ITSELF
-            and name not in ColumnSettings.model_fields
-            and _determines_scores(name)
-        }
+        left_out = {*_SHOWN_BY_ITSELF, *ColumnSettings.model_fields}
+        settings: dict[str, JSON] = {}
+        for name, value in _differing_settings(self.settings).items():
+            if name not in left_out and _determines_scores(name):
+                settings[name] = prompt_digest(value) if _is_long(value) else value
+        return settings
 
     def prompt_digests(self) -> Mapping[str, str]:
         """Return the digests of the judge's prompts, by setting; empty if unknown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.score.numbers import count_tenths
@@ -75,12 +76,8 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     rows = RowFormatter(options, list(texts.columns))
     write_rows(options.out, rows, iter_output_rows(texts, selection, options))
     written = len(selection) * (1 + options.both_labelled)
-    scores = [
-        candidate.score
-        for group in groups
-        for candidate in group.candidates
-        if candidate.score is not None
-    ]
+    candidates = chain.from_iterable(group.candidates for group in groups)
+    scores = [candidate.score for candidate in candidates if candidate.score is not None]
     return CardFacts(options, origin, texts, selection, written, count_tenths(scores), words)
 
 
@@ -117,8 +114,5 @@ def _print_selection(facts: CardFacts) -> None:
 
 def _count_reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
     """Return the counts of what is left out, each with its reason and its meaning, by frequency."""
-    return [
-        (count, name, REASONS.get(name, ""))
-        for name, count in counts.most_common()
-        if count and name != SELECTED
-    ]
+    reasons = [name_count for name_count in counts.most_common() if name_count[0] != SELECTED]
+    return [(count, name, REASONS.get(name, "")) for name, count in reasons if count]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Literal, TypeAlias
 
 from judgegym.datasets.rows.task import digest_text
@@ -173,8 +173,7 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     selection.pairs = [drawn.pair for drawn in kept_pairs]
     selection.lengths = Lengths.from_pairs(plain), Lengths.from_pairs(selection.pairs)
     of_responses = (
-        {candidate for drawn in pairs for candidate in drawn.pair}
-        for pairs in (all_pairs, kept_pairs)
+        {*chain.from_iterable(drawn.pair for drawn in pairs)} for pairs in (all_pairs, kept_pairs)
     )
     of_prompts = ({drawn.group for drawn in pairs} for pairs in (all_pairs, kept_pairs))
     for counts, (before, after) in (
@@ -253,9 +252,8 @@ def _select_prompt_pairs(
         (pair, round(require_score(pair[0]) - require_score(pair[1]), DECIMALS))
         for pair in combinations(ranked, 2)
     )
-    possible = [
-        pair for pair, difference in pair_differences if difference > 0 and difference >= margin
-    ]
+    higher = ((pair, difference) for pair, difference in pair_differences if difference > 0)
+    possible = [pair for pair, difference in higher if difference >= margin]
     good = [pair for pair in possible if rule.is_good(pair[0])]
     if not good:
         is_tie = bool(ranked) and ranked[0].score == ranked[-1].score
@@ -273,9 +271,7 @@ def _select_prompt_pairs(
     if rule.per_prompt == "one":
         plain = [_best_pair(group, good, seed, by_length=False)]
         taken = [_best_pair(group, good, seed, by_length=True)] if rule.length_balanced else plain
-    paired, pairable = (
-        {candidate for pair in pairs for candidate in pair} for pairs in (taken, good)
-    )
+    paired, pairable = ({*chain.from_iterable(pairs)} for pairs in (taken, good))
     left |= {
         response: "not_paired" if response in pairable else "margin"
         for response in ranked

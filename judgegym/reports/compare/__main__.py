@@ -12,10 +12,11 @@ from judgegym.judges.config.one_line_parser import OneLineParser, make_whole_num
 from judgegym.llm.errors import UserError
 from judgegym.reports.document import write_outputs
 
-_DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
-with it. Prints the results and their differences with paired intervals, paired tests, how many rows went from one
-outcome to another, the differences by category, the rows that changed most, and how many rows would settle the
-difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
+_DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each
+further run is compared with it. Prints the results and their differences with paired intervals,
+paired tests, how many rows went from one outcome to another, the differences by category, the
+rows that changed most, and how many rows would settle the difference. Runs whose judge, protocol
+or data differ are refused, unless that is allowed."""
 _FEWEST_ROUNDS = 100
 
 

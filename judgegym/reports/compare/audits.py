@@ -44,13 +44,14 @@ class AuditFile(BaseModel):
 
     def labels(self, uids: Container[str]) -> GoldLabels:
         """Return the labels of the rows with these ids, one for each order of the responses."""
-        return {
-            (row.uid, str(order)): self._label(row, str(order), verdict, right)
-            for row in self.judgments
-            if row.uid in uids
-            for order, (verdict, right) in enumerate(zip(row.verdicts, row.right, strict=True))
-            if right is not None
-        }
+        labels: dict[tuple[str, str], GoldLabel] = {}
+        for row in self.judgments:
+            if row.uid not in uids:
+                continue
+            for order, (verdict, right) in enumerate(zip(row.verdicts, row.right, strict=True)):
+                if right is not None:
+                    labels[row.uid, str(order)] = self._label(row, str(order), verdict, right)
+        return labels
 
     def _label(self, row: _Judgment, order: str, verdict: float | None, right: float) -> GoldLabel:
         if self.kind == "score":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
-from itertools import combinations
+from itertools import chain, combinations
 from string import ascii_uppercase
 from typing import Any
 
@@ -97,11 +97,9 @@ def compare_runs(
             f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment"
         )
     letters = assign_letters(runs)
-    differing = [
-        difference
-        for index in range(1, len(runs))
-        for difference in _list_differences(runs, index, letters[index], common)
-    ]
+    differing = list[ConditionDifference]()
+    for index in range(1, len(runs)):
+        differing += _list_differences(runs, index, letters[index], common)
     _check_allowed(runs, letters, differing, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
     kind = classify_metric(headline, words, common.sides)
@@ -118,13 +116,14 @@ def compare_runs(
         unit = "prompt"
         if common.is_scored and len({*common.units.tolist()}) == len(common.uids):
             unit = "response"
-    gold = [read_gold_labels(run, common.uids) for run in runs] if with_gold else None
-    if gold is not None:
-        check_same_gold(runs, gold)
-    if common.units is None:
-        prompts = None
-    else:
+    prompts = None
+    if common.units is not None:
         prompts = dict(zip(common.uids, common.units.tolist(), strict=True))
+    gold = None
+    if with_gold:
+        gold_labels = [read_gold_labels(run, common.uids) for run in runs]
+        check_same_gold(runs, gold_labels)
+        gold = compare_with_gold(gold_labels, letters, settings, prompts=prompts)
     intervals = [pair.intervals and pair.intervals.second for pair in pairs]
     intervals.insert(0, pairs[0].intervals and pairs[0].intervals.first)
     return {
@@ -159,9 +158,7 @@ def compare_runs(
         "intervals": "mid-P" if ends is not None else "Student's t",
         "item": reference.items[:-1],
         "unit": unit,
-        "gold": None
-        if gold is None
-        else compare_with_gold(gold, letters, settings, prompts=prompts),
+        "gold": gold,
         "corrected": corrected_numbers(runs, letters, labels, common, kind) if labels else None,
     }
 
@@ -261,7 +258,7 @@ def _check_allowed(
 
 def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -> None:
     """Add the beginning of its question to each changed row; all rows are read in one pass."""
-    changed = [row for difference in differences for row in difference["changed"]]
+    changed = [*chain.from_iterable(difference["changed"] for difference in differences)]
     uids = frozenset(row["uid"] for row in changed)
     starts = {sample.uid: shorten_text(sample.question) for sample in reference.samples(uids)}
     for row in changed:
@@ -288,11 +285,8 @@ def _correct_p_values(differences: Sequence[dict[str, Any]]) -> None:
         entry.update(p_corrected=p, settled=p < 1 - LEVEL)
     tests = [difference["tests"] for difference in differences]
     for number in range(max(map(len, tests)) if len(tests) > 1 else 0):
-        testable_results = [
-            run_tests[number]
-            for run_tests in tests
-            if number < len(run_tests) and run_tests[number]["test"].p is not None
-        ]
+        results = [run_tests[number] for run_tests in tests if number < len(run_tests)]
+        testable_results = [result for result in results if result["test"].p is not None]
         for result, p in zip(
             testable_results, holm([result["test"].p for result in testable_results]), strict=True
         ):
@@ -307,7 +301,9 @@ def _notes(
 ) -> list[str]:
     """Return notes for readers of the numbers."""
     further = list(zip(letters, runs, common.same_answers, strict=True))[1:]
-    notes = [note for letter, run, _ in further for note in list_notes(runs[0], run, letter)]
+    notes = list[str]()
+    for letter, run, _ in further:
+        notes += list_notes(runs[0], run, letter)
     rows = len(common.uids)
     for letter, run, same in further:
         if policy_is_judge(run):
@@ -322,21 +318,18 @@ def _notes(
                 "the judges' "
                 "disagreement and the answers' difference cannot be told apart."
             )
-    letters_by_notice: dict[
-        str, list[str]
-    ] = {}  # a notice that not all runs give begins with those that do
+    letters_by_notice: dict[str, list[str]] = {}
     for letter, run in zip(letters, runs, strict=True):
         run_notices = wire.lookup(run.general, "notices")
-        for notice in (
-            dict.fromkeys(text for text in run_notices if isinstance(text, str))
-            if isinstance(run_notices, list)
-            else ()
-        ):
+        if not isinstance(run_notices, list):
+            continue
+        for notice in dict.fromkeys(text for text in run_notices if isinstance(text, str)):
             letters_by_notice.setdefault(notice, []).append(letter)
-    notes += [
-        notice if len(notice_letters) == len(runs) else f"{', '.join(notice_letters)}: {notice}"
-        for notice, notice_letters in letters_by_notice.items()
-    ]
+    for notice, notice_letters in letters_by_notice.items():
+        if len(notice_letters) == len(runs):
+            notes.append(notice)
+        else:  # it begins with the runs that give it
+            notes.append(f"{', '.join(notice_letters)}: {notice}")
     if len(runs) > 2:
         notes.append("p-values are given as they are and corrected over all runs (Holm).")
     return [*dict.fromkeys(notes)]

@@ -192,11 +192,8 @@ def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mappin
         if isinstance(name, str):
             # A file of answers may be in a run whose answers were judged; settings hold digests of
             # long names.
-            places = {
-                place
-                for path in (name, *map(str, Path(name).parents))
-                for place in (path, prompt_digest(path))
-            }
+            paths = (name, *map(str, Path(name).parents))
+            places = {*paths, *map(prompt_digest, paths)}
             if not places & answers:
                 descriptions[_to_text(digest)] = (
                     f"{name} ({format_value(rows)} rows, {format_value(digest)})"
@@ -248,17 +245,12 @@ def _refused_fields(run: SavedRun, role: str) -> str:
     if "refused_fields" not in run.general:
         return "unknown"
     models = mapping_or_empty(wire.lookup(run.general, f"refused_fields.{role}"))
-    fields = (
-        (model, name, becomes)
-        for model in models
-        for name, becomes in mapping_or_empty(models[model]).items()
-    )
-    return (
-        ", ".join(
-            f"{name} of {model} {becomes}" for model, name, becomes in sorted(fields, key=str)
-        )
-        or "none"
-    )
+    fields = []
+    for model in models:
+        for name, becomes in mapping_or_empty(models[model]).items():
+            fields.append((model, name, becomes))
+    fields.sort(key=str)
+    return ", ".join(f"{name} of {model} {becomes}" for model, name, becomes in fields) or "none"
 
 
 def _describe_seeds(run: SavedRun) -> str:
@@ -295,10 +287,11 @@ def _prompt_digests(run: SavedRun) -> dict[str, JSON]:
 
 
 def _list_datasets(run: SavedRun) -> Sequence[JSON]:
-    datasets = (
-        wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None
-    )  # set in runs that judge a file again
-    datasets = run.general.get("datasets") if datasets is None else datasets
+    datasets = None
+    if run.is_scored:  # it may have judged a file again
+        datasets = wire.lookup(run.general, "answers_of.datasets")
+    if datasets is None:
+        datasets = run.general.get("datasets")
     if isinstance(datasets, Sequence):
         return datasets
     return ()

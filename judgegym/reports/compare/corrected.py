@@ -69,9 +69,8 @@ def corrected_numbers(
         if any(len({*labelled.terms.weights}) > 1 for labelled in (first, second)):
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:
-            if first.ends is None or second.ends is None:
-                ends = None
-            else:
+            ends = None
+            if first.ends is not None and second.ends is not None:
                 ends = first.ends.widen(second.ends).difference_ends
             estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters, ends=ends)
         no_interval = first.no_interval or second.no_interval

@@ -145,15 +145,12 @@ class Pair:
         """Count the rows of all pairs of outcomes, including empty ones; none for scores."""
         names = OUTCOMES[self._kind]
         first, second = self._outcomes()
-        return [
-            {
-                "before": before,
-                "after": after,
-                "rows": int(((first == row) & (second == column)).sum()),
-            }
-            for row, before in enumerate(names)
-            for column, after in enumerate(names)
-        ]
+        transitions = []
+        for row, before in enumerate(names):
+            for column, after in enumerate(names):
+                count = int(((first == row) & (second == column)).sum())
+                transitions.append({"before": before, "after": after, "rows": count})
+        return transitions
 
     def _categories(self) -> list[dict[str, Any]]:
         import numpy as np
@@ -202,6 +199,9 @@ class Pair:
         kappa = quadratic_kappa(first, second)  # for 0 and 1 it equals unweighted kappa
         ranks = correlation("spearman", self._before, self._after)
         prompts, run_labels = self._rows.prompts, self._rows.labels
+        labels = None
+        if self._rows.is_scored:
+            labels = label_agreement(run_labels[0], run_labels[self._index])
         return {
             "same": float((first == second).mean()),
             "kappa": None if isinstance(kappa, str) else kappa,
@@ -210,9 +210,7 @@ class Pair:
             "correlation_reason": ranks if isinstance(ranks, str) else "",
             "weighted": self._kind != "pass_rate",
             "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
-            "labels": label_agreement(run_labels[0], run_labels[self._index])
-            if self._rows.is_scored
-            else None,
+            "labels": labels,
         }
 
 
@@ -249,11 +247,10 @@ def label_agreement(
     before: Sequence[str | None], after: Sequence[str | None]
 ) -> dict[str, Any] | None:
     """Return how far the labels agree; `None` if there are too many, or none in common."""
-    pairs = [
-        (left, right)
-        for left, right in zip(before, after, strict=True)
-        if left is not None and right is not None
-    ]
+    pairs = list[tuple[str, str]]()
+    for left, right in zip(before, after, strict=True):
+        if left is not None and right is not None:
+            pairs.append((left, right))
     first, second = {left for left, _ in pairs}, {right for _, right in pairs}
     if not first & second or not 1 < len(first | second) <= _MOST_LABELS:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from judgegym.engine.metrics import GoldLabel
@@ -24,11 +25,11 @@ GoldLabels: TypeAlias = Mapping[tuple[str, str], GoldLabel]
 
 def read_gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
     """Read the gold labels of some rows of a run."""
-    return {
-        (sample.uid, label.name): label
-        for sample in run.samples(frozenset(uids))
-        for label in sample.gold
-    }
+    labels: dict[tuple[str, str], GoldLabel] = {}
+    for sample in run.samples(frozenset(uids)):
+        for label in sample.gold:
+            labels[sample.uid, label.name] = label
+    return labels
 
 
 def check_same_gold(runs: Sequence[SavedRun], labels_by_run: Sequence[GoldLabels]) -> None:
@@ -133,13 +134,12 @@ def compare_with_gold(
         )
     tests = [sign_test(sides[0].values, side.values) for side in sides[1:]]
     corrected = iter(holm([test.p for test in tests if test.p is not None]))
+    compared_labels = chain.from_iterable([labels[key] for key in keys] for labels in labels_by_run)
     return {
         "labels": len(keys),
         "rows": len({uid for uid, _ in keys}),
         "without": len(everywhere) - len(keys),
-        "weighted": all(
-            isinstance(labels[key].gold, float) for labels in labels_by_run for key in keys
-        ),
+        "weighted": all(isinstance(label.gold, float) for label in compared_labels),
         "runs": agreements,
         "differences": [
             {

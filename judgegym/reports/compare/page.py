@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -68,7 +69,7 @@ def forest(
         lines.append(
             (value, value, value) if interval is None else (interval.low, value, interval.high)
         )
-    values = [0.0, *(value for line in lines for value in line)]
+    values = [0.0, *chain.from_iterable(lines)]
     least, span = min(values), (max(values) - min(values)) or 1.0
 
     def to_pixels(value: float) -> float:

@@ -101,11 +101,11 @@ def _render_run(
         "that do not count in this metric": run["uncounted"],
     }
     left_out = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
+    if left_out:
+        left_out = f"left out of its {format_count(run['rows'], item)}: {left_out}"
     return {
         "about": f"{run['policy']}{judged}, {run['date']}",
-        "left_out": f"left out of its {format_count(run['rows'], item)}: {left_out}"
-        if left_out
-        else "",
+        "left_out": left_out,
         "cells": (
             run["letter"],
             format_value(run["headline"]),
@@ -127,16 +127,17 @@ def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) ->
         "run": run["headline"],
         "difference": estimate,
     }
+    level = "no interval" if estimate["interval"] is None else "95 %"
+    agreement = []
+    if difference["agreement"]:
+        agreement = _describe_agreement(comparison, difference["agreement"])
     return {
-        "headline": f"{letter} − A: {comparison['words']} {value} "
-        f"({'no interval' if estimate['interval'] is None else '95 %'}: {between})",
+        "headline": f"{letter} − A: {comparison['words']} {value} ({level}: {between})",
         "counts": f"higher in {format_count(difference['higher'], item)}, "
         f"lower in {difference['lower']:,}, the same in {difference['same']:,}",
         "flips": _flips(difference["transitions"]),
         "tests": [_describe_test(comparison, result) for result in difference["tests"]],
-        "agreement": _describe_agreement(comparison, difference["agreement"])
-        if difference["agreement"]
-        else [],
+        "agreement": agreement,
         "needed": _describe_needed(comparison["unit"], difference),
         "header": ("category", f"{item}s", "A", letter, "difference", "95 %"),
         "rows": [
@@ -225,22 +226,26 @@ def _describe_agreement(comparison: Comparison, agreement: Mapping[str, Any]) ->
     """Describe how far the judges agree: on scores or outcomes, labels, and best responses."""
     unit = "score" if comparison["kind"] == "score" else "outcome"
     weights = " (quadratic weights)" if agreement["weighted"] else ""
+    same_share = _format_share(agreement["same"])
+    kappa = format_value(agreement["kappa"], agreement["kappa_reason"])
+    correlation = format_value(agreement["correlation"], agreement["correlation_reason"])
     sentences = [
-        f"the judges give the same {unit} to {_format_share(agreement['same'])} of the {comparison['item']}s; "
-        f"Cohen's κ{weights} "
-        f"{format_value(agreement['kappa'], agreement['kappa_reason'])}; Spearman's correlation "
-        f"{format_value(agreement['correlation'], agreement['correlation_reason'])}"
+        f"the judges give the same {unit} to {same_share} of the {comparison['item']}s; "
+        f"Cohen's κ{weights} {kappa}; Spearman's correlation {correlation}"
     ]
     labels, best = agreement["labels"], agreement["best"]
     if labels is not None:
-        same = f"they give the same to {_format_share(labels['same'])}; Cohen's κ {format_value(labels['kappa'])}"
-        sentences.append(f"of {len(labels['labels'])} labels {same}")
-    if best is not None:
+        count, same_labels = len(labels["labels"]), _format_share(labels["same"])
+        kappa = format_value(labels["kappa"])
         sentences.append(
-            f"of {format_count(best['prompts'], 'prompt')} with several responses, they find the same "
-            "responses best in "
-            f"{_format_share(best['same'])}, and at least one best response in common in "
-            f"{_format_share(best['overlapping'])}"
+            f"of {count} labels they give the same to {same_labels}; Cohen's κ {kappa}"
+        )
+    if best is not None:
+        prompts = format_count(best["prompts"], "prompt")
+        same_best, overlapping = _format_share(best["same"]), _format_share(best["overlapping"])
+        sentences.append(
+            f"of {prompts} with several responses, they find the same responses best in "
+            f"{same_best}, and at least one best response in common in {overlapping}"
         )
     return sentences
 
@@ -251,7 +256,13 @@ def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[
     if gold["without"]:
         left_out = f"; {gold['without']:,} left out, without a verdict in a run"
     weights = ", κ with quadratic weights" if gold["weighted"] else ""
-    labels = f"{format_count(gold['labels'], 'label')} of {format_count(gold['rows'], comparison['item'])}"
+    label_count = format_count(gold["labels"], "label")
+    row_count = format_count(gold["rows"], comparison["item"])
+    labels = f"{label_count} of {row_count}"
+    tests = []
+    for difference in gold["differences"]:
+        test_line = _describe_test(comparison, difference["test"])
+        tests += [f"{difference['letter']}: {test_line}", _kappa_line(difference)]
     differences = {
         difference["letter"]: difference["accuracy"] for difference in gold["differences"]
     }
@@ -269,14 +280,7 @@ def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[
             )
             for run in gold["runs"]
         ],
-        "tests": [
-            line
-            for difference in gold["differences"]
-            for line in (
-                f"{difference['letter']}: {_describe_test(comparison, difference['test'])}",
-                _kappa_line(difference),
-            )
-        ],
+        "tests": tests,
     }
 
 
@@ -341,10 +345,8 @@ def show_comparison(comparison: Comparison) -> None:
         if difference["changed"]:
             say(f"{_INDENT}changed most:")
         for row in difference["changed"]:
-            line = (
-                f"{_INDENT}{format_value(row['before'])} → {format_value(row['after'])}  {row['uid']}  "
-                f"{row['start']}"
-            )
+            before, after = format_value(row["before"]), format_value(row["after"])
+            line = f"{_INDENT}{before} → {after}  {row['uid']}  {row['start']}"
             say(_truncate(printable(line)))
     for part in filter(None, (words["gold"], words["corrected"])):
         say("")

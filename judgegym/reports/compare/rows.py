@@ -160,6 +160,12 @@ def select_common_rows(rows: Sequence[RunRows]) -> CommonRows:
             prompts = np.unique(np.asarray(reference.tasks)[columns[0]], return_inverse=True)[1]
         elif any("/" in uid for uid in uids):
             prompts = np.unique([uid.partition("/")[0] for uid in uids], return_inverse=True)[1]
+    same_answers: list[int | None] = []
+    for source, digests in zip(rows, answers, strict=True):
+        if source.keeps_answers and reference.keeps_answers:
+            same_answers.append(int((digests == answers[0]).all(axis=1).sum()))
+        else:
+            same_answers.append(None)
     return CommonRows(
         uids=uids,
         categories=[reference.categories[place] for place in columns[0]],
@@ -169,12 +175,7 @@ def select_common_rows(rows: Sequence[RunRows]) -> CommonRows:
             [uids[place] for place in np.flatnonzero((digests != texts[0]).any(axis=1))]
             for digests in texts
         ],
-        same_answers=[
-            int((digests == answers[0]).all(axis=1).sum())
-            if source.keeps_answers and reference.keeps_answers
-            else None
-            for source, digests in zip(rows, answers, strict=True)
-        ],
+        same_answers=same_answers,
         units=units if is_clustered else None,
         is_scored=reference.is_scored,
         prompts=prompts,

@@ -157,9 +157,8 @@ class LabelledRows:
             (label.uid, label.row) for label in labels.by_row_and_labeller.values()
         }  # each labeller saw a response
         uids = {uid for uid, _ in labelled}
-        if labels.draw is None or all(of_row for _, of_row in labelled):
-            drawn_from = ""
-        else:
+        drawn_from = ""
+        if labels.draw is not None and not all(of_row for _, of_row in labelled):
             drawn_from = labels.draw.run
         rows, digests = dict[str, tuple[HeadlineTerm, str | None, str]](), dict[str, str]()
         for sample in run.samples():
@@ -169,9 +168,8 @@ class LabelledRows:
                 rows[sample.uid] = sample.headline, sample.category, sample.prompt_key
         for uid, of_row in sorted(labelled):
             if uid not in digests:
-                raise DataError(
-                    f"{labels.path}: row {uid!r} is not in {run.path}; {_describe_missing_rows(run)}"
-                )
+                missing_rows = _describe_missing_rows(run)
+                raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; {missing_rows}")
             if of_row and of_row != digests[uid]:
                 raise DataError(
                     f"{labels.path}: row {uid!r} has another response in {run.path} than was "
@@ -266,11 +264,12 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
     indices_by_category: dict[str, list[int]] = {}
     for index, category in enumerate(rows.categories):
         indices_by_category.setdefault(category or "", []).append(index)
-    categories = [
-        rows.select(np.array(places)).to_corrected_number(kind, name)
-        for name, places in sorted(indices_by_category.items())
-        if name and len(indices_by_category) > 1 and labelled[places].sum() >= FEWEST_OF_A_CATEGORY
-    ]
+    categories = []
+    for name, places in sorted(indices_by_category.items()):
+        is_part = name and len(indices_by_category) > 1
+        if is_part and labelled[places].sum() >= FEWEST_OF_A_CATEGORY:
+            category_rows = rows.select(np.array(places))
+            categories.append(category_rows.to_corrected_number(kind, name))
     return Correction(
         file=str(labels.path),
         words=headline.words if headline is not None else str(run.general.get("headline")),
@@ -317,11 +316,9 @@ def make_corrected_number(
     number = CorrectedNumber(name, len(columns[0]), int(np.isfinite(columns[1]).sum()), raw)
     if isinstance(estimate, str):
         return replace(number, reason=estimate)
-    low, high = (
-        (0.0, 1.0)
-        if all(np.nanmin(column) >= 0 and np.nanmax(column) <= 1 for column in columns)
-        else (-inf, inf)
-    )
+    low, high = -inf, inf
+    if all(np.nanmin(column) >= 0 and np.nanmax(column) <= 1 for column in columns):
+        low, high = 0.0, 1.0
 
     def clip(interval: Interval) -> Interval | None:
         if no_interval:

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
@@ -114,9 +115,7 @@ class Label:
     def to_line(self) -> bytes:
         """Return the label as a line; empty fields are left out."""
         fields: dict[str, JSON] = {"uid": self.uid, "labeller": self.labeller, "label": self.label}
-        fields |= {
-            name: value for name, value in asdict(self).items() if value and name not in fields
-        }
+        fields |= {name: value for name, value in asdict(self).items() if value}
         return wire.dumps(fields) + b"\n"
 
 
@@ -186,19 +185,17 @@ class Labels:
         shared = {uid: row_ratings for uid, row_ratings in shared.items() if len(row_ratings) > 1}
         if not shared:
             return LabellerAgreement(0, None, *["no row has the labels of two labellers"] * 2)
-        names = list(dict.fromkeys(name for row_ratings in shared.values() for name in row_ratings))
+        names = list(dict.fromkeys(chain.from_iterable(shared.values())))
         ratings = [[row_ratings.get(name) for row_ratings in shared.values()] for name in names]
-        same = sum(len({*row_ratings.values()}) == 1 for row_ratings in shared.values()) / len(
-            shared
-        )
+        agreed = sum(len({*row_ratings.values()}) == 1 for row_ratings in shared.values())
+        same = agreed / len(shared)
         pairs = [
             [float(value) for value in labeller_ratings if value is not None]
             for labeller_ratings in ratings
         ]
+        kappa: float | str = f"there are {len(names)} labellers; it is of two"
         if len(names) == 2:
             kappa = quadratic_kappa(*pairs)
-        else:
-            kappa = f"there are {len(names)} labellers; it is of two"
         return LabellerAgreement(len(shared), same, krippendorff_alpha(ratings), kappa)
 
 

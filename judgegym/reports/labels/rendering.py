@@ -58,10 +58,10 @@ def format_numbers(correction: Correction, name: str) -> Iterator[SummaryLine]:
         "labels only", f"{whole.labels_only:.4f}", format_with_interval(whole.labels_only_interval)
     )
     for category in correction.categories:
-        remark = f"{format_with_interval(category.interval, category.reason)}, {format_count(category.labels, 'label')}"
-        yield SummaryLine(
-            category.name, "–" if category.value is None else f"{category.value:.4f}", remark
-        )
+        interval = format_with_interval(category.interval, category.reason)
+        labels = format_count(category.labels, "label")
+        category_value = "–" if category.value is None else f"{category.value:.4f}"
+        yield SummaryLine(category.name, category_value, f"{interval}, {labels}")
 
 
 def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
@@ -72,11 +72,8 @@ def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
     agreement = correction.agreement
     if agreement.same is not None:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
-        shared = percent(agreement.same)
-        remark = (
-            f"give the same label to {shared} of {format_count(agreement.rows, 'row')} that several "
-            f"labelled; {alpha}"
-        )
+        shared, rows = percent(agreement.same), format_count(agreement.rows, "row")
+        remark = f"give the same label to {shared} of {rows} that several labelled; {alpha}"
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:
         yield SummaryLine(

@@ -165,7 +165,8 @@ class EarlierAnswers:
         self._calls: Mapping[str, Mapping[int, bytes]] = (
             self._read_ledger(lacking) if lacking else {}
         )
-        missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
+        not_found = lacking - self._calls.keys()
+        missing = [uid for uid in uids if uid in not_found]
         if missing:
             hint = "; that run is not complete: --resume finishes it"
             if self.run.is_complete:
@@ -311,9 +312,9 @@ class EarlierAnswers:
     def description(self) -> str:
         """A sentence that says which run it is."""
         run = self.run
-        environment = (
-            f"{run.environment}: " if run.environment else ""
-        )  # unknown for an unfinished run
+        environment = ""
+        if run.environment:  # unknown for an unfinished run
+            environment = f"{run.environment}: "
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
         stand_in = ""
         if self.policy_is_stand_in:

@@ -86,12 +86,11 @@ class LedgerRows:
         for digest, row in zip(self._digests, self._rows, strict=True):
             if row < least.get(digest, _NO_ROW) and digest in digests:
                 least[digest] = row
-        return {
-            uid: make_row_uid(least[self._digests[position]])
-            if self._digests[position] in least
-            else uid
-            for position, uid in zip(positions, uids, strict=True)
-        }
+        first_uids: dict[str, str] = {}
+        for position, uid in zip(positions, uids, strict=True):
+            first_row = least.get(self._digests[position])
+            first_uids[uid] = uid if first_row is None else make_row_uid(first_row)
+        return first_uids
 
 
 def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence[RecordedCall]:
@@ -103,7 +102,8 @@ def filter_calls(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequenc
 
     def shows(call: RecordedCall) -> bool:
         contents = [f"\n{message['content']}\n" for message in call.messages or ()]
-        return any(f"\n{text.strip()}\n" in content for text in texts for content in contents)
+        lines = [f"\n{text.strip()}\n" for text in texts]
+        return any(any(line in content for content in contents) for line in lines)
 
     matching = [call for call in calls if shows(call)]
     if matching:

@@ -92,18 +92,18 @@ def find_run_paths(folder: Path) -> list[Path]:
     return list(_walk(folder, _DEEPEST))
 
 
+def _is_searched(entry: Path) -> bool:
+    """Return whether an entry is a folder to search: neither hidden nor a link."""
+    return entry.name[0] != "." and not entry.is_symlink() and entry.is_dir()
+
+
 def _walk(folder: Path, depth: int) -> Iterator[Path]:
     try:
-        is_run = _is_run(folder)
-        groups = (
-            None if is_run else _find_groups_file(folder)
-        )  # a run beside a scored file has no file of groups
+        is_run, groups = _is_run(folder), None
+        if not is_run:  # a run beside a scored file has no file of groups
+            groups = _find_groups_file(folder)
         entries = [] if is_run or not depth else sorted(folder.iterdir())
-        folders = [
-            entry
-            for entry in entries
-            if entry.name[0] != "." and not entry.is_symlink() and entry.is_dir()
-        ]
+        folders = list(filter(_is_searched, entries))
     except FileNotFoundError:  # it was removed meanwhile
         return
     except OSError:

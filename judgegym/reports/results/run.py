@@ -116,16 +116,14 @@ class SavedRun:
                 the path is another file.
         """
         requested_path = path.expanduser()
-        if requested_path.is_dir():
-            path = requested_path
-        else:
-            path = find_scoring_run(requested_path) or requested_path
+        path = requested_path
+        if not path.is_dir():
+            path = find_scoring_run(path) or path
         if path.is_file():
             is_run_file = (path.parent / METRICS).is_file()
+            expected = _EXPECTED_RUN
             if is_run_file:
                 expected = f"give the run directory that it is in: {path.parent}"
-            else:
-                expected = _EXPECTED_RUN
             raise RunDirectoryError(f"{path} is a file; {expected}")
         if not path.is_dir():
             raise RunDirectoryError(
@@ -135,16 +133,12 @@ class SavedRun:
             if (path / name).exists() and not (path / name).is_file():  # reading a pipe would hang
                 raise RunDirectoryError(f"{path / name} is no file")
         if not is_run_directory(path):
-            inside = sorted(
-                str(folder)
-                for folder in path.glob("*/")
-                if folder.is_dir() and is_run_directory(folder)
-            )
+            folders = filter(Path.is_dir, path.glob("*/"))
+            inside = sorted(str(folder) for folder in folders if is_run_directory(folder))
             more = ", …" if len(inside) > _MOST_NAMED else ""
+            expected = _WANTED
             if inside:
                 expected = f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}"
-            else:
-                expected = _WANTED
             raise RunDirectoryError(
                 f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {expected}"
             )
@@ -163,9 +157,7 @@ class SavedRun:
                 f"{path / METRICS}: expected config_general and results.all, which are objects"
             )
         metrics = {
-            name: _finite_number(value)
-            for name, value in values.items()
-            if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+            name: _finite_number(value) for name, value in values.items() if _is_metric(value)
         }
         return cls(path, config, general, metrics, _read_date(path, general))
 
@@ -364,11 +356,12 @@ class SavedRun:
     @cached_property
     def line_locations(self) -> Mapping[str, tuple[str, int, int, int, int]]:
         """For each row its file, and the number, offset, length and checksum of its last line."""
-        return {
-            sample.uid: (name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
-            for name in self._files
-            for line, sample in read_lines(self.path / name, read_sample)
-        }
+        locations: dict[str, tuple[str, int, int, int, int]] = {}
+        for name in self._files:
+            for line, sample in read_lines(self.path / name, read_sample):
+                length, checksum = len(line.data), zlib.crc32(line.data)
+                locations[sample.uid] = name, line.number, line.offset, length, checksum
+        return locations
 
     @cached_property
     def _files(self) -> Mapping[str, int]:
@@ -452,6 +445,10 @@ def _read_date(path: Path, general: Mapping[str, JSON]) -> datetime:
     files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
     changed = max(file.stat().st_mtime for file in files or [path])  # they may be removed meanwhile
     return datetime.fromtimestamp(changed, timezone.utc)
+
+
+def _is_metric(value: JSON) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _finite_number(value: JSON) -> float | int | None:

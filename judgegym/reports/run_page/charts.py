@@ -255,10 +255,10 @@ def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
         axes.plot(centers, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
         _label_axes(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
-    if constant:
-        correlation = ""
-    else:
-        correlation = f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
+    correlation = ""
+    if not constant:
+        coefficient = np.corrcoef(lengths, scores)[0, 1]
+        correlation = f" Their correlation is {coefficient:.2f}."
     line_text = ""
     if parts:
         line_text = f"; the line is the mean of each of {len(parts)} equally large parts, by length"

@@ -146,9 +146,8 @@ def _add_rollouts(figures: RunFigures, group: SavedGroup) -> None:
 def _lookup_settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
     """Return the settings that are set, under their names for people."""
     values = {name: wire.lookup(config, setting) for name, setting in names.items()}
-    return [
-        (name, str(value)) for name, value in values.items() if value is not None and str(value)
-    ]
+    texts = [(name, str(value)) for name, value in values.items() if value is not None]
+    return [(name, text) for name, text in texts if text]
 
 
 def _run_facts(config: Mapping[str, JSON]) -> Facts:
@@ -158,15 +157,13 @@ def _run_facts(config: Mapping[str, JSON]) -> Facts:
         "temperature": "env.rollout_temperature",
         "seed": "env.seed",
     }
+    if is_together:
+        names = {"judged together": "env.group_judge", **names}
+    values = mapping_or_empty(config.get("env"))
+    datasets = {name: value for name, value in values.items() if name.endswith("dataset")}
     return [
-        *_lookup_settings(
-            config, {**({"judged together": "env.group_judge"} if is_together else {}), **names}
-        ),
-        *(
-            ("data", f"{name}: {value}")
-            for name, value in mapping_or_empty(config.get("env")).items()
-            if name.endswith("dataset") and value
-        ),
+        *_lookup_settings(config, names),
+        *(("data", f"{name}: {value}") for name, value in datasets.items() if value),
     ]
 
 
@@ -220,6 +217,12 @@ def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall
     ]
     labels = {rollout.judgment.label for rollout in group.rollouts if rollout is not None}
     failed = sum(group.failed)
+    error, length = None, 0
+    if failed:
+        error = f"the judge failed for {failed} of {len(group.scores)} rollouts"
+    if group.scores:
+        lengths = (len(rollout.content) if rollout else 0 for rollout in group.rollouts)
+        length = round(fmean(lengths))
     summary = {
         "id": str(number),
         "category": None if group.row is None else group.row.category,
@@ -229,11 +232,7 @@ def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall
         "score": group.reward,
         "value": group.reward,
         "orders_disagree": None,
-        "length": round(
-            fmean(len(completion.content) if completion else 0 for completion in group.rollouts)
-        )
-        if group.scores
-        else 0,
+        "length": length,
         "seconds": sum(slowest),
         "judge_cost": total_cost(call.answer.usage.cost for call in judge) if judge else None,
         "start": wire.shorten(group.question, START),
@@ -241,9 +240,7 @@ def make_group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall
     }
     return summary, {
         "id": str(number),
-        "error": f"the judge failed for {failed} of {len(group.scores)} rollouts"
-        if failed
-        else None,
+        "error": error,
         "conversation": [titled_text(turn.role, turn.content) for turn in group.prompt],
         "texts": [
             titled_text(title, text)
@@ -326,18 +323,17 @@ def _describe_comparison(group: SavedGroup) -> str:
         (f"the {title} (the anchor)" for title in _ANCHORS if title in group.row.texts),
         "the anchor",
     )
-    parts = [
-        f"Compared with each other {_JUDGES.get(together.judge, together.judge)}, "
-        f"in {together.calls} {'call' if together.calls == 1 else 'calls'}",
-        "judged a second time, since a verdict was missing" if together.is_again else "",
-        f"{anchor} is one more of them, as good as the middle of the rewards' range"
-        if together.anchored
-        else "",
-        describe_orders(together.orders),
-    ]
+    judge = _JUDGES.get(together.judge, together.judge)
+    calls = "call" if together.calls == 1 else "calls"
+    parts = [f"Compared with each other {judge}, in {together.calls} {calls}"]
+    if together.is_again:
+        parts.append("judged a second time, since a verdict was missing")
+    if together.anchored:
+        parts.append(f"{anchor} is one more of them, as good as the middle of the rewards' range")
+    parts.append(describe_orders(together.orders))
     if together.judge == _TOURNAMENT:
-        parts.append(
-            "game_1_2 shows rollout 1 first"
-            + (f", game_1_0 before {anchor}" if together.anchored else "")
-        )
+        games = "game_1_2 shows rollout 1 first"
+        if together.anchored:
+            games += f", game_1_0 before {anchor}"
+        parts.append(games)
     return "; ".join(filter(None, parts)) + "."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from judgegym.engine.terminal.output import format_dollars
 from judgegym.engine.terminal.summary import COMPLETION_FAULTS, ROLES
@@ -44,9 +45,11 @@ def make_headline(run: SavedRun, so_far: Mean | None) -> str:
     """Describe the result; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
-        return f"{_chosen_higher(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
+        result = format_with_interval(run.headline.value, interval)
+        return f"{_chosen_higher(run)}{run.headline.words} {result}"
     if so_far:
-        return f"{format_with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
+        result = format_with_interval(so_far.value, so_far.interval)
+        return f"{result}, of the {so_far.rows} {run.items} so far"
     return ""
 
 
@@ -140,7 +143,7 @@ def list_facts(run: SavedRun) -> Facts:
         ("prompts", _format_pairs(general.get("judge_prompt_digests"), "")),
         ("sampling", _format_pairs(general.get("generation_parameters"), "")),
         ("protocol", _format_pairs(general.get("protocol"), "env.")),
-        *(fact for role in ROLES for fact in _describe_usage(run, role)),
+        *chain.from_iterable(_describe_usage(run, role) for role in ROLES),
         *_group_by_reason("left out", general.get("left_out")),
         *_group_by_reason("unknown", general.get("unknown")),
     ]
@@ -239,11 +242,9 @@ def render_tables(run: SavedRun) -> list[View]:
     for table in _as_list(run.general.get("tables")):
         title, header, rows = (wire.lookup(table, name) for name in ("title", "header", "rows"))
         if isinstance(title, str) and _are_texts(header) and isinstance(rows, list):
-            valid_rows = [
-                row
-                for row in rows[:_MOST_ROWS]
-                if _are_texts(row) and len(_as_list(row)) == len(_as_list(header))
-            ]
+            width = len(_as_list(header))
+            text_rows = [row for row in rows[:_MOST_ROWS] if _are_texts(row)]
+            valid_rows = [row for row in text_rows if len(_as_list(row)) == width]
             tables.append({"title": title, "header": header, "rows": valid_rows})
     return tables
 

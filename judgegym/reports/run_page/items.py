@@ -16,6 +16,7 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def turn_view(
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:
     """Return the views of calls, one for each choice; the first has the usage."""
-    return [view for call in calls for view in _iter_call_views(call)]
+    return [*chain.from_iterable(map(_iter_call_views, calls))]
 
 
 def _iter_call_views(call: RecordedCall) -> Iterator[View]:
@@ -128,8 +129,9 @@ def _iter_call_views(call: RecordedCall) -> Iterator[View]:
 
 def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
     """Return the images of calls, each once: the run's files with data, others by address."""
-    messages = (message for call in calls for message in call.messages or ())
-    marks = {image.url: image.mark for message in messages for image in message.get("images", ())}
+    messages = chain.from_iterable(call.messages or () for call in calls)
+    images = chain.from_iterable(message.get("images", ()) for message in messages)
+    marks = {image.url: image.mark for image in images}
     return [
         {"title": mark or "image", "url": url, "data": _render_data(run, url)}
         for url, mark in marks.items()

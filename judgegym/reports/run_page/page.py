@@ -111,7 +111,8 @@ async def write_report_after(
         return await disk.retry_until_written(
             path, lambda: (write or write_report)(path), in_thread=True
         )
-    except Exception as error:  # noqa: BLE001  # of charts, a damaged file, the disk: the numbers are on disk
+    except Exception as error:  # noqa: BLE001
+        # Charts, a damaged file or the disk may fail; the numbers are on the disk already.
         how = shlex.join(["python", "-m", "judgegym.reports", str(path)])
         logger.warning(
             "the page of the run is not written: %s: %s. To write it: %s",

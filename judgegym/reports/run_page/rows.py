@@ -180,6 +180,9 @@ def make_row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
         "start": wire.shorten(sample.question, START),
         "gold_differs": differs_from_gold(sample),
     }
+    judgment = sample.detail
+    if sample.members:
+        judgment = {**mapping_or_empty(sample.detail), "members": sample.members}
     return summary, {
         "id": sample.uid,
         "error": sample.error,
@@ -187,9 +190,7 @@ def make_row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
         "texts": [titled_text(title, text) for title, text in sample.texts.items()],
         "completions": completions,
         "calls": call_views(calls),
-        "judgment": {**mapping_or_empty(sample.detail), "members": sample.members}
-        if sample.members
-        else sample.detail,
+        "judgment": judgment,
         "critique": None if sample.judgment is None else sample.judgment.critique,
         "comparison": "",
         "verdict": describe_verdict(sample),
@@ -316,20 +317,21 @@ def conversation_views(calls: Sequence[RecordedCall]) -> list[View]:
     first: Sequence[Message] = next(iter(messages_by_component.values()), ())
     if all(messages == first for messages in messages_by_component.values()):
         return [titled_text(message["role"], message["content"]) for message in first]
-    in_order = sorted(
-        messages_by_component, key=lambda component: (len(component), component)
-    )  # conversation_9, conversation_10
-    return [
-        titled_text(f"conversation {number}: {message['role']}", message["content"])
-        for number, component in enumerate(in_order, start=1)
-        for message in messages_by_component[component]
-    ]
+    # conversation_9 comes before conversation_10
+    in_order = sorted(messages_by_component, key=lambda component: (len(component), component))
+    views = []
+    for number, component in enumerate(in_order, start=1):
+        for message in messages_by_component[component]:
+            title = f"conversation {number}: {message['role']}"
+            views.append(titled_text(title, message["content"]))
+    return views
 
 
 def _list_notes(completion: Completion) -> list[str]:
+    fault = completion.thinking_fault
+    fault_words = (fault or "").replace("_", " ")
     notes = {
-        f"thinking: {(completion.thinking_fault or '').replace('_', ' ')}": completion.thinking_fault
-        is not None,
+        f"thinking: {fault_words}": fault is not None,
         "cut off": completion.finish_reason == CUT_OFF,
         "refused": completion.refused,
         "shorter than asked for": completion.short,
@@ -350,7 +352,8 @@ def _sum_judge_cost(sample: Sample[JSON]) -> float | None:
 
 
 def _call_seconds(runs: Iterable[CallRun]) -> Iterator[float]:
-    return (run.latency_s for run in runs if run.latency_s and not run.cached)
+    called = (run for run in runs if not run.cached)
+    return (run.latency_s for run in called if run.latency_s)
 
 
 def differs_from_gold(sample: Sample[JSON]) -> bool | None:
@@ -368,9 +371,8 @@ def describe_verdict(sample: Sample[JSON]) -> list[str]:
         prefix = f"{label.name.replace('_', ' ')}: " if label.name else ""
         gold, judge = _format_label(label.gold), _format_label(label.judge)
         agrees = "and so does gold" if label.agrees else f"and gold says {gold}"
-        if label.judge is None:
-            outcome = f"no verdict; gold is {gold}"
-        else:
+        outcome = f"no verdict; gold is {gold}"
+        if label.judge is not None:
             outcome = f"the judge says {judge}, {agrees}"
         sentences.append(f"{prefix}{outcome}.")
     sentences += _describe_details(sample.detail, has_gold=bool(sample.gold))

@@ -16,9 +16,10 @@ from judgegym.judges.config.one_line_parser import OneLineParser
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT = 8300
-_DESCRIPTION = """Show all runs in a folder, at any depth, in a browser: a list with result, judge, data, cost and date.
-Each run opens its report, which is made if it is missing or older than the samples; ticked runs are compared. Nothing
-in the folder is changed, symbolic links in it are not followed, and no other machine can connect."""
+_DESCRIPTION = """Show all runs in a folder, at any depth, in a browser: a list with result,
+judge, data, cost and date. Each run opens its report, which is made if it is missing or older
+than the samples; ticked runs are compared. Nothing in the folder is changed, symbolic links in it
+are not followed, and no other machine can connect."""
 
 
 def make_parser(prog: str) -> argparse.ArgumentParser:

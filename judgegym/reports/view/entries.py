@@ -56,10 +56,9 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
     if isinstance(run, SavedTraining):
         status = mapping_or_empty(next(iter_live_lines(run.path / LIVE), {}).get("status"))
         step, rollouts = status.get("step"), status.get("rollouts")
+        rows = _make_cell("")
         if isinstance(rollouts, int):
             rows = _make_cell(f"{rollouts:,} rollouts", rollouts)
-        else:
-            rows = _make_cell("")
         fields = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
         fields["data"] = _dataset_name(wire.lookup(run.run.config, "env.train_prompt_dataset"))
         ended = ", ended" if status.get("is_over") is True else ""

@@ -104,13 +104,11 @@ def _is_current(path: Path) -> bool:
     try:
         if report.is_symlink() or not report.is_file():
             return False
-        if path.is_file():
-            sources = [path]
-        else:
-            sources = [path / name for name in _NEWER if (path / name).exists()]
-        if report.stat().st_mtime_ns < max(
-            source.stat().st_mtime_ns for source in sources or [path]
-        ):
+        sources = [path]
+        if not path.is_file():
+            sources = [path / name for name in _NEWER if (path / name).exists()] or [path]
+        made = report.stat().st_mtime_ns
+        if made < max(source.stat().st_mtime_ns for source in sources):
             return False
         with report.open("rb") as file:
             return read_content_policy(
