@@ -167,7 +167,8 @@ def _evaluate(run: Run, server: RunningServer, folder: Path) -> RunNumbers | str
         measured = RunNumbers.read(directory)
     except RunDirectoryError:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return f"exit code {code}: {lines[-1] if lines else 'it said nothing'}"
+        last_line = lines[-1] if lines else "it said nothing"
+        return f"exit code {code}: {last_line}"
     print(
         f"    {measured.verdicts} of {measured.rows} rows have a verdict; {measured.result}",
         flush=True,

@@ -85,9 +85,8 @@ def peer() -> dict[str, JSON]:
 
 def choice(letters: Sequence[str]) -> dict[str, JSON]:
     """Return the form of a policy's choice: thinking between its tags, and a letter."""
-    return grammar(
-        rf'{_THINKING} reasons "\n\n" {_alternatives(f"[[{letter}]]" for letter in letters)}'
-    )
+    choices = _alternatives(f"[[{letter}]]" for letter in letters)
+    return grammar(rf'{_THINKING} reasons "\n\n" {choices}')
 
 
 def rating(scale: Scale) -> dict[str, JSON]:

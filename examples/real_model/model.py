@@ -85,8 +85,7 @@ def _write(path: Path, pieces: Sequence[Path]) -> None:
     if free < needed + _SPARE:
         raise SettingsError(
             f"{path.parent}: the model needs {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are "
-            "free; --cache names "
-            "another folder"
+            "free; --cache names another folder"
         )
     unfinished = path.with_suffix(f".{os.getpid()}.part")
     try:

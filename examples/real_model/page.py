@@ -36,5 +36,6 @@ def _parts(page: Path) -> tuple[str, str, str, str]:
     before, begin, remainder = text.partition(BEGIN)
     _, end, after = remainder.partition(END)
     if not begin or not end:
-        raise SettingsError(f"--page: {page} lacks a line {BEGIN if not begin else END}")
+        lacking_line = BEGIN if not begin else END
+        raise SettingsError(f"--page: {page} lacks a line {lacking_line}")
     return before, begin, after, end

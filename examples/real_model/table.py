@@ -26,7 +26,8 @@ _EVALUATED = (
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; the cells are Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    contents = [" | ".join(line) for line in lines]
+    return "\n".join(f"| {content} |" for content in contents)
 
 
 def evaluations(evaluated: Sequence[tuple[Run, RunNumbers]]) -> str:
@@ -36,9 +37,9 @@ def evaluations(evaluated: Sequence[tuple[Run, RunNumbers]]) -> str:
     total = [
         "all",
         "",
-        f"{sum(entry.rows for entry in numbers)}",
-        f"{sum(entry.verdicts for entry in numbers)}",
-        f"{sum(sum(entry.failures.values()) for entry in numbers)}",
+        str(sum(entry.rows for entry in numbers)),
+        str(sum(entry.verdicts for entry in numbers)),
+        str(sum(sum(entry.failures.values()) for entry in numbers)),
         "",
         f"{sum(entry.calls for entry in numbers):,}",
         f"{sum(entry.tokens_in for entry in numbers):,}",

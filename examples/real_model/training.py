@@ -98,8 +98,7 @@ class TrainingCheck:
                 (
                     "batches",
                     f"{STEPS}, of {BATCH} sequences, in {self.seconds:.0f} s; {tokens} sampled "
-                    "tokens, rewards from "
-                    f"{min(scores):.2f} to {max(scores):.2f}",
+                    f"tokens, rewards from {min(scores):.2f} to {max(scores):.2f}",
                 ),
                 (
                     "prompt ids are those of the endpoint's template and tokenizer",

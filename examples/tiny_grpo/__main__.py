@@ -91,8 +91,8 @@ def make_parser() -> OneLineParser:
         "--steps",
         type=at_least_one,
         metavar="N",
-        help="steps of the trainer "
-        f"(default: {TrainingSettings.steps}; with --hack {HACKED.steps})",
+        help=f"steps of the trainer (default: {TrainingSettings.steps}; with --hack "
+        f"{HACKED.steps})",
     )
     add(
         "--out",
@@ -178,16 +178,15 @@ async def train(options: Options) -> int:
         return await compare(options.comparisons, options.plan, options.out)
     began = time.monotonic()
     curves: list[Curve] = []
-    say(
-        f"training with {', '.join(task.name for task in options.tasks)}, {len(options.seeds)} "
-        "seeds each: minutes"
-    )
+    names, seed_count = ", ".join(task.name for task in options.tasks), len(options.seeds)
+    say(f"training with {names}, {seed_count} seeds each: minutes")
     for task in options.tasks:
         curves.append(await train_seeds(options.plan(task, f"--judge={task.name}")))
         write_curves(options.out / "curve.json", curves)
     await asyncio.to_thread(draw_curves, options.out / "curve.png", curves, _TITLE)
     learned = [show_verdict(curve) for curve in curves]
-    say(f"learned: {'yes' if all(learned) else 'no'}, in {time.monotonic() - began:.0f} s")
+    answer, seconds = "yes" if all(learned) else "no", time.monotonic() - began
+    say(f"learned: {answer}, in {seconds:.0f} s")
     say(f"{options.out / 'curve.png'}\n{options.out / 'curve.json'}")
     if all(learned):
         return 0

@@ -57,13 +57,14 @@ def table(comparison: Comparison, curves: Sequence[Curve]) -> str:
     ]
     for curve in curves:
         last = [_mean(curve, panel.field, WINDOW) for panel in comparison.panels]
-        lines.append(
-            f"| {' | '.join([curve.name, *last, _mean(curve, comparison.measure.field)])} |"
-        )
+        cells = " | ".join([curve.name, *last, _mean(curve, comparison.measure.field)])
+        lines.append(f"| {cells} |")
     return "\n".join(lines)
 
 
 def _mean(curve: Curve, field: str, last: int = 0) -> str:
     """Format the mean over the last steps (0: all steps) of all seeds."""
     means = [fmean(getattr(step, field) for step in run.steps[-last:]) for run in curve.runs]
-    return f"{fmean(means):.2f}" + (f" ± {stdev(means):.2f}" if len(means) > 1 else "")
+    if len(means) > 1:
+        return f"{fmean(means):.2f} ± {stdev(means):.2f}"
+    return f"{fmean(means):.2f}"

@@ -76,10 +76,10 @@ def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
     for curve in (hacked, mended, *further):
         for run in curve.runs:
             lost = find_loss_step(_gold(run))
+            alarm_step, lost_step, end = _or_never(run.alarm), _or_never(lost), _end(run)
             say(
-                f"{curve.name}, seed {run.seed}: alarm at step {_or_never(run.alarm)}, a tenth of "
-                "the gold score lost "
-                f"at step {_or_never(lost)}; at the end it is {_end(run):.2f}"
+                f"{curve.name}, seed {run.seed}: alarm at step {alarm_step}, a tenth of the gold "
+                f"score lost at step {lost_step}; at the end it is {end:.2f}"
             )
     return is_shown
 

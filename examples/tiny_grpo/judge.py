@@ -84,9 +84,8 @@ class Script:
             "noise",
         ):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(
-                    f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}"
-                )
+                value = getattr(self, name)
+                raise ValueError(f"{name} must be a number from 0 to 1, not {value!r}")
 
     def fails(self, sections: Mapping[str, str], judged: Mapping[str, str]) -> bool:
         """Return whether the judgment of these texts, in any order, has no verdict."""

@@ -158,10 +158,10 @@ def read_earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
         texts, thoughts, reasons, scored.status, scored.explanation, strict=True
     ):
         if (text is None) != (status == POLICY_FAILED):
+            kind = "null" if text is None else "a text"
             raise DataError(
-                f"{row.place}: a response is {'null' if text is None else 'a text'} in {RESPONSE}, "
-                "and its status is "
-                f"{status!r} in {STATUS}; only {POLICY_FAILED!r} has null"
+                f"{row.place}: a response is {kind} in {RESPONSE}, and its status is {status!r} in "
+                f"{STATUS}; only {POLICY_FAILED!r} has null"
             )
         result = None
         if status in (POLICY_FAILED, _INVALID):

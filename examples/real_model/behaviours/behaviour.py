@@ -27,7 +27,8 @@ class Behaviour:
 def describe_response(answer: EndpointResponse) -> str:
     """Describe a response: its text with the finish reason, or its status with the message."""
     if answer.status != 200:
-        return f"{answer.status}: {answer.text('error.message') or answer.body}"
+        message = answer.text("error.message") or answer.body
+        return f"{answer.status}: {message}"
     return f"{answer.status}: {format_code(answer.content)}, `finish_reason` {answer.finish_reason}"
 
 
@@ -36,6 +37,8 @@ def format_code(text: str, most: int = 80) -> str:
     line = (
         text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
     )
-    if line:
-        return f"`{line}{'…' * (len(text) > most)}`"
-    return "no text"
+    if not line:
+        return "no text"
+    if len(text) > most:
+        line += "…"
+    return f"`{line}`"

@@ -26,20 +26,19 @@ def _context(running: RunningServer) -> Behaviour:
         f"a prompt that is longer than a slot's share ({running.settings.context} tokens for "
         f"{running.settings.slots} slots)",
         f"a slot has {slot_tokens:.0f} tokens (the model was trained on {trained:.0f}); "
-        f"{describe_response(longer)}, "
-        f"`type` {longer.text('error.type')}",
+        f"{describe_response(longer)}, `type` {longer.text('error.type')}",
     )
 
 
 def _length(running: RunningServer) -> Behaviour:
     some = running.endpoint.chat(QUESTION, max_tokens=4)
     none = running.endpoint.chat(QUESTION, max_tokens=0)
+    first, second = (answer.number("usage.completion_tokens") for answer in (some, none))
     return Behaviour(
         "`max_tokens`",
         "4, and 0",
-        f"`finish_reason` {some.finish_reason} after {some.number('usage.completion_tokens'):.0f}; "
-        "with 0 "
-        f"{none.number('usage.completion_tokens'):.0f} token, `finish_reason` {none.finish_reason}",
+        f"`finish_reason` {some.finish_reason} after {first:.0f}; with 0 {second:.0f} token, "
+        f"`finish_reason` {none.finish_reason}",
     )
 
 
@@ -51,10 +50,11 @@ def _load(running: RunningServer) -> Behaviour:
         )
     statuses = sorted({answer.status for answer in answers})
     outcome = "all are answered, the others wait" if statuses == [200] else "some are refused"
+    status_texts = ", ".join(map(str, statuses))
     return Behaviour(
         "more requests than slots",
         f"{count} at once for {running.settings.slots} slots",
-        f"status {', '.join(map(str, statuses))}: {outcome}",
+        f"status {status_texts}: {outcome}",
     )
 
 

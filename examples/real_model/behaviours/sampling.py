@@ -19,12 +19,8 @@ def _defaults(running: RunningServer) -> Behaviour:
     cut = "a distribution that is cut off"
     if defaults["top_k"] <= 0 and defaults["top_p"] >= 1:
         cut = "the whole distribution"
-    return Behaviour(
-        "the sampler's defaults",
-        "`GET /props`",
-        f"{', '.join(f'{name} {value:.2g}' for name, value in defaults.items())}: it samples from "
-        f"{cut}",
-    )
+    values = ", ".join(f"{name} {value:.2g}" for name, value in defaults.items())
+    return Behaviour("the sampler's defaults", "`GET /props`", f"{values}: it samples from {cut}")
 
 
 def _seed(running: RunningServer) -> Behaviour:
@@ -51,12 +47,14 @@ def _several(running: RunningServer) -> Behaviour:
     slots = running.settings.slots
     fits = running.endpoint.chat(QUESTION, max_tokens=4, n=slots)
     more = running.endpoint.chat(QUESTION, max_tokens=4, n=slots + 1)
+    choices, tokens = len(_contents(fits)), fits.number("usage.completion_tokens")
+    outcome = describe_response(more)
+    if more.status == 200:
+        outcome = f"{len(_contents(more))} choices"
     return Behaviour(
         "`n`",
         f"`n: {slots}` and `n: {slots + 1}` of a server with {slots} slots",
-        f"{len(_contents(fits))} choices, `usage.completion_tokens` "
-        f"{fits.number('usage.completion_tokens'):.0f}; "
-        f"{describe_response(more) if more.status != 200 else f'{len(_contents(more))} choices'}",
+        f"{choices} choices, `usage.completion_tokens` {tokens:.0f}; {outcome}",
     )
 
 
@@ -70,11 +68,13 @@ def _stop(running: RunningServer) -> Behaviour:
         for entry in answer.items("choices.0.logprobs.content")
         if isinstance(entry, Mapping)
     )
+    end = f"go on to `{tokens}`"
+    if tokens == answer.content:
+        end = "end with the text"
     return Behaviour(
         "`stop`",
         '`stop: ["three"]` in an answer that would be `one two three four`',
-        f"{describe_response(answer)}; the entries of `logprobs` "
-        f"{'end with the text' if tokens == answer.content else f'go on to `{tokens}`'}",
+        f"{describe_response(answer)}; the entries of `logprobs` {end}",
     )
 
 

@@ -45,12 +45,15 @@ def _end(running: RunningServer) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=8, logprobs=True, grammar='root ::= "yes"')
     entries = answer.items("choices.0.logprobs.content")
     texts = [str(entry.get("token")) for entry in entries if isinstance(entry, Mapping)]
+    codes, token_count = (
+        ", ".join(map(format_code, texts)),
+        answer.number("usage.completion_tokens"),
+    )
     return Behaviour(
         "the token that ends an answer",
         "an answer that ends by itself, with `logprobs: true`",
-        f"{len(entries)} entries ({', '.join(map(format_code, texts))}) for "
-        f"{answer.number('usage.completion_tokens'):.0f} "
-        f"completion tokens; `finish_reason` {answer.finish_reason}",
+        f"{len(entries)} entries ({codes}) for {token_count:.0f} completion tokens; "
+        f"`finish_reason` {answer.finish_reason}",
     )
 
 

@@ -132,8 +132,8 @@ class BatchScorer:
         if self._several not in (None, tasks.several):
             raise DataError(
                 f"{_BATCH}: its rows have {RESPONSES_OF_ROW[tasks.several]}, and those of an "
-                "earlier batch "
-                f"{RESPONSES_OF_ROW[self._several or False]}; expected the same in all rows"
+                f"earlier batch {RESPONSES_OF_ROW[self._several or False]}; expected the same in "
+                "all rows"
             )
         columns_read = tasks.reader.first.columns
         check_same_columns(

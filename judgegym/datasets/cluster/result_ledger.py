@@ -60,7 +60,8 @@ class ResultLedger:
         for file in files:
             for line, key in read_lines(file, _read_key, may_grow=True):
                 self._locations.setdefault(key, (file, line.offset))
-        path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
+        host, process, random = socket.gethostname(), os.getpid(), secrets.token_hex(4)
+        path = folder / f"{host}-{process}-{random}{_ENDING}"
         self._lines = LineWriter(path, self._raise_unwritable)
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:

@@ -56,8 +56,7 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
         if settings.group_by is not None:
             raise SettingsError(
                 "group_by: the rows of a group may be in different batches; give a row a list of "
-                "responses instead, "
-                "or use judgegym score --group_by"
+                "responses instead, or use judgegym score --group_by"
             )
         if settings.ledger is not None:
             settings.ledger = settings.ledger.expanduser().absolute()
@@ -89,8 +88,7 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
     if key is not None and key.get_secret_value() not in ("", NO_KEY):
         raise SettingsError(
             f"{name}: a key would be copied to all processes with the settings; name the "
-            "environment variable that "
-            "holds it there: judge_api_key_env"
+            "environment variable that holds it there: judge_api_key_env"
         )
 
 

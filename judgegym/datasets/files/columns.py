@@ -156,9 +156,8 @@ class AddedColumns:
             ValueError: the keys are not exactly the columns of `names`.
         """
         if len(added) != len(self.names) or not all(name in added for name in self.names):
-            raise ValueError(
-                f"expected the columns {', '.join(self.names)}; found {', '.join(added)}"
-            )
+            expected, names = ", ".join(self.names), ", ".join(added)
+            raise ValueError(f"expected the columns {expected}; found {names}")
         return {name: wire.scrub_all(added[name]) for name in self.names}
 
     def table_values(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -267,8 +266,8 @@ def _check_length(out: Path) -> None:
     if size > most:
         raise SettingsError(
             f"--out: the name {out.stem[:20]}… has {size} bytes without its ending; expected at "
-            f"most {most}, since "
-            f"files beside it have its name with endings such as {_LONGEST_ENDING}"
+            f"most {most}, since files beside it have its name with endings such as "
+            f"{_LONGEST_ENDING}"
         )
 
 
@@ -298,8 +297,7 @@ def too_many_columns(source: str) -> DataError:
     """Return the error for rows with more keys than Parquet can have columns."""
     return DataError(
         f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be "
-        "columns of Parquet; "
-        "give --out the ending .jsonl"
+        "columns of Parquet; give --out the ending .jsonl"
     )
 
 
@@ -310,14 +308,14 @@ def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:
     if taken and not columns.sampled and all(name in names for name in JUDGED):
         raise DataError(
             f"{row.place}: there is a column {taken[0]} already, as in a file that judgegym score "
-            "has written; to "
-            "replace what its judge said by what another one says, use --rescore; or score the "
-            "file from which it was "
-            "made"
+            "has written; to replace what its judge said by what another one says, use --rescore; "
+            "or score the file from which it was made"
         )
     if taken:
+        others = ""
+        if taken[1:]:
+            others = f" (and {', '.join(taken[1:])})"
         raise DataError(
-            f"{row.place}: there is a column {taken[0]} already, which scoring adds"
-            + (f" (and {', '.join(taken[1:])})" if taken[1:] else "")
-            + "; rename or drop it first, or score the file from which this one was made"
+            f"{row.place}: there is a column {taken[0]} already, which scoring adds{others}; "
+            "rename or drop it first, or score the file from which this one was made"
         )

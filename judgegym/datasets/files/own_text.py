@@ -164,4 +164,5 @@ def _duration(value: timedelta) -> str:
     nanoseconds = value // timedelta(microseconds=1) * 1000 + int(getattr(value, "nanoseconds", 0))
     seconds, fraction = divmod(abs(nanoseconds), 10**9)
     digits = f"{seconds}.{fraction:09d}".rstrip("0").rstrip(".")
-    return f"{'-' if nanoseconds < 0 else ''}PT{digits}S"
+    sign = "-" if nanoseconds < 0 else ""
+    return f"{sign}PT{digits}S"

@@ -136,10 +136,8 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
             )
             raise DataError(
                 f"{rows[gap].place}: has another {column} (--group_by) than row {group[0] + 1}, "
-                "and row "
-                f"{group[-1] + 1} the same as that; with --shard or --limit, expected the rows of "
-                "a group next to each "
-                f"other, as sorting the data set by {column} puts them"
+                f"and row {group[-1] + 1} the same as that; with --shard or --limit, expected the "
+                f"rows of a group next to each other, as sorting the data set by {column} puts them"
             )
     return [group[0] for group in groups]
 
@@ -166,10 +164,11 @@ def merge_shards(
     shards = {shard.path(out): shard.rows(len(rows), starts) for shard in list_shards(count)}
     missing = [path.name for path in shards if not path.is_file()]
     if missing:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        missing_names = ", ".join(missing[:_NAMED])
+        if len(missing) > _NAMED:
+            missing_names += f" and {len(missing) - _NAMED} more"
         raise DataError(
-            f"{out}: {len(missing)} of {count} shards are not in {out.parent}: "
-            f"{', '.join(missing[:_NAMED])}{more}"
+            f"{out}: {len(missing)} of {count} shards are not in {out.parent}: {missing_names}"
         )
     stored_rows, columns = StoredRows(rows), _common_columns([*shards], list(rows[0].values))
     for path, numbers in shards.items():
@@ -177,8 +176,7 @@ def merge_shards(
         if row_count != len(numbers):
             raise DataError(
                 f"{path}: has {row_count} rows; expected {len(numbers)}, those from "
-                f"{numbers.start + 1} to "
-                f"{numbers.stop} of {stored_rows.source} ({len(rows)} rows)"
+                f"{numbers.start + 1} to {numbers.stop} of {stored_rows.source} ({len(rows)} rows)"
             )
         mismatch = (_find_column_mismatch if is_parquet(path) else _find_line_mismatch)(
             path, stored_rows, numbers, columns
@@ -186,8 +184,8 @@ def merge_shards(
         if mismatch is not None:
             raise DataError(
                 f"{path}, row {mismatch + 1} or later: its columns are not those of row "
-                f"{numbers.start + mismatch + 1} "
-                f"of {stored_rows.source}; expected a shard of this data set, as it is now"
+                f"{numbers.start + mismatch + 1} of {stored_rows.source}; expected a shard of this "
+                "data set, as it is now"
             )
     write_scored(
         stored_rows,

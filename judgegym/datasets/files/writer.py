@@ -268,10 +268,10 @@ def _check_is_scored(rows: DataSet, name: str) -> None:
     """
     missing = [column for column in JUDGED if column not in rows[0].values]
     if missing:
+        columns, missing_names = ", ".join(JUDGED), ", ".join(missing)
         raise DataError(
             f"{name}: expected a file that judgegym score has written, with the columns "
-            f"{', '.join(JUDGED)}; "
-            f"it lacks {', '.join(missing)}"
+            f"{columns}; it lacks {missing_names}"
         )
 
 
@@ -322,9 +322,9 @@ def _read_entries(
     value = row.values[column]
     entries = tuple(value) if several and isinstance(value, list) else (value,)
     if several != isinstance(value, list) or not all(isinstance(entry, kinds) for entry in entries):
-        expected = (
-            f"{'a list of ' if several else ''}{' or '.join(kind.__name__ for kind in kinds)}"
-        )
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        if several:
+            expected = f"a list of {expected}"
         raise DataError(
             f"{row.place}: {column} is not what judgegym score writes: expected {expected}"
         )

@@ -158,8 +158,7 @@ class RowReader:
             ] or responses.columns
             raise row.error(
                 f"expected a prompt with some text in {', '.join(prompts)}, and there is none; "
-                "name "
-                "the column: --prompt_column"
+                "name the column: --prompt_column"
             )
         return responses
 

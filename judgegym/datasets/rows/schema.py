@@ -58,19 +58,17 @@ _TEXT_KEYS = ("response", "answer", "completion", "text", "content", "generation
 """Keys of a response's text in an object that is not a message."""
 _NO_PROMPT = (
     "a prompt in prompt, question, instruction or another usual column, or a conversation in "
-    "messages; or name its "
-    "column: --prompt_column"
+    "messages; or name its column: --prompt_column"
 )
 _NO_RESPONSE = (
     "a response to it in response, completion, answer or another usual column, a list in "
-    "responses, or chosen and "
-    "rejected; or name its column: --response_column; or ask a policy: --responses_per_prompt"
+    "responses, or chosen and rejected; or name its column: --response_column; or ask a policy: "
+    "--responses_per_prompt"
 )
 
 _NO_LAST_TURN = (
     "a conversation that ends with a response, and this one ends with the user; name the column of "
-    "the response: "
-    "--response_column; leave such rows out: --on_bad_row=skip; or ask a policy: "
+    "the response: --response_column; leave such rows out: --on_bad_row=skip; or ask a policy: "
     "--responses_per_prompt"
 )
 _AS_COLUMNS = " (its values are lists: expected a file of rows, not of columns)"
@@ -310,12 +308,12 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
     ):
         raise row.error(
             f"{wrong[0]}; expected a response in each entry: fill or remove it, leave such rows "
-            "out "
-            "(--on_bad_row=skip), or name another column: --response_column"
+            "out (--on_bad_row=skip), or name another column: --response_column"
         )
-    raise row.missing_error(
-        _describe_missing(row, values, settings) + (f" (here {', '.join(wrong)})" if wrong else "")
-    )
+    expected = _describe_missing(row, values, settings)
+    if wrong:
+        expected += f" (here {', '.join(wrong)})"
+    raise row.missing_error(expected)
 
 
 def _describe_missing(row: Row, values: Values, settings: ColumnSettings) -> str:

@@ -150,8 +150,8 @@ def resume_command(
     words, hint = redact_command_line(settings, command)
     resumed = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
     if spent is not None:
-        return f"{shlex.join(settings.enlarge_command(resumed, spent))}{hint}"
-    return f"{shlex.join(resumed)}{hint}"
+        resumed = settings.enlarge_command(resumed, spent)
+    return shlex.join(resumed) + hint
 
 
 def describe_progress(judged: int, total: int, out: Path) -> str:

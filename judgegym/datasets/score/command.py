@@ -282,8 +282,7 @@ def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
     if settings.rescore and settings.responses_per_prompt is not None:
         raise SettingsError(
             "--rescore judges the responses of a scored file, and --responses_per_prompt asks for "
-            "new ones: expected "
-            "one of them"
+            "new ones: expected one of them"
         )
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
@@ -298,7 +297,6 @@ def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
     if out.exists() and not (run / CONFIG).exists():
         raise SettingsError(
             f"--out: {out} exists, and no run beside it ({run.name}) has written it, so it is not "
-            "overwritten; "
-            "name another file, or remove this one"
+            "overwritten; name another file, or remove this one"
         )
     return settings.data, out

@@ -19,8 +19,7 @@ from judgegym.statistics.agreement import agreement_rule
 
 _EXPECTED = (
     "a gold label: a number on the judge's scale, a text such as yes, no or the judge's label, or "
-    "an object of "
-    "aspects' names and 1 or 0; a list of them for several responses"
+    "an object of aspects' names and 1 or 0; a list of them for several responses"
 )
 
 

@@ -89,8 +89,7 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     if is_sampled and settings.response_column not in (None, RESPONSE):
         raise SettingsError(
             f"--response_column: with --rescore, the responses of {data} are those of its policy, "
-            f"in {RESPONSE}; leave "
-            "the setting out"
+            f"in {RESPONSE}; leave the setting out"
         )
     run_path = find_scoring_run(Path(data).expanduser())
     run = None if run_path is None else SavedRun.open(run_path)

@@ -138,11 +138,11 @@ def _common_settings(
             if declared.is_operational
         }
         compared_names = [name for name in {**first, **config} if name not in operational]
-        differences = [
-            f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
-            for name in compared_names
-            if config.get(name) != first.get(name)
-        ]
+        differences = []
+        for name in compared_names:
+            there, here = first.get(name), config.get(name)
+            if here != there:
+                differences.append(f"{name}: {there!r} there, {here!r} here")
         if differences:
             raise RunDirectoryError(
                 f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not "

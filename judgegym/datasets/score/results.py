@@ -134,8 +134,7 @@ async def conclude(
     if len(numbers.categories) > MOST_CATEGORIES:
         notices.append(
             f"{settings.category_column} has {len(numbers.categories):,} values; the "
-            f"{MOST_CATEGORIES} most frequent "
-            "have metrics of their own."
+            f"{MOST_CATEGORIES} most frequent have metrics of their own."
         )
     rows = EvaluatedRows(outcomes.rows, numbers.digest, score_input.datasets, seconds)
     if clients is not None:
@@ -207,10 +206,10 @@ def _log_result(
     run.log.write(line, logging.WARNING)
     if failed / outcomes.rows <= highest:
         return None
+    rate, limit = percent(failed / outcomes.rows), percent(highest)
     problem = (
-        f"{failed:,} of {outcomes.rows:,} responses have no score "
-        f"({percent(failed / outcomes.rows)}); "
-        f"--max_judge_error_rate allows {percent(highest)}. The last error: {outcomes.last_error}"
+        f"{failed:,} of {outcomes.rows:,} responses have no score ({rate}); "
+        f"--max_judge_error_rate allows {limit}. The last error: {outcomes.last_error}"
     )
     run.log.write(problem, logging.ERROR)
     return problem
@@ -256,7 +255,8 @@ def _describe_subject(settings: ScoreSettings, answers_run: SavedRun | None) -> 
         name = str(data)
     if settings.responses_per_prompt is None:
         return name
-    return f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {name}"
+    policy = STAND_IN_POLICY if settings.offline else settings.openai.model_name
+    return f"{policy} on {name}"
 
 
 def _describe_answers(run: SavedRun) -> dict[str, JSON]:

@@ -197,8 +197,7 @@ class ScoredTexts:
             if scored.several != several:
                 raise DataError(
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first "
-                    "row has "
-                    f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
+                    f"row has {RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
             # A prompt is more than its words: images, tools and context belong to it.
             prompt_content: list[object] = [

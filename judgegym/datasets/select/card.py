@@ -114,8 +114,7 @@ def check_targets(options: SelectOptions) -> None:
     if why is not None:
         raise SettingsError(
             f"{path} {why}, and is not overwritten; write into a folder of its own, or name "
-            "another file with --card "
-            "(none: no card)"
+            "another file with --card (none: no card)"
         )
     path = path or out.parent / CARD
     if out.exists() and (
@@ -123,8 +122,7 @@ def check_targets(options: SelectOptions) -> None:
     ):
         raise SettingsError(
             f"--out: {out} exists, and no card ({path}) says that judgegym select has written it, "
-            "so it is not "
-            "overwritten; name another file, or remove this one"
+            "so it is not overwritten; name another file, or remove this one"
         )
 
 
@@ -197,8 +195,8 @@ def _body_sections(facts: CardFacts) -> Iterator[str]:
     reads = reader_settings(options.layout, conversational=options.conversational)
     yield (
         f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout "
-        f"{format_code(options.layout)}, {kind}), selected "
-        f"with JudgeGym {format_code(package_version())} by a judge's scores."
+        f"{format_code(options.layout)}, {kind}), selected with JudgeGym "
+        f"{format_code(package_version())} by a judge's scores."
         + (f" Read it with {format_code(reads)}." if reads else "")
         + " Licence and languages are those of the data that was judged; this card does not know "
         "them."

@@ -107,9 +107,8 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     add(
         "--keep_columns",
         metavar="COLUMNS",
-        help="write these columns of SCORED, too, separated by commas, or all; of a pair, those of "
-        "the chosen response "
-        "(in Parquet as text)",
+        help="write these columns of SCORED, too, separated by commas, or all; of a pair, those "
+        "of the chosen response (in Parquet as text)",
     )
     add(
         "--keep_scores",
@@ -254,10 +253,8 @@ def _check_layout(name: str, flags: argparse.Namespace) -> None:
     if not is_right:
         raise SettingsError(f"--layout={name}: expected {needs}")
     if flags.out.suffix.lower() not in layout.endings:
-        raise SettingsError(
-            f"--layout={name}: {layout.about} reads {' or '.join(layout.endings)}, found "
-            f"{flags.out}"
-        )
+        endings = " or ".join(layout.endings)
+        raise SettingsError(f"--layout={name}: {layout.about} reads {endings}, found {flags.out}")
     if flags.data_source is not None and layout.takes != "prompts":
         raise SettingsError("--data_source: nothing reads it without --layout=verl-rl")
     if not flags.conversational and not layout.can_hold_texts:

@@ -98,9 +98,8 @@ class Origin:
             return None
         return (
             f"The judge ({judge}) compares the responses to one prompt, and its scores of "
-            "different prompts "
-            "cannot be compared, as --threshold and --min_score do; --best, --top and --pairs do "
-            "not."
+            "different prompts cannot be compared, as --threshold and --min_score do; --best, "
+            "--top and --pairs do not."
         )
 
     @property
@@ -176,11 +175,11 @@ class Origin:
             return ()
         differing = _differing_settings(self.settings)
         values = {"judge": judge, **differing} if judge is not None else differing
-        flags = (
-            f"--{name}={f'{name}.txt' if _is_long(value) else _format_value(value)}"
-            for name, value in values.items()
-            if name not in ("data", "out")
-        )
+        flags = []
+        for name, value in values.items():
+            if name not in ("data", "out"):
+                text = f"{name}.txt" if _is_long(value) else _format_value(value)
+                flags.append(f"--{name}={text}")
         return [redact_credentials(data), f"--out={scored}", *flags]
 
 

@@ -52,10 +52,8 @@ def run(options: SelectOptions, words: Sequence[str]) -> int:
         replace_file(options.card_path, make_card(facts).encode("utf-8", "replace"))
         warn(f"wrote {options.card_path}")
         if name is not None:
-            warn(
-                "pushed to "
-                f"{push(api, name, options.out, options.card_path, private=options.private)}"
-            )
+            address = push(api, name, options.out, options.card_path, private=options.private)
+            warn(f"pushed to {address}")
     return 0
 
 
