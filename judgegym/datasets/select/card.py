@@ -59,8 +59,8 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _table_line(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    columns = " | ".join(cell.replace("|", "\\|") for cell in cells)
+    return f"| {columns} |"
 
 
 def _longest_backticks(text: str) -> int:
@@ -163,12 +163,11 @@ def _head_lines(facts: CardFacts) -> Iterator[str]:
     """Yield the lines of the YAML head; foreign texts are JSON strings, which are valid YAML."""
     yield from ("task_categories:", "- text-generation", "tags:")
     yield from (f"- {tag}" for tag in _list_tags(facts))
-    yield from (
-        "size_categories:",
-        f"- {next((name for most, name in _SIZES if facts.written < most), '10M<n<100M')}",
-    )
+    size = next((name for most, name in _SIZES if facts.written < most), "10M<n<100M")
+    yield from ("size_categories:", f"- {size}")
     yield from ("configs:", "- config_name: default", "  data_files:", "  - split: train")
-    yield f"    path: {wire.dumps(_encode_name(facts.options.out.name)).decode()}"
+    path = wire.dumps(_encode_name(facts.options.out.name)).decode()
+    yield f"    path: {path}"
 
 
 def _encode_name(name: str) -> str:
@@ -193,13 +192,14 @@ def _body_sections(facts: CardFacts) -> Iterator[str]:
     yield f"# {format_code(options.out.name)}"
     kind = "messages" if options.conversational else "texts"
     reads = reader_settings(options.layout, conversational=options.conversational)
+    layout, version = format_code(options.layout), format_code(package_version())
+    reading = ""
+    if reads:
+        reading = f" Read it with {format_code(reads)}."
     yield (
-        f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout "
-        f"{format_code(options.layout)}, {kind}), selected with JudgeGym "
-        f"{format_code(package_version())} by a judge's scores."
-        + (f" Read it with {format_code(reads)}." if reads else "")
-        + " Licence and languages are those of the data that was judged; this card does not know "
-        "them."
+        f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout {layout}, {kind}), "
+        f"selected with JudgeGym {version} by a judge's scores.{reading} Licence and languages "
+        "are those of the data that was judged; this card does not know them."
     )
     if origin.stand_ins:
         yield f"**{offline_notice(origin.stand_ins)}**"
@@ -248,19 +248,16 @@ def _judge_rows(facts: CardFacts) -> Iterator[tuple[str, str]]:
     data = origin.text("data")
     if data is not None:
         digest = "" if origin.data_digest is None else f", {format_code(origin.data_digest)}"
-        yield "data", f"{format_code(data)}, {len(facts.texts.rows):,} rows{digest}"
+        row_count = len(facts.texts.rows)
+        yield "data", f"{format_code(data)}, {row_count:,} rows{digest}"
     for name, prompt_digest in origin.prompt_digests().items():
         yield f"digest of the prompt ({format_code(name)})", format_code(prompt_digest)
     for name, value in origin.protocol().items():
-        yield (
-            f"setting {format_code(name)}",
-            format_code(value if isinstance(value, str) else wire.dumps(value).decode()),
-        )
+        text = value if isinstance(value, str) else wire.dumps(value).decode()
+        yield f"setting {format_code(name)}", format_code(text)
     if orders := facts.texts.orders:
-        yield (
-            "the same verdict in both orders of the answers",
-            f"{percent(sum(orders) / len(orders))} of the pairs",
-        )
+        share = percent(sum(orders) / len(orders))
+        yield "the same verdict in both orders of the answers", f"{share} of the pairs"
     for who in ("judge", "policy"):
         sent, received, cost = (
             origin.metric(f"{who}_{quantity}")
@@ -277,7 +274,8 @@ def _count_rows(counts: Counter[str]) -> Iterator[tuple[str, str]]:
     yield "selected", f"{counts[SELECTED]:,}"
     for reason, count in sorted(counts.items()):
         if reason != SELECTED:
-            yield f"left out: {REASONS.get(reason) or format_code(reason)}", f"{count:,}"
+            meaning = REASONS.get(reason) or format_code(reason)
+            yield f"left out: {meaning}", f"{count:,}"
 
 
 def _distribution_rows(tenths: Sequence[tuple[str, int]]) -> Iterator[tuple[str, str, str]]:

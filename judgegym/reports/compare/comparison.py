@@ -93,9 +93,8 @@ def compare_runs(
     rows = [RunRows(run) for run in runs]
     common = select_common_rows(rows)
     if not common.uids:
-        raise NotComparableError(
-            f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment"
-        )
+        paths = " and ".join(str(run.path) for run in runs)
+        raise NotComparableError(f"{paths} share no row that has a judgment")
     letters = assign_letters(runs)
     differing = list[ConditionDifference]()
     for index in range(1, len(runs)):
@@ -241,16 +240,12 @@ def _check_allowed(
         for condition in CONDITIONS
         if any(difference.condition == condition for difference in refused)
     ]
-    lines = [
-        f"the runs differ in {' and '.join(conditions)}, from which a difference of their results "
-        "may come:"
-    ]
+    names = " and ".join(conditions)
+    lines = [f"the runs differ in {names}, from which a difference of their results may come:"]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
     lines += [f"  {difference.condition}: {difference}" for difference in refused]
-    flags = " ".join(
-        f"--across_{condition if condition == 'data' else f'{condition}s'}"
-        for condition in conditions
-    )
+    plurals = [name if name == "data" else f"{name}s" for name in conditions]
+    flags = " ".join(f"--across_{plural}" for plural in plurals)
     raise NotComparableError(
         "\n".join([*lines, f"to compare them all the same: {flags}"]), conditions
     )
@@ -315,8 +310,7 @@ def _notes(
         elif same is not None and "judge" in across:
             notes.append(
                 f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, "
-                "the judges' "
-                "disagreement and the answers' difference cannot be told apart."
+                "the judges' disagreement and the answers' difference cannot be told apart."
             )
     letters_by_notice: dict[str, list[str]] = {}
     for letter, run in zip(letters, runs, strict=True):

@@ -195,9 +195,8 @@ def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mappin
             paths = (name, *map(str, Path(name).parents))
             places = {*paths, *map(prompt_digest, paths)}
             if not places & answers:
-                descriptions[_to_text(digest)] = (
-                    f"{name} ({format_value(rows)} rows, {format_value(digest)})"
-                )
+                row_count, digest_text = format_value(rows), format_value(digest)
+                descriptions[_to_text(digest)] = f"{name} ({row_count} rows, {digest_text})"
     return descriptions
 
 
@@ -207,11 +206,11 @@ def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]
     first, second = (
         {**owner_settings["policy"], **owner_settings["derived"]} for owner_settings in owned
     )
-    settings = [
-        f"{name}: A {format_value(first.get(name))}; {letter} {format_value(second.get(name))}"
-        for name in {**first, **second}
-        if first.get(name) != second.get(name)
-    ]
+    settings = []
+    for name in {**first, **second}:
+        if first.get(name) != second.get(name):
+            before, after = format_value(first.get(name)), format_value(second.get(name))
+            settings.append(f"{name}: A {before}; {letter} {after}")
     if settings:
         yield f"Settings differ, as they may: {', '.join(settings)}."
     seeds = [_describe_seeds(saved_run) for saved_run in (reference, run)]
@@ -230,8 +229,7 @@ def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]
         if refused[0] != refused[1] and {*refused} != {"none", "unknown"}:
             yield (
                 f"The {role}s were not sent the same request fields, as endpoints refused some: "
-                f"{refused[0]} in A, "
-                f"{refused[1]} in {letter}."
+                f"{refused[0]} in A, {refused[1]} in {letter}."
             )
     versions = [
         format_value(saved_run.general.get("judgegym_version")) for saved_run in (reference, run)
@@ -283,7 +281,8 @@ def _protocol_settings(run: SavedRun) -> Mapping[str, JSON]:
 def _prompt_digests(run: SavedRun) -> dict[str, JSON]:
     """Return the digests of the judge's prompts, by setting."""
     digests = mapping_or_empty(run.general.get("judge_prompt_digests"))
-    return {f"{_settings_prefix(run)}{name}": digest for name, digest in digests.items()}
+    prefix = _settings_prefix(run)
+    return {f"{prefix}{name}": digest for name, digest in digests.items()}
 
 
 def _list_datasets(run: SavedRun) -> Sequence[JSON]:

@@ -94,10 +94,9 @@ def compare_with_gold(
     if not keys:
         raise RunDirectoryError(
             "--gold: no shared row has a gold label and a verdict in every run; expected runs in "
-            "which a judge is "
-            "measured against gold labels (pairwise judgement, role=judge, score_responses). In a "
-            "run of an earlier "
-            "version --resume adds them, and asks nothing again"
+            "which a judge is measured against gold labels (pairwise judgement, role=judge, "
+            "score_responses). In a run of an earlier version --resume adds them, and asks nothing "
+            "again"
         )
     numbers: dict[str | int, int] = {}
     rows = [

@@ -42,8 +42,7 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
     kappa_method = f" Those of κ: paired bootstrap, {resamples}." if gold else ""
     return {
         "title": f"{comparison['environment']}: {comparison['words']} on the "
-        f"{format_count(comparison['rows'], item)} that "
-        f"{shared} share",
+        f"{format_count(comparison['rows'], item)} that {shared} share",
         "runs": [
             _render_run(run, item, None if not number else differences[number - 1]["difference"])
             for number, run in enumerate(comparison["runs"])
@@ -56,8 +55,8 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
             for condition in comparison["differing"]
         ],
         "method": f"Intervals: {100 * settings['level']:g} %, {comparison['intervals']} over "
-        f"{comparison['unit']}s, "
-        f"paired; they are not corrected for the number of runs or categories.{kappa_method}",
+        f"{comparison['unit']}s, paired; they are not corrected for the number of runs or "
+        f"categories.{kappa_method}",
     }
 
 
@@ -82,7 +81,8 @@ def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
     if interval is None:
         between = estimate["reason"]
     else:
-        between = f"{_format_signed(interval.low)} to {_format_signed(interval.high)}"
+        low, high = _format_signed(interval.low), _format_signed(interval.high)
+        between = f"{low} to {high}"
     return _format_signed(estimate["value"]), between
 
 
@@ -183,9 +183,10 @@ def _describe_test(comparison: Mapping[str, Any], result: Mapping[str, Any]) -> 
     test, corrected = result["test"], result["corrected"]
     if test.p is None:
         return f"{_TESTS[test.name]}: no p-value, since {test.reason}"
+    p = _format_p(test.p)
     also = "" if corrected is None else f" (corrected {_format_p(corrected)})"
     differing = format_count(test.higher + test.lower, comparison["unit"])
-    return f"{_TESTS[test.name]}: p {_format_p(test.p)}{also}, over the {differing} that differ"
+    return f"{_TESTS[test.name]}: p {p}{also}, over the {differing} that differ"
 
 
 def _format_p(p: float) -> str:
@@ -199,15 +200,14 @@ def _describe_needed(unit: str, difference: Mapping[str, Any]) -> str:
     needed = difference["needed"]
     if needed.rows is None:
         return f"{unit.capitalize()}s that would settle it: unknown, since {needed.reason}."
-    size = (
-        f"a difference of this size takes about {format_count(needed.rows, unit)} (80\u00a0% power)"
-    )
+    needed_count = format_count(needed.rows, unit)
+    size = f"a difference of this size takes about {needed_count} (80\u00a0% power)"
+    corrected = _corrected_words(difference)
     if difference["settled"]:
-        return f"The interval excludes 0{_corrected_words(difference)}; {size}."
+        return f"The interval excludes 0{corrected}; {size}."
     if difference["p"] is not None and difference["p"] < 1 - LEVEL:
         return (
-            "The interval excludes 0, but not corrected for the number of "
-            f"runs{_corrected_words(difference)}; {size}."
+            f"The interval excludes 0, but not corrected for the number of runs{corrected}; {size}."
         )
     if not difference["more"]:
         return f"The interval includes 0, although {size}."

@@ -89,9 +89,8 @@ class RunRows:
         if not self.positions and self.uncounted:
             raise RunDirectoryError(
                 f"{run.path}: no line of samples.jsonl says what the row adds to "
-                f"{run.general.get('headline')}; in a "
-                "run of an earlier version --resume adds it, and asks nothing again about finished "
-                "rows"
+                f"{run.general.get('headline')}; in a run of an earlier version --resume adds it, "
+                "and asks nothing again about finished rows"
             )
         if not self.positions:
             raise RunDirectoryError(

@@ -356,7 +356,8 @@ def are_verdicts(run: SavedRun, row: RowAnswers, environment: str) -> bool:
 def _question_mismatch(task: TaskT, row: RowAnswers) -> str | None:
     if row.question is None or row.question == task.question:
         return None
-    return f"they answer another question; then {_show_difference(row.question, task.question)}"
+    difference = _show_difference(row.question, task.question)
+    return f"they answer another question; then {difference}"
 
 
 def _conversation_mismatch(row: RowAnswers, conversations: Sequence[Conversation]) -> str | None:
@@ -365,16 +366,14 @@ def _conversation_mismatch(row: RowAnswers, conversations: Sequence[Conversation
     first = [completion for completion in row.completions if not completion.follow_up]
     if len(first) != len(conversations):
         if row.question is None:
-            return (
-                f"that run stopped after answer {len(first)} of {len(conversations)} of the policy"
-            )
+            total = len(conversations)
+            return f"that run stopped after answer {len(first)} of {total} of the policy"
         return f"completions there: {len(first)}, conversations here: {len(conversations)}"
     for message, conversation in zip(row.last_messages, conversations, strict=False):
         expected = conversation[-1]["content"]
         if message is not None and message != expected:
-            return (
-                f"the policy was asked something else; then {_show_difference(message, expected)}"
-            )
+            difference = _show_difference(message, expected)
+            return f"the policy was asked something else; then {difference}"
     return None
 
 
@@ -383,8 +382,9 @@ def _show_difference(then: str, now: str) -> str:
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(then, now, strict=False))
     start = max(0, sum(1 for _ in equal) - _BEFORE_DIFFERENCE)
     end = start + _SHOWN
-    parts = [
-        f"{'…' if start else ''}{text[start:end]!r}{'…' if len(text) > end else ''}"
-        for text in (then, now)
-    ]
+    before = "…" if start else ""
+    parts = []
+    for text in (then, now):
+        after = "…" if len(text) > end else ""
+        parts.append(f"{before}{text[start:end]!r}{after}")
     return f"{parts[0]}, now {parts[1]}"

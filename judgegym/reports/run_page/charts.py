@@ -102,8 +102,7 @@ def _draw_orders(figures: RunFigures) -> Chart | None:
         share = figures.disagreeing / figures.in_both_orders
         note = (
             f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows "
-            f"({percent(share)}). "
-            "Without position bias the bars are equal."
+            f"({percent(share)}). Without position bias the bars are equal."
         )
     bars = [(clean_label(order.replace("_", " ")), mean) for order, mean in means.items()]
     return _draw_bars(bars, "Points by the order of the answers", "mean points", note=note)
@@ -201,10 +200,8 @@ def _draw_distribution(scores: array[float], words: ChartLabels) -> Chart | None
             heights, edges, _ = axes.hist(present_scores, bins=_BINS, color=BAR)
             most = max(range(_BINS), key=lambda index: float(heights[index]))
             span = f"from {edges[0]:.3g} to {edges[-1]:.3g}"
-            summary = (
-                f"{span}, most ({int(heights[most])}) from {edges[most]:.3g} to "
-                f"{edges[most + 1]:.3g}"
-            )
+            count, low, high = int(heights[most]), edges[most], edges[most + 1]
+            summary = f"{span}, most ({count}) from {low:.3g} to {high:.3g}"
         axes.locator_params(axis="y", integer=True)
         _label_axes(axes, words.score, f"{words.item}s")
     return {**chart, "description": f"{chart['title']}: {summary}."}

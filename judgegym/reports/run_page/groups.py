@@ -102,11 +102,14 @@ def read_group_page(
     first = [
         *_lookup_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),
         ("groups", f"{len(ranks)}, with {len(figures)} rollouts"),
-        *([("orders", f"agree on {percent(agreed / pairs)} of {pairs:,} pairs")] if pairs else []),
     ]
+    if pairs:
+        share = percent(agreed / pairs)
+        first.append(("orders", f"agree on {share} of {pairs:,} pairs"))
+    policy = wire.lookup(config, "openai.model_name") or "rollouts"
     head = {
         "kind": "groups",
-        "title": f"{path.stem}: groups of {wire.lookup(config, 'openai.model_name') or 'rollouts'}",
+        "title": f"{path.stem}: groups of {policy}",
         "headline": headline,
         "first_facts": first,
         "facts": _run_facts(config),
@@ -184,8 +187,7 @@ def _list_notices(
     if failed:
         notices.append(
             f"The judge failed for {failed} of {len(figures)} rollouts: their score is the mean of "
-            "their group, their "
-            "advantage is zero, and they are in no number on this page."
+            "their group, their advantage is zero, and they are in no number on this page."
         )
     if not has_messages:
         notices.append("The file has no texts: they are written with --env.include_messages=True.")
@@ -292,7 +294,7 @@ def _completion_views(group: SavedGroup, calls: Sequence[RecordedCall]) -> Itera
             its_calls = by_rollout.get(f"{_ROLLOUT}{same}", [])
         label = judgment.label
         if group.together is None and label == "tie" and score:  # two games with different verdicts
-            label = f"{'better' if score > 0 else 'worse'} than a tie"
+            label = "better than a tie" if score > 0 else "worse than a tie"
         elif (
             group.together is not None
             and judgment.own is not None

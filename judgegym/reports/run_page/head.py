@@ -171,9 +171,8 @@ def _describe_earlier_run(value: JSON) -> str:
     if not isinstance(value, Mapping):
         return ""
     if "path" not in value:
-        return "; ".join(
-            f"{candidate}: {_describe_earlier_run(run)}" for candidate, run in value.items()
-        )
+        descriptions = {name: _describe_earlier_run(run) for name, run in value.items()}
+        return "; ".join(f"{name}: {description}" for name, description in descriptions.items())
     path, judge, date, digest = (
         _to_text(value.get(name)) for name in ("path", "judge", "date", "digest")
     )
@@ -181,14 +180,15 @@ def _describe_earlier_run(value: JSON) -> str:
 
 
 def _describe_costs(run: SavedRun) -> str:
-    costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
-    known_costs = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
+    names = {role: f"eval/{role}_cost_usd" for role in ROLES}
+    known_costs = {role: run.metrics[name] for role, name in names.items() if name in run.metrics}
     if known_costs and all(cost is None for cost in known_costs.values()):
         return "not known"
-    return ", ".join(
-        f"{role} {'not known' if cost is None else format_dollars(cost)}"
-        for role, cost in known_costs.items()
-    )
+    costs = []
+    for role, cost in known_costs.items():
+        dollars = "not known" if cost is None else format_dollars(cost)
+        costs.append(f"{role} {dollars}")
+    return ", ".join(costs)
 
 
 def _describe_usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:

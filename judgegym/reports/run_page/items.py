@@ -141,7 +141,8 @@ def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
 def _render_data(run: Path, url: str) -> str:
     kind, path = _IMAGE_FILE.fullmatch(url), run / url
     if kind and path.is_file():
-        return f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}"
+        data = b64encode(path.read_bytes()).decode()
+        return f"data:image/{kind[1]};base64,{data}"
     return ""
 
 
@@ -182,9 +183,8 @@ def choose_items(
         failed_text = f"{all_failed} {len(failed)} that failed, " if failed else ""
         notices.append(
             f"This page holds {most} of {len(ranks)} {items}: {failed_text}the {len(worst)} of the "
-            "least value, and "
-            f"{len(spread)} at even distances over the others. The charts and numbers are of all "
-            f"{items}."
+            f"least value, and {len(spread)} at even distances over the others. The charts and "
+            f"numbers are of all {items}."
         )
     if order == "worst":
         indices = sorted(indices, key=lambda index: (ranks[index], index))

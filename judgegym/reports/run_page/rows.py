@@ -368,7 +368,8 @@ def describe_verdict(sample: Sample[JSON]) -> list[str]:
     """Describe the judgment of a row, a sentence for each part."""
     sentences = [*_describe_games(list_objects(sample.detail, "games"))]
     for label in sample.gold:
-        prefix = f"{label.name.replace('_', ' ')}: " if label.name else ""
+        name = label.name.replace("_", " ")
+        prefix = f"{name}: " if name else ""
         gold, judge = _format_label(label.gold), _format_label(label.judge)
         agrees = "and so does gold" if label.agrees else f"and gold says {gold}"
         outcome = f"no verdict; gold is {gold}"
@@ -390,7 +391,8 @@ def render_judge_texts(sample: Sample[JSON]) -> list[View]:
     ]
     if texts or not sample.gold:
         return texts
-    names = [f", {label.name.replace('_', ' ')}" if label.name else "" for label in sample.gold]
+    words = [label.name.replace("_", " ") for label in sample.gold]
+    names = [name and f", {name}" for name in words]
     if len(names) != len(sample.completions):  # several votes
         names = [f", {number + 1}" for number in range(len(sample.completions))]
     return [
@@ -421,9 +423,8 @@ def _describe_games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
         beginning = "No verdict" if results == {""} else f"{results.pop()} {count}"
     elif "" in results:
         beginning = "Not both have a verdict"
-    yield f"{beginning}: {'; '.join(words for _, words in played)}.".replace(
-        "it chose", "the judge chose", 1
-    )
+    choices = "; ".join(words for _, words in played)
+    yield f"{beginning}: {choices}.".replace("it chose", "the judge chose", 1)
 
 
 def _describe_game(place: str, label: JSON) -> tuple[str, str]:
@@ -437,7 +438,8 @@ def _describe_game(place: str, label: JSON) -> tuple[str, str]:
         result = "Won"
     else:
         result = "Lost"
-    words = f"as {place} it chose {'neither' if is_tied else best} ({label})"
+    choice = "neither" if is_tied else best
+    words = f"as {place} it chose {choice} ({label})"
     return result if set(label) >= {"A", "B"} else "", words
 
 
@@ -453,8 +455,12 @@ def _describe_details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
                 words = "yes"
             else:
                 words = "no"
-            count = f" ({votes.count(True)} yes, {votes.count(False)} no, of {len(votes)} votes)"
-            yield f"{aspect.get('aspect')}: {words}{count if len(votes) > 1 else ''}."
+            count = ""
+            if len(votes) > 1:
+                yes, no = votes.count(True), votes.count(False)
+                count = f" ({yes} yes, {no} no, of {len(votes)} votes)"
+            name = aspect.get("aspect")
+            yield f"{name}: {words}{count}."
     vetoed_by = wire.lookup(detail, "vetoed_by")
     if isinstance(vetoed_by, str):
         yield f"Vetoed by {vetoed_by}: the score is 0."
@@ -463,28 +469,27 @@ def _describe_details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
         score = judgment.get("expected") if judgment.get("score") is None else judgment.get("score")
         scores.append(f"{score:g}" if isinstance(score, int | float) else "none")
     if scores and not (has_gold and len(scores) == 1):
-        yield f"{'Score' if len(scores) == 1 else 'Scores'}: {', '.join(scores)}."
+        title = "Score" if len(scores) == 1 else "Scores"
+        yield f"{title}: {', '.join(scores)}."
     ratings, right = wire.lookup(detail, "ratings"), wire.lookup(detail, "num_correct")
     if isinstance(ratings, list) and ratings and isinstance(right, int):
         shown = ["–" if rating is None else str(rating) for rating in ratings]
-        yield (
-            f"Ratings of the right answers: {', '.join(shown[:right])}; of the others: "
-            f"{', '.join(shown[right:])}."
-        )
+        right_ratings, other_ratings = ", ".join(shown[:right]), ", ".join(shown[right:])
+        yield f"Ratings of the right answers: {right_ratings}; of the others: {other_ratings}."
 
 
 def _judge_texts(detail: JSON) -> Iterator[tuple[str, JSON]]:
     for game in list_objects(detail, "games"):
         if (place := _SHOWN_AS.get(str(game.get("order")))) is not None:
             label = game.get("label")
-            yield f"judge, the answer as {place}{f': {label}' if label else ''}", game.get("text")
+            choice = f": {label}" if label else ""
+            yield f"judge, the answer as {place}{choice}", game.get("text")
     for aspect in list_objects(detail, "aspects"):
         votes = list_objects(aspect, "votes")[:_MOST_VOTES]
         for number, vote in enumerate(votes, start=1):
-            yield (
-                f"judge on {aspect.get('aspect')}{f', vote {number}' if len(votes) > 1 else ''}",
-                vote.get("text"),
-            )
+            name = aspect.get("aspect")
+            title = f"judge on {name}, vote {number}" if len(votes) > 1 else f"judge on {name}"
+            yield title, vote.get("text")
     judgments = list_objects(detail, "judgments")
     for number, judgment in enumerate(judgments, start=1):
         yield f"judge, {number}" if len(judgments) > 1 else "judge", judgment.get("text")
