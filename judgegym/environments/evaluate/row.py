@@ -116,10 +116,9 @@ class RowRunner(Generic[TaskT, DetailT]):
             answer = self._dataset.dataset_answer(task)
         if answer is None:
             return None
-        shown = self._env.config.hide_thinking(
-            answer
-        )  # not of a policy that was asked to think: it may have no thinking
-        return RowAnswers((Completion(shown.text, shown.thinking, written=shown.written),))
+        # No policy was asked to think here, so the answer may have no thinking.
+        visible = self._env.config.hide_thinking(answer)
+        return RowAnswers((Completion(visible.text, visible.thinking, written=visible.written),))
 
     def _find_refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
         """Return why answers of an earlier run cannot be used here; `None` if they can.

@@ -179,7 +179,7 @@ async def test_without_peers_the_judge_of_the_settings_is_asked(
     data = write_lines(tmp_path / "train.jsonl", queries(1))
     # The metrics are read here: `serve` must not log them first, when the trainer's step has gone
     # on.
-    monkeypatch.setattr("judgegym.environments.training.serve.LEAST_GROUPS_LOGGED", 1_000_000)
+    monkeypatch.setattr("judgegym.environments.training.serve.MIN_GROUPS_LOGGED", 1_000_000)
     arena = Arena(tmp_path, [f"--env.dataset={data}", "--env.judge_model_name=judy"])
     script = minds(lenient_ann, lambda it: it.score + 5)
     async with (
