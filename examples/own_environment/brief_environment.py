@@ -21,9 +21,7 @@ class BriefEnv(envs.JudgedEnv[BriefConfig, envs.PromptTask, envs.ScoreParts]):
     async def judge(self, task, completions):  # what do the judge and the rule say?
         judgment = await self.answer_judge.judge_answer(task, completions[0].answer)
         is_long = len(completions[0].answer.split()) > self.config.most_words
-        if is_long:
-            return judgment.scale_score(0.5)
-        return judgment
+        return judgment.scale_score(0.5) if is_long else judgment
 
     def record_metrics(self, metrics, task, sample):  # what is counted?
         metrics.mean("mean_score", sample.score or 0.0, interval=True)

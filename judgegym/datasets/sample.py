@@ -206,9 +206,8 @@ class SampleSettings(CompletionSettings):
     help_group: ClassVar[str] = "policy"
 
     responses_per_prompt: int | None = setting(None, ge=1)
-    """Ask the policy (--openai.…) for this many responses to each prompt first, and judge them;
-    responses that the data has are left as they are. If unset, the data's own responses are
-    judged."""
+    """Sample this many responses to each prompt from the policy (--openai.…), and judge them;
+    responses in the data stay as they are, and are not judged. If unset, they are judged."""
     openai: PolicySettings = Field(default_factory=PolicySettings)
 
     @property

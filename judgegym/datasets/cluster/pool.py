@@ -124,7 +124,7 @@ class ActorPool:
         """A sentence that says how many actors are missing; `None` if all are ready."""
         away = self._count - self._present
         if away:
-            return f"{away} of {self._count} Ray actors are not there yet, or not any more"
+            return f"{away} of {self._count} Ray actors have not started yet, or are lost"
         return None
 
     async def close(self) -> None:
@@ -280,7 +280,7 @@ async def _check_reachable(address: str) -> None:
         )
     except (OSError, asyncio.TimeoutError) as error:
         raise SettingsError(
-            f"--ray {address}: no cluster of Ray is there ({error or 'no answer'})"
+            f"--ray {address}: there is no Ray cluster ({error or 'no answer'})"
         ) from error
     writer.close()
 

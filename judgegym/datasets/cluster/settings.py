@@ -40,9 +40,9 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
     offline: bool = setting(False)
     """Use a local stand-in for the judge, one for each process; its scores mean nothing."""
     ledger: Path | None = operational(None)
-    """Append each result to a file in this directory, one for each process, and judge nothing
-    again that a file in it has. Processes on several machines need a directory that all of them
-    see."""
+    """Append each result to a file in this directory, one for each process; a response with a
+    result in one of them is not judged again. Processes on several machines need a directory
+    that all of them see."""
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> BatchSettings:

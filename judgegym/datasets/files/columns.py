@@ -308,8 +308,8 @@ def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:
     if taken and not columns.sampled and all(name in names for name in JUDGED):
         raise DataError(
             f"{row.place}: there is a column {taken[0]} already, as in a file that judgegym score "
-            "has written; to replace what its judge said by what another one says, use --rescore; "
-            "or score the file from which it was made"
+            "has written; use --rescore to judge its responses again, or score the file from "
+            "which it was made"
         )
     if taken:
         others = ""

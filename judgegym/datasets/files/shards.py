@@ -135,9 +135,9 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
                 if number != row_number
             )
             raise DataError(
-                f"{rows[gap].place}: has another {column} (--group_by) than row {group[0] + 1}, "
-                f"and row {group[-1] + 1} the same as that; with --shard or --limit, expected the "
-                f"rows of a group next to each other, as sorting the data set by {column} puts them"
+                f"{rows[gap].place}: is between rows {group[0] + 1} and {group[-1] + 1}, which "
+                f"have the same {column} (--group_by), and has another; with --shard or --limit, "
+                f"expected the rows of a group next to each other: sort the data set by {column}"
             )
     return [group[0] for group in groups]
 

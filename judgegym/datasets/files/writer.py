@@ -90,8 +90,8 @@ class StoredRows:
         json_columns = JsonColumns(self._values, self.source)
         if json_columns.json_text:
             logger.warning(
-                "%s: no type of Parquet says all that is in these columns, whose values become "
-                "JSON text: %s",
+                "%s: no Parquet type holds all values of these columns, which are written as JSON "
+                "text: %s",
                 self.source,
                 ", ".join(json_columns.json_text),
             )

@@ -110,12 +110,11 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     category_column: str | None = setting(None, common=True)
     """Report the scores by the values of this column, such as the source of a row."""
     repeat_column: str | None = setting(None)
-    """Judge rows that are equal but for the whole number in this column by calls of their own:
-    independent repeats of one judgment, which share no answer and no sampling seed. If unset,
-    equal rows share one judgment."""
+    """Judge equal rows independently if the whole numbers in this column differ: each row has its
+    own calls and sampling seed. If unset, equal rows share one judgment."""
     group_by: str | None = setting(None)
-    """Judge rows together that have the same value in this column, each with one response, with
-    a judge that compares responses. They may stand anywhere in the data."""
+    """Judge the rows with the same value in this column together, with a judge that compares
+    responses. Each row has one response; the rows may be anywhere in the data."""
 
 
 _PROMPT_COLUMNS = (*PROMPTS, *CONVERSATIONS)

@@ -77,8 +77,8 @@ async def open_clients(
     endpoint_flags = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
     if settings.offline and endpoint_flags:
         raise SettingsError(
-            f"--{endpoint_flags[0]}: --offline asks stand-ins, and no endpoint; leave out one of "
-            "the two"
+            f"--{endpoint_flags[0]}: --offline uses stand-ins instead of endpoints; leave out one "
+            "of the two"
         )
     async with AsyncExitStack() as stack:
         urls: Mapping[str, str] = {}
@@ -123,7 +123,7 @@ async def _open_policy(
         return None
     openai, count = settings.openai, settings.responses_per_prompt
     if settings.eval_temperature == 0 and count > 1:
-        logger.warning("%d responses at temperature 0 are the same response %d times", count, count)
+        logger.warning("at temperature 0, the %d responses to a prompt are all the same", count)
     if stand_in is not None:
         stand_in_settings: dict[str, JSON] = {
             "base_url": stand_in,

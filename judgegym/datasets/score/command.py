@@ -273,16 +273,16 @@ def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
     out = Path(_PLAN_OUT) if settings.out is None else settings.out.expanduser()
     if settings.merge is not None and settings.shard is not None:
         raise SettingsError(
-            "--merge joins all shards, and --shard judges one: expected one of them"
+            "--merge joins all shards, and --shard judges one of them: expected one of the flags"
         )
     if settings.limit is not None and (settings.merge is not None or settings.shard is not None):
         raise SettingsError(
-            "--limit: shards are parts of all rows; expected --limit, or --shard and --merge"
+            "--limit: shards are parts of all rows; leave out --limit, or --shard and --merge"
         )
     if settings.rescore and settings.responses_per_prompt is not None:
         raise SettingsError(
             "--rescore judges the responses of a scored file, and --responses_per_prompt asks for "
-            "new ones: expected one of them"
+            "new ones: expected one of the flags"
         )
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)

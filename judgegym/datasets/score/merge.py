@@ -66,14 +66,13 @@ async def merge(
     if existing and len(existing) < count:
         missing = next(path for path in runs if path not in existing)
         raise RunDirectoryError(
-            f"{missing}: there is no run of this shard, and {existing[0]} is one of another"
+            f"{missing}: this shard has no run, and another shard has one: {existing[0]}"
         )
     for path in existing:
-        if not (
-            path / METRICS
-        ).exists():  # metrics are written last: without them, the shard's file may be outdated
+        # Metrics are written last: without them, the shard's file may be outdated.
+        if not (path / METRICS).exists():
             raise RunDirectoryError(
-                f"{path}: this run has not ended; go on with the command of the shard, and --resume"
+                f"{path}: this run has not ended; run the shard's command again with --resume"
             )
     shard_settings = _common_settings(existing, settings, data, out) if existing else settings
     started = time.monotonic()

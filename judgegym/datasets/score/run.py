@@ -218,7 +218,7 @@ class ScoreRun:
             changed += 1
         if changed:
             logger.warning(
-                "responses whose rows have changed since, and are judged again, or are gone: %d",
+                "responses whose rows are gone, or have changed and are judged again: %d",
                 changed,
             )
 

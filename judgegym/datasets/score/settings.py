@@ -66,16 +66,16 @@ class ScoreRunSettings(RowsRunSettings):
     """Write the judged rows to this file, .parquet or .jsonl. Calls, metrics and a page are kept
     beside it, in a folder with the ending .run."""
     rescore: CliImplicitFlag[bool] = setting(False, group="data")
-    """Judge a file again that this command has written: the judge/… columns of the earlier judge
-    are replaced; of responses that a policy was asked for, those in policy/response are judged."""
+    """Judge a file again that this command has written, and replace its judge/… columns. If a
+    policy was asked for the responses, those in policy/response are judged."""
     gold_column: str | None = setting(None, group="data")
     """Compare the judge with the gold label of each response in this column: a number on the
     judge's scale, a text (yes, no, or the judge's label), or an object of aspects' names and 1
     or 0; a list for several responses. The judge is not shown it; judgegym report and compare
     --gold show how far it agrees."""
     labels: Path | None = operational(None, group="data")
-    """Correct the mean score by the labels of people in this file, which are of this run's
-    responses (judgegym label makes it); with --resume also of a run that is complete."""
+    """Correct the mean score by people's labels of this run's responses in this file, which
+    judgegym label writes. With --resume, a complete run is corrected too."""
     shard: ShardSetting | None = operational(None)
     """Judge one of N parts of the data, such as 3/16; FILE gets its number
     (scored-00003-of-00016.parquet). --merge N joins them."""

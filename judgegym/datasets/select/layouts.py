@@ -301,8 +301,8 @@ def _text(output_row: OutputRow, turns: Turns, part: str, role: str, hint: str =
         return turns[0].text
     roles = ", ".join(" with ".join([turn.role, *_list_other_content(turn)]) for turn in turns)
     raise DataError(
-        f"{output_row.place}: the {part} has the turns {roles}, and a text has one turn of the "
-        f"{role}{hint}"
+        f"{output_row.place}: the {part} has the turns {roles}; expected one turn of the {role}, "
+        f"as it is written as a text{hint}"
     )
 
 

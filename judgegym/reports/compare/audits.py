@@ -85,7 +85,7 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
     """
     if len(words) < 2:
         raise UserError(
-            "give two audits or more: the first is the one that the others are compared with"
+            "expected two audits or more; the first is the one that the others are compared with"
         )
     audits = [_open_audit(word) for word in words]
     first, gold = audits[0], [{row.uid: row.gold for row in audit.judgments} for audit in audits]

@@ -176,7 +176,7 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     """
     if len(runs) < 2:
         raise NotComparableError(
-            "give two runs or more: the first is the one that the others are compared with"
+            "expected two runs or more; the first is the one that the others are compared with"
         )
     for left, right in combinations(runs, 2):
         if left.path.resolve() == right.path.resolve():
@@ -241,7 +241,7 @@ def _check_allowed(
         if any(difference.condition == condition for difference in refused)
     ]
     names = " and ".join(conditions)
-    lines = [f"the runs differ in {names}, from which a difference of their results may come:"]
+    lines = [f"the runs differ in {names}, which may be why their results differ:"]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
     lines += [f"  {difference.condition}: {difference}" for difference in refused]
     plurals = [name if name == "data" else f"{name}s" for name in conditions]
@@ -305,12 +305,12 @@ def _notes(
             continue  # its answers are verdicts
         if same == rows:
             notes.append(
-                f"{letter} judges the same answers as A: what differs is the judge's doing."
+                f"{letter} judges the same answers as A: all differences come from the judge."
             )
         elif same is not None and "judge" in across:
             notes.append(
                 f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, "
-                "the judges' disagreement and the answers' difference cannot be told apart."
+                "differences may come from the judge or from the answer."
             )
     letters_by_notice: dict[str, list[str]] = {}
     for letter, run in zip(letters, runs, strict=True):

@@ -212,10 +212,10 @@ def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]
             before, after = format_value(first.get(name)), format_value(second.get(name))
             settings.append(f"{name}: A {before}; {letter} {after}")
     if settings:
-        yield f"Settings differ, as they may: {', '.join(settings)}."
+        yield f"Settings differ, which is allowed: {', '.join(settings)}."
     seeds = [_describe_seeds(saved_run) for saved_run in (reference, run)]
     if seeds[0] != seeds[1]:
-        yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
+        yield f"The seeds differ, which is allowed (A: {seeds[0]}; {letter}: {seeds[1]})."
     for role in ("policy", "judge", "user"):
         served = [
             mapping_or_empty(wire.lookup(saved_run.general, f"served_models.{role}"))

@@ -47,9 +47,7 @@ def corrected_numbers(
     one_for_all = len(labels) == 1
     for run, same in zip(runs, common.same_answers, strict=True):
         if one_for_all and same is not None and same < len(common.uids):
-            reason = (
-                f"{run.path} has other responses than {runs[0].path}, and labels are of responses"
-            )
+            reason = f"{run.path} has other responses than {runs[0].path}, so it needs other labels"
             raise DataError(
                 f"{labels[0].path}: {reason}; expected --labels once for each run, in their order"
             )

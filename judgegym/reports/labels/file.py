@@ -193,7 +193,7 @@ class Labels:
             [float(value) for value in labeller_ratings if value is not None]
             for labeller_ratings in ratings
         ]
-        kappa: float | str = f"there are {len(names)} labellers; it is of two"
+        kappa: float | str = f"κ needs two labellers; there are {len(names)}"
         if len(names) == 2:
             kappa = quadratic_kappa(*pairs)
         return LabellerAgreement(len(shared), same, krippendorff_alpha(ratings), kappa)

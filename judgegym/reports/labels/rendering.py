@@ -81,8 +81,8 @@ def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
         )
     if correction.undecided:
         remark = (
-            "rows have no label but that; intervals hold if labels of the others are like theirs "
-            "would be"
+            "rows have no other label; intervals hold if their labels would be like those of the "
+            "other rows"
         )
         yield SummaryLine("cannot tell", f"{correction.undecided:,}", remark)
 

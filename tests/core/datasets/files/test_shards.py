@@ -49,6 +49,7 @@ def test_groups_are_kept_together_only_where_their_rows_are(tmp_path: Path) -> N
     assert group_starts(rows, "q") == [0, 2, 3]
     path.write_text("".join(json.dumps({"q": q}) + "\n" for q in "abba"))
     with pytest.raises(
-        DataError, match=r"row 2: has another q .* than row 1, and row 4 the same as that"
+        DataError,
+        match=r"row 2: is between rows 1 and 4, which have the same q .*, and has another",
     ):
         group_starts(load_rows(str(path), split="train"), "q")

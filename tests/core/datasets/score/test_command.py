@@ -103,7 +103,7 @@ def test_rows_of_a_group_are_judged_together(command: Scoring) -> None:
     ]
     ended = command("--judge=listwise", "--offline", rows=rows)
     assert ended.code == 2
-    assert "--judge_base_url: --offline asks stand-ins" in ended.err
+    assert "--judge_base_url: --offline uses stand-ins" in ended.err
     words = (command.data, "--out", command.out, "--judge=listwise", "--offline")
     ended = score(*words)
     assert (

@@ -161,7 +161,7 @@ def test_what_is_wrong_with_a_shard_is_said_in_one_line(tmp_path: Path) -> None:
         "--shard (command line): expected I/N with 1 ≤ I ≤ N"
         in score(data, "--out", out, "--shard=4/3").said
     )
-    assert "expected one of them" in score(data, "--out", out, "--shard=1/3", "--merge=3").said
+    assert "expected one of the flags" in score(data, "--out", out, "--shard=1/3", "--merge=3").said
     ended = score(data, "--out", out, "--merge=3")
     assert (ended.code, "3 of 3 shards are not in" in ended.said) == (2, True)
     assert not locate_run_directory(out).exists()

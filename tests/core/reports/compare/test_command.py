@@ -137,7 +137,7 @@ def test_wrong_input_is_one_line_and_code_2(
     none = one.replace("/a", "/none")
     Path(two, "../note.txt").write_text("a note", "utf-8")
     cases: dict[tuple[str, ...], str] = {
-        (one,): "give two runs or more: the first is the one that the others are compared with",
+        (one,): "expected two runs or more; the first is the one that the others are compared with",
         (one, one): f"{one} is given twice",
         (
             one,

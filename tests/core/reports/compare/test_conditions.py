@@ -118,7 +118,7 @@ def test_what_may_differ_is_not_refused(tmp_path: Path, name: str) -> None:
         "env.my_dataset",
     }  # of the rows, and of the data
     said = " ".join(
-        note for note in found.notes if note.startswith("Settings differ, as they may: ")
+        note for note in found.notes if note.startswith("Settings differ, which is allowed: ")
     )
     assert [setting for setting in settings if f"{setting}: A " not in said] == []
     assert bool(said) == bool(settings)
@@ -151,7 +151,7 @@ def test_texts_in_another_order_are_the_same_data(tmp_path: Path) -> None:
     ]
     found = compare_runs(runs, rounds=100)
     assert found.differing == []
-    assert "The seeds differ, as they may (A: 0; B: 1)." in found.notes
+    assert "The seeds differ, which is allowed (A: 0; B: 1)." in found.notes
 
 
 @pytest.mark.parametrize("setting", ["env.judge_extra_body", "env.judges.0.extra_body"])
@@ -162,7 +162,7 @@ def test_seeds_of_the_judge_may_differ_and_are_noted(tmp_path: Path, setting: st
         for seed in (1, 2)
     ]
     notes = compare_runs(runs, rounds=100).notes
-    assert "The seeds differ, as they may (A: 0, its judge's 1; B: 0, its judge's 2)." in notes
+    assert "The seeds differ, which is allowed (A: 0, its judge's 1; B: 0, its judge's 2)." in notes
 
 
 def test_where_the_policy_is_the_judge_another_is_another_policy_and_its_prompt_must_be_the_same(

@@ -262,8 +262,8 @@ def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
     found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
     assert (found.undecided, found.whole.labels) == (2, 18)
     said = (
-        "rows have no label but that; intervals hold if labels of the others are like theirs would "
-        "be"
+        "rows have no other label; intervals hold if their labels would be like those of the other "
+        "rows"
     )
     assert f"cannot tell: 2, {said}" in make_fact(found)[1]
     assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found

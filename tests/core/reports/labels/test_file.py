@@ -147,7 +147,7 @@ def test_agreement_is_of_the_rows_with_two_labels(tmp_path: Path) -> None:
         found.alpha, float
     )
     third = read_labels(written(tmp_path / "l", Label("a", "eve", 1.0))).agreement()
-    assert third.kappa == "there are 3 labellers; it is of two" and isinstance(third.alpha, float)
+    assert third.kappa == "κ needs two labellers; there are 3" and isinstance(third.alpha, float)
     alone = read_labels(written(tmp_path / "one", Label("a", "ann", 1.0))).agreement()
     assert (alone.rows, alone.same, alone.alpha) == (
         0,

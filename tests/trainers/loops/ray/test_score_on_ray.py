@@ -184,7 +184,7 @@ async def test_ctrl_c_leaves_no_process_and_all_answers(tmp_path: Path) -> None:
         ),
         (("--ray", "--judge_api_key=sk-secret"), "judge_api_key_env"),
         (("--ray", "--budget_calls=3"), "leave out --ray"),
-        (("--ray=127.0.0.1:1",), "--ray 127.0.0.1:1: no cluster of Ray is there"),
+        (("--ray=127.0.0.1:1",), "--ray 127.0.0.1:1: there is no Ray cluster"),
     ],
 )
 async def test_bad_input_is_one_message(tmp_path: Path, words: Sequence[str], said: str) -> None:
