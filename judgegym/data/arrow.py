@@ -371,7 +371,9 @@ def join_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
 
     first, *others = parts
     if any(following.table.schema != first.table.schema for following in others):
-        raise DataError(f"{name}: expected files with the same columns and types, and they differ")
+        raise DataError(
+            f"{name}: the files have different columns or types; expected the same in each file"
+        )
     files = list(chain.from_iterable(part._files for part in parts))
     table = pyarrow.concat_tables([part.table for part in parts])
     return ArrowRows(table, files, entries_keep_names=first.entries_keep_names)
@@ -432,8 +434,7 @@ def read_hub(
             ) from error
         if unreachable is not None:
             why += (
-                f" (the hub cannot be reached: {unreachable}; what is not in the cache is not "
-                "there)"
+                f" (the hub cannot be reached: {unreachable}; only cached data sets can be loaded)"
             )
         endings = ", ".join(file_kinds)
         raise DataError(

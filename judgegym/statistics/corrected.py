@@ -248,11 +248,11 @@ class _Sample:
         if fewest < FEWEST_LABELS:
             where = "" if len(self.strata) == 1 else " in a stratum"
             plural = "s" if fewest != 1 else ""
-            return f"{fewest} label{plural}{where}, of {FEWEST_LABELS} that are the fewest"
+            return f"{fewest} label{plural}{where}; at least {FEWEST_LABELS} are needed"
         if self.freedom < 1:
             return f"the labels are of {self.groups} independent groups of rows, which are too few"
         if self.kind == "mean" and self.ends is None and np.ptp(self.labels[self.labelled]) == 0:
-            return "all labels are the same, which does not say how much labels vary"
+            return "all labels are equal, so their variance is not known"
         return None
 
     def weight(self) -> float:

@@ -245,7 +245,7 @@ def _paired_test(
     higher = int((changes > 0).sum())
     lower = len(changes) - higher
     if not len(changes):
-        return PairedTest(name, None, 0, 0, "no row has another value")
+        return PairedTest(name, None, 0, 0, "all rows have equal values on both sides")
     p = float(p_value(changes))
     if not math.isfinite(p):
         reason = f"scipy finds no p-value for {higher + lower} rows"
@@ -288,20 +288,18 @@ def rows_needed(
 
     difference = second.ratio - first.ratio
     if abs(difference) < 1e-12:
-        return RowsNeeded(
-            None, "the observed difference is 0, which no number of rows would settle"
-        )
+        return RowsNeeded(None, "the observed difference is 0, so no number of rows suffices")
     residuals = [
         np.subtract(side.totals, np.multiply(side.ratio, side.weights)) / np.mean(side.weights)
         for side in (first, second)
     ]
     if len(residuals[0]) < 2:
-        return RowsNeeded(None, "one row says nothing about how much rows vary")
+        return RowsNeeded(None, "one row is too few to estimate the variance")
     deviation = float(np.std(residuals[1] - residuals[0], ddof=1))
     if deviation < 1e-12:
         return RowsNeeded(
             None,
-            "all rows differ by the same amount, so that nothing is known of how much they vary",
+            "all rows differ by the same amount, so the variance is not known",
         )
     reach = float(norm.ppf((1 + level) / 2) + norm.ppf(power))
     needed = (reach * deviation / abs(difference)) ** 2

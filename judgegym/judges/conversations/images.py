@@ -110,8 +110,7 @@ def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple
     if places != len(column_images):
         count = len(column_images)
         raise UnseenPart(
-            f"the messages have {places} places for images, and there are {count} images "
-            "beside them"
+            f"the messages have {places} placeholders for images, but the row has {count} images"
         )
     remaining_images = iter(column_images)
     filled = []
@@ -184,7 +183,7 @@ def _read_file(name: str) -> bytes:
         data = b""
     if not data:
         raise _unseen_image(
-            f"{shown!r} is no file of 1 byte to {_LONGEST >> 20} MiB beside the data, in {folder}"
+            f"{shown!r} is no file of 1 byte to {_LONGEST >> 20} MiB in the data's folder, {folder}"
         )
     return data
 

@@ -87,7 +87,7 @@ class RewardModelSettings(JudgeSettings):
             protocol.takes == "messages" and self.reward_batch > 1
         )
         if takes_text and self.reward_tokenizer is None:
-            inputs = "one conversation a request, or with reward_batch > 1 texts"
+            inputs = "one conversation per request, or texts if reward_batch is above 1"
             if protocol.takes == "text":
                 inputs = "texts"
             raise ValueError(
@@ -101,17 +101,17 @@ class RewardModelSettings(JudgeSettings):
             )
         if self.reward_activation and not protocol.has_activation:
             raise ValueError(
-                f"reward_activation: reward_protocol={self.reward_protocol} has no such switch"
+                f"reward_activation: reward_protocol={self.reward_protocol} has no activation switch"
             )
         if self.reward_activation and self.reward_scale == "sigmoid":
             raise ValueError(
-                "reward_scale: sigmoid of a number after the model's activation; expected raw or "
+                "reward_scale: sigmoid would follow the model's own activation; expected raw or "
                 "standardised"
             )
         if sample.count(None) != (0 if self.reward_scale == "standardised" else 2):
             raise ValueError(
-                "reward_mean: it and reward_deviation belong to reward_scale=standardised; "
-                "expected both"
+                "reward_mean: reward_scale=standardised needs it and reward_deviation, and no other "
+                "scale uses them"
             )
         return self
 

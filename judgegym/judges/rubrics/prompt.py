@@ -82,7 +82,7 @@ def score_probabilities(
         )
     token = _find_score_token(tag, choice.tokens)
     if token is None:
-        return NoVerdict("no token of its own holds the score")
+        return NoVerdict("the score has no token of its own")
     mass: dict[int, float] = {}
     for text, logprob in token.top:
         digits = text.strip()

@@ -98,15 +98,15 @@ def language() -> Comparison:
     def compare(text: str, expected: str) -> RuleFinding:
         wanted = detect(expected[1:]) if expected.startswith("=") else expected.strip().lower()
         if wanted is None:
-            return cannot_say("the language of the prompt cannot be told")
+            return cannot_say("the language of the prompt cannot be detected")
         if wanted not in identifier.labels:
             codes = ", ".join(sorted(code for code in identifier.labels if len(code) == 2))
             return cannot_say(
-                f"no code of a language; expected one of {codes}", expected=wanted, is_unusable=True
+                f"unknown language code; expected one of {codes}", expected=wanted, is_unusable=True
             )
         detected = detect(text)
         if detected is None:
-            return cannot_say("the language of the text cannot be told", expected=wanted)
+            return cannot_say("the language of the text cannot be detected", expected=wanted)
         return RuleFinding.from_outcome(holds=detected == wanted, actual=detected, expected=wanted)
 
     return compare

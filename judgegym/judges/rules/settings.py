@@ -126,7 +126,7 @@ class RuleSettings(JudgeSettings):
         )
         # In a composed judge, settings of the other judges are allowed.
         if idle is not None and type(self) is RuleSettings:
-            raise ValueError(f"{idle}: a rule does not read it, since it asks no model")
+            raise ValueError(f"{idle}: it has no effect, since a rule calls no model")
         if self.rule is None:
             return self
         read = READS.get(self.rule, ())
@@ -157,9 +157,7 @@ class RuleSettings(JudgeSettings):
             # Loading the function says so; an earlier run's settings may be read without the file.
             return
         if self.rule_digest not in (None, digest):
-            raise ValueError(
-                f"rule_digest: {file} has another digest now, {digest}: it has changed"
-            )
+            raise ValueError(f"rule_digest: {file} has changed; its digest is now {digest}")
         if self.rule_digest is None:
             self.rule_digest = digest
             # Not set by the user: a mount inherits only the settings that were given, so it must

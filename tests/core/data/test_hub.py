@@ -61,7 +61,7 @@ def test_tokenizer_and_dataset_without_the_hub_are_one_line_each(
     ) as tokenizer:
         _ = Retokenizer("some-lab/some-model").tokenizer
     with pytest.raises(
-        DataError, match=r"the hub cannot be reached: .*not in the cache"
+        DataError, match=r"the hub cannot be reached: .*only cached data sets"
     ) as dataset:
         load_rows("some-lab/some-rows", split="train")
     assert "--env.tokenizer_name" in str(tokenizer.value) and "'some-lab/some-model'" in str(

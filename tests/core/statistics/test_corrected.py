@@ -111,13 +111,12 @@ def test_without_use_of_the_judge_the_labels_alone_count(judge: str) -> None:
 
 def test_what_has_no_estimate_says_why() -> None:
     judge, labels, _ = drawn(0, 20, 1)
-    assert corrected_mean(judge, labels, kind="rate") == "1 label, of 2 that are the fewest"
+    assert corrected_mean(judge, labels, kind="rate") == "1 label; at least 2 are needed"
     assert (
-        corrected_mean(judge, np.full(20, np.nan), kind="mean")
-        == "0 labels, of 2 that are the fewest"
+        corrected_mean(judge, np.full(20, np.nan), kind="mean") == "0 labels; at least 2 are needed"
     )
     same = np.where(np.arange(20) < 5, 3.0, np.nan)
-    assert "all labels are the same" in str(corrected_mean(judge, same, kind="mean"))
+    assert "all labels are equal" in str(corrected_mean(judge, same, kind="mean"))
     strata = np.arange(20) % 10
     assert "in a stratum" in str(
         corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", strata=strata)

@@ -59,7 +59,7 @@ def test_the_sign_test_is_scipys_binomial_test_over_the_rows_that_differ(
     if higher + lower:
         assert found.p == pytest.approx(stats.binomtest(higher, higher + lower).pvalue)
     else:
-        assert (found.p, found.reason) == (None, "no row has another value")
+        assert (found.p, found.reason) == (None, "all rows have equal values on both sides")
 
 
 def test_values_that_differ_by_rounding_alone_are_equal() -> None:
@@ -77,7 +77,9 @@ def test_wilcoxon_is_scipys(pairs: list[tuple[float, float]]) -> None:
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     found = wilcoxon_test(first, second)
     if (first == second).all():
-        assert found == PairedTest("wilcoxon", None, 0, 0, "no row has another value")
+        assert found == PairedTest(
+            "wilcoxon", None, 0, 0, "all rows have equal values on both sides"
+        )
     else:
         changes = (second - first)[second != first]
         assert found.p == pytest.approx(stats.wilcoxon(changes).pvalue)

@@ -106,8 +106,8 @@ def names(session: Session) -> list[str]:
     ("precision", "words"),
     [
         (
-            Precision(0, 60, "0 labels, of 2 that are the fewest", 0.05),
-            "; no interval yet: 0 labels, of 2 that are the",
+            Precision(0, 60, "0 labels; at least 2 are needed", 0.05),
+            "; no interval yet: 0 labels; at least 2 are needed",
         ),
         (
             Precision(9, 60, 0.2, 0.05, LabelCount(80, 90, 1200)),

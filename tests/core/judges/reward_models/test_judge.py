@@ -51,13 +51,13 @@ def test_scales() -> None:
             {"reward_protocol": "vllm_score", "reward_tokenizer": "none"},
             "sends a pair; leave it out",
         ),
-        ({"reward_activation": True}, "sigmoid of a number after the model's activation"),
+        ({"reward_activation": True}, "sigmoid would follow the model's own activation"),
         (
             {"reward_protocol": "openrlhf", "reward_tokenizer": "none", "reward_activation": True},
-            "reward_protocol=openrlhf has no such switch",
+            "reward_protocol=openrlhf has no activation switch",
         ),
-        ({"reward_scale": "standardised", "reward_mean": 0}, "expected both"),
-        ({"reward_mean": 0, "reward_deviation": 1}, "belong to reward_scale=standardised"),
+        ({"reward_scale": "standardised", "reward_mean": 0}, "needs it and reward_deviation"),
+        ({"reward_mean": 0, "reward_deviation": 1}, "reward_scale=standardised needs it"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(given: dict[str, Any], said: str) -> None:

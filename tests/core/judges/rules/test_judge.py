@@ -176,7 +176,7 @@ async def test_rules_with_a_library(
 @pytest.mark.slow
 async def test_a_code_of_no_language_is_said_before_the_first_text() -> None:
     with pytest.raises(
-        SettingsError, match=r"rule_expected: no code of a language; expected one of .*de, "
+        SettingsError, match=r"rule_expected: unknown language code; expected one of .*de, "
     ):
         await judged("Der Himmel ist blau.", rule="language", rule_expected="german")
 

@@ -220,7 +220,7 @@ def test_it_says_how_many_more_rows_would_settle_it(tmp_path: Path) -> None:
     equal = only(compared(tmp_path / "equal", FIRST, FIRST))
     assert (equal.needed.rows, equal.more, equal.settled) == (None, None, False)
     assert "no number of rows" in equal.needed.reason
-    assert equal.tests[0].test.reason == "no row has another value"
+    assert equal.tests[0].test.reason == "all rows have equal values on both sides"
     sure = only(compared(tmp_path / "sure", [0.0, 0.5] * 30, [1.0, 0.75] * 30))
     assert (sure.settled, sure.more) == (True, 0)
 

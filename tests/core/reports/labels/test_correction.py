@@ -114,8 +114,8 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
             [label(0, 1.0), label(1, 0.0), label(2, 1.0)],
             "labels were not drawn at random: no interval",
         ),
-        ([RANDOM, label(0, 1.0)], "1 label, of 2 that are the fewest"),
-        ([RANDOM, label(0, None), label(1, None)], "0 labels, of 2 that are the fewest"),
+        ([RANDOM, label(0, 1.0)], "1 label; at least 2 are needed"),
+        ([RANDOM, label(0, None), label(1, None)], "0 labels; at least 2 are needed"),
     ],
 )
 def test_without_a_number_or_an_interval_the_reason_is_said(
