@@ -83,7 +83,8 @@ def test_answer_that_is_no_text_is_an_error_before_it_is_asked_for(tmp_path: Pat
 def test_what_is_no_file_of_answers_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl.zst").write_bytes(b"")
     with pytest.raises(
-        DataError, match=r"calls.jsonl.zst: expected a file of answers.* or these with .gz.*config.yaml"
+        DataError,
+        match=r"calls.jsonl.zst: expected a file of answers.* or these with .gz.*config.yaml",
     ):
         load_answers(tmp_path / "calls.jsonl.zst", [Numbered("a")])
 
