@@ -219,7 +219,7 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
         judge = await self._open_judge()
         for number, task in enumerate(tasks):
             try:
-                if isinstance(judge, SingleJudge):  # a judge of one's own has no checks
+                if isinstance(judge, SingleJudge):  # your own judge may have no checks
                     judge.check(task)
             except TaskError as error:
                 row_prefix = prefix.format(number)

@@ -91,9 +91,7 @@ EMPTY: Judgment[Never] = Judgment(
 """The judgment of an empty answer, which is not sent to a judge."""
 
 
-@dataclass(
-    frozen=True, repr=False
-)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True, repr=False)  # no slots: then Class[T](…) would not work
 class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     """The judgments of several answers, in the order of the answers.
 
@@ -184,7 +182,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
             SettingsError: pandas is not installed.
         """
         try:
-            pandas = importlib.import_module("pandas")  # late: it is no dependency
+            pandas = importlib.import_module("pandas")  # late: it is not a dependency
         except ImportError:
             raise SettingsError("to_pandas needs pandas: pip install pandas") from None
         records = self.records()

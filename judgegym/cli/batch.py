@@ -99,7 +99,7 @@ async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
             except EndpointError as error:
                 is_gone = (
                     error.status == HTTPStatus.NOT_FOUND
-                )  # a folder's that was cancelled; a run sends it again
+                )  # a cancelled batch of a folder; the run sends it again
                 if is_gone:
                     failure = "; it is gone: --resume sends its requests again"
                 else:

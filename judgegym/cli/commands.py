@@ -242,7 +242,7 @@ def _run(program: Program, argv: Sequence[str]) -> int:
         module = command.load()
     signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # it is imported: from here on it may have to clean up
+    )  # once it is imported, it may have to clean up
     return cast(int, module.main(arguments, prog=program.usage(first)))
 
 
@@ -286,6 +286,6 @@ def _run_verb(program: Program, verb: str, argv: Sequence[str]) -> int:
     env_type = load_environment(word)
     from judgegym.environments.command_line import (
         main as command_line,
-    )  # late: a misspelt name needs none of it
+    )  # late: a misspelt name does not need it
 
     return command_line.main(env_type, [verb, *settings], replace(program, environment=(word,)))

@@ -54,15 +54,13 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def complete() -> NoReturn:
     """Print completions for the shell and end the process; nothing for an invalid line."""
-    import argcomplete  # late, as all of it: it is an extra
+    import argcomplete  # late: it is an extra
     from argcomplete.lexers import split_line
 
     _, _, _, typed, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
-    with suppress(
-        Exception
-    ):  # whatever is wrong with the line, or with the file that it names: Enter will say it
+    with suppress(Exception):  # Enter will report what is wrong with the line or its file
         skipped, parser = _select_parser(typed[1:])
-        os.environ["_ARGCOMPLETE"] = str(skipped + 1)  # the words from there on are the parser's
+        os.environ["_ARGCOMPLETE"] = str(skipped + 1)  # the parser gets the words from there on
         argcomplete.autocomplete(parser, always_complete_options=skipped > 1)
     os._exit(1)
 
@@ -78,7 +76,7 @@ def _select_parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
     name = words[0]
     if name not in VERBS:
         command = find_command(name)
-        assert command is not None  # else the line is wrong: see `complete`
+        assert command is not None  # otherwise the line is invalid: see `complete`
         return 1, command.load().make_parser(name)
     if len(words) == 1:
         return 1, _word_parser(
@@ -112,7 +110,7 @@ def _settings_parser(verb: str, word: str) -> argparse.ArgumentParser:
     """Return a parser of the settings of an environment's verb."""
     from judgegym.environments.command_line.arguments import (
         make_settings_type,
-    )  # late: what they take to import
+    )  # late: they take long to import
     from judgegym.judges.config.reading.help import make_flags_parser
 
     return make_flags_parser(make_settings_type(load_environment(word)), verb=verb)

@@ -7,7 +7,7 @@ import signal
 def main() -> int:
     """Run this process's command line; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command handles it
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
         from judgegym.cli.completion import complete
 
         complete()

@@ -110,7 +110,7 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
     Raises:
         SettingsError: it cannot be imported, or is no environment.
     """
-    from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
+    from judgegym.environments.base import JudgedEnv  # late: the names do not need it
 
     subject = f"{point.name} of {point.distribution}"
     value = point.load()
@@ -128,7 +128,7 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
 
 def _load_module(path: Path) -> ModuleType:
     """Run a Python file as a module, as `python file.py` does, but not as `__main__`."""
-    spec = spec_from_file_location(f"__{path.stem}__", path)  # no name that another module has
+    spec = spec_from_file_location(f"__{path.stem}__", path)  # a name that no other module has
     assert spec is not None and spec.loader is not None  # it ends with .py
     module = module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
@@ -160,7 +160,7 @@ def _select_environment(module: ModuleType, word: str, name: str) -> type[Judged
     Raises:
         SettingsError: it has no such class, or not exactly one environment.
     """
-    from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
+    from judgegym.environments.base import JudgedEnv  # late: the names do not need it
 
     classes: dict[str, type[JudgedEnv[Any, Any, Any]]] = {}
     for key, value in vars(module).items():

@@ -318,7 +318,7 @@ class EndpointSettings(Settings):
                 is no key; a key cannot be sent in a header; or a URL or a header has another key.
         """
         api, urls = api or self.effective_api, self.base_url
-        if api == "litellm":  # which finds the provider by the model's name, with keys of its own
+        if api == "litellm":  # litellm finds the provider by the model's name, and has its own keys
             require("litellm")
             if "base_url" not in self.model_fields_set:
                 provider = self.model.partition("/")[0]

@@ -77,7 +77,7 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
         if f"[{group}]" not in (distribution.read_text("entry_points.txt") or ""):
             continue
         project = distribution.metadata["Name"]
-        if project in seen:  # a later one of `sys.path`, which is not imported
+        if project in seen:  # a later entry of `sys.path`, which is not imported
             continue
         seen.add(project)
         owner = f"{project} {distribution.version}"
@@ -150,7 +150,7 @@ def explain_import_errors(subject: str) -> Iterator[None]:
     except (
         Exception,
         SystemExit,
-    ) as error:  # whatever a user's module raises is why it cannot be loaded
+    ) as error:  # any error of a user's module is the reason why it cannot be loaded
         if (
             isinstance(error, ModuleNotFoundError)
             and (missing := find_missing_extra(error)) is not None

@@ -90,7 +90,7 @@ def run_and_flush(command: Callable[[], int]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)  # otherwise the interpreter reports at exit that it could not flush
+        os.dup2(nowhere, 1)  # otherwise the interpreter reports a failed flush at exit
         os.close(nowhere)
         return 128 + signal.SIGPIPE
     except OSError as error:

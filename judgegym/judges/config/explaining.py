@@ -86,14 +86,14 @@ def _explain(
 ) -> str:
     """Explain in one line what is wrong with a setting."""
     error, name = errors[0], ".".join(parts)
-    if not name:  # of several settings together: its words begin with one of them
+    if not name:  # an error of several settings: its message begins with one of them
         problem = _rephrase(error["msg"])
         return f"--{problem}"
     section = find_section(settings_type, name)
     error_text = _rephrase(error["msg"])
     if section is not None and _begins_with_setting(
         section, error_text
-    ):  # of several settings of a section
+    ):  # an error of several settings of a section
         return f"--{name}.{error_text}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     origin_name = next((prefix for prefix in prefixes if prefix in origins), name)
@@ -245,7 +245,7 @@ def _is_file(text: str) -> bool:
         return False
     try:
         return Path(text).expanduser().is_file()
-    except (OSError, ValueError, RuntimeError):  # no name of a file at all, or no home
+    except (OSError, ValueError, RuntimeError):  # not a file name at all, or no home directory
         return False
 
 

@@ -34,7 +34,7 @@ def build_requirement(extra: str) -> str:
         return f"{name} @ {checkout_url}"
     try:
         installed = distribution(_NAME)
-    except PackageNotFoundError:  # a copy of the modules alone
+    except PackageNotFoundError:  # the modules were copied without metadata
         return name
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
     url = redact_credentials(str(origin.get("url", "")))

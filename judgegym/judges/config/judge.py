@@ -170,8 +170,7 @@ class JudgeSettings(
     def _set_vote_temperature(self) -> Self:
         if self.vote_count() > 1 and "judge_temperature" not in self.model_fields_set:
             self.judge_temperature = VOTE_TEMPERATURE
-            # Not set by the user: a mount inherits only the settings that were given, so it must
-            # not inherit this one.
+            # Not set by the user: a mount inherits only the user's settings, so not this one.
             self.model_fields_set.discard("judge_temperature")
         return self
 
@@ -257,7 +256,7 @@ class JudgeSettings(
         """
         settings = (
             self if identity == STAND_IN_IDENTITY else self.client_settings
-        )  # a stand-in is asked for every part
+        )  # a stand-in answers for all parts
         if settings is not self:
             return settings.chat_settings(
                 retry_delay=retry_delay, identity=identity, section=section
@@ -323,8 +322,7 @@ class PromptLayoutSettings(JudgeSettings):
     def _set_default_layout(self) -> Self:
         if "judge_prompt_layout" not in self.model_fields_set:
             self.judge_prompt_layout = self.default_layout()
-            # Not set by the user: a mount inherits only the settings that were given, so it must
-            # not inherit this one.
+            # Not set by the user: a mount inherits only the user's settings, so not this one.
             self.model_fields_set.discard("judge_prompt_layout")
         return self
 

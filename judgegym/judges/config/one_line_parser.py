@@ -89,7 +89,7 @@ def find_meant_settings(name: str, known_names: Iterable[str]) -> list[str]:
     same = (last,)
     for wanted in (
         (same, elsewhere) if "." in name else (elsewhere, same)
-    ):  # a section that this command has not
+    ):  # the command may lack the section
         matches: list[str] = []
         for field in dict.fromkeys(wanted):
             matches += [name for name in names if name.rpartition(".")[2] == field]

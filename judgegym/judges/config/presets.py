@@ -66,10 +66,10 @@ def find_config_file(value: str | os.PathLike[str]) -> Path:
     return _FOLDER / f"{path.name}{_ENDING}"
 
 
-_MAX_DEPTH = MAX_DEPTH + 10  # a file of settings has levels of its own around a value
+_MAX_DEPTH = MAX_DEPTH + 10  # a settings file has further levels around a value
 _MAX_NODES = 200_000
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast
 
 
 class _UniqueNamesLoader(_Loader):  # type: ignore[misc]  # either of two classes
@@ -77,7 +77,7 @@ class _UniqueNamesLoader(_Loader):  # type: ignore[misc]  # either of two classe
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[tuple[str, str], yaml.Node] = {}
-        for name, _ in node.value:  # before merge keys (<<) add names that these override
+        for name, _ in node.value:  # before merge keys (<<) add names that may be overridden
             if isinstance(name, yaml.ScalarNode) and name.tag != "tag:yaml.org,2002:merge":
                 if (name.tag, name.value) in seen:
                     raise yaml.constructor.ConstructorError(
@@ -143,7 +143,7 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlError(" ".join(str(error).split()), error.reason, line) from None
-    except Exception as error:  # noqa: BLE001  # constructors raise their own: a date that does not exist, a tag that does not fit
+    except Exception as error:  # noqa: BLE001  # constructors raise other errors for invalid dates or tags
         problem = " ".join(str(error).split()) or type(error).__name__
         raise YamlError(problem, problem) from None
 
@@ -175,8 +175,8 @@ def _check_size(text: str) -> None:
     Raises:
         YamlError: it is too deep or too large, or an alias is part of itself.
     """
-    sizes: dict[str, int] = {}  # of what an anchor names, with its aliases
-    open_nodes: list[tuple[str | None, int]] = []  # anchor, and nodes before it
+    sizes: dict[str, int] = {}  # the size of each anchor's node, with its aliases
+    open_nodes: list[tuple[str | None, int]] = []  # the anchor, and the number of nodes before it
     count = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.AliasEvent):
@@ -247,7 +247,7 @@ def write_profile(path: Path | None) -> Iterator[None]:
         return
     from pyinstrument import Profiler
 
-    # All tasks of the loop are one profile: by default it would follow the task that starts it.
+    # Profile all tasks of the loop: by default only the task that starts it is followed.
     profiler = Profiler(interval=_INTERVAL_S, async_mode="disabled")
     profiler.start()
     try:

@@ -72,7 +72,7 @@ class RemovedValue:
             LookupError,
             TypeError,
             ValueError,
-        ):  # other settings, or a value that it never had
+        ):  # unrelated settings, or a value of the wrong type
             return False
 
 
@@ -258,7 +258,7 @@ def find_line(root: yaml.Node | None, path: str) -> str:
     sections = (
         [*path.split(".")],
         ["env", *path.split(".")],
-    )  # the file of an environment, read without sections
+    )  # an environment's file, read without sections
     return next(
         (
             f", line {line}"

@@ -143,7 +143,7 @@ class ConfigLine:
     source: str
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: then Class[T](…) would not work
 class LoadedSettings(Generic[SettingsT]):
     """Settings, and the source of each value by dotted name; defaults have no source.
 
@@ -236,7 +236,7 @@ def load(
     loaded = LoadedSettings(settings, origins, (*notes, *dropped), verb)
     if (
         loaded.is_set("faults") and settings.faults and not settings.offline
-    ):  # files of runs have the default
+    ):  # run files contain the default
         raise SettingsError("--faults: a setting of the stand-ins; it needs --offline")
     return loaded
 
@@ -333,7 +333,7 @@ def read_sources(
         if "env" not in settings_type.model_fields and isinstance(file_values.get("env"), dict):
             file_values |= file_values.pop(
                 "env"
-            )  # the settings of an environment's judge, for a command without sections
+            )  # an environment's judge settings, for a command without sections
         file_values, removed = take_removed(settings_type, file_values)
         values = flatten_sections(settings_type, file_values, str(path))
         sources.append(SettingsSource(str(path), values, "file", locate_in_file(removed, path)))

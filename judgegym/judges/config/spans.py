@@ -129,7 +129,7 @@ class QuickTracer(SpanTracer):
         The message is joined from encoded parts: protobuf reads concatenated parts as one message,
         while nesting messages would copy each.
         """
-        if not isinstance(spans[0], QuickSpan):  # of another exporter in this process
+        if not isinstance(spans[0], QuickSpan):  # from another exporter in this process
             return encode_spans(spans)
         quick_spans = cast("Sequence[QuickSpan]", spans)
         scope_bytes = self._scope + b"".join(
@@ -186,7 +186,7 @@ class QuickSpan(SpanNotes):
     def end(self) -> None:
         """Make the parent the current span, and hand this one to the processor."""
         _current.reset(self._reset)
-        del self._reset  # it knows the context, which knows this span
+        del self._reset  # it refers to the context, which refers to this span
         self._ended = time.time_ns()
         if self.trace.flags:
             self._quick.processor.on_end(cast("ReadableSpan", self))
@@ -253,7 +253,7 @@ def _encode_attribute(kind: str, name: str, value: AttributeValue) -> bytes:
     if isinstance(value, str):
         value = value.encode(
             "utf-8", "replace"
-        ).decode()  # with half a character the SDK sends none of a batch
+        ).decode()  # the SDK drops a whole batch for a lone surrogate
     (resource_spans,) = encode_spans(
         [ReadableSpan("", trace.INVALID_SPAN_CONTEXT, attributes={name: value})]
     ).resource_spans

@@ -105,8 +105,7 @@ async def ask(
         """Parse a choice once, for the cache, the ledger and the caller."""
         nonlocal last
         if last is None or last[0] is not choice:
-            # An answer that was cut off, by the length limit or a filter, may end with a verdict
-            # that it only quotes.
+            # A response cut off by the length limit or a filter may end with a quoted verdict.
             is_whole = choice.state == "whole"
             parsed_verdict = _read(read, choice, markers) if is_whole else None
             last = choice, parsed_verdict or NoVerdict(_why_no_verdict(choice, client.settings))
@@ -177,8 +176,7 @@ def _read(
     """Parse the verdict behind a choice's thinking; its position is that in the whole text."""
     part = own_part(choice.text, added)
     start = part.parts.start
-    # Whether a known marker in a later line begins thinking that never ends is asked by the
-    # parsers, too.
+    # Parsers also check whether a known marker in a later line begins endless thinking.
     if start or added:
         answer_part = replace(choice, text=part.text if added else part.until_the_end)
     else:

@@ -125,10 +125,10 @@ class Lookalikes:
                 self._prefixed.append((opening, re.compile(pattern)))
             else:
                 self._titles.append(re.compile(title_pattern + (rf"{_WORD}\**:" if colon else "")))
-            if opening.startswith("#"):  # a bold line is a heading, too
+            if opening.startswith("#"):  # a bold line is also a heading
                 bold = rf"\n\*{{2,8}}{_WORD}{title_pattern}{_WORD}[*:]{{0,8}}\n"
                 self._titles.append(re.compile(bold))
-        # One sign of each opening: a text without any of them has none of the openings.
+        # The first sign of each opening: a text without these signs has no opening.
         self._openings = {opening[0] for opening, _ in self._prefixed}
 
     def count(self, text: str, *, shown: str | None = None) -> int:
@@ -149,8 +149,8 @@ class Lookalikes:
                 else:
                     count += len(pattern.findall(shown_text))
         if is_ascii and not self._titles and not any(sign in text for sign in self._openings):
-            return count  # no sign of ASCII becomes another one
-        # Runs of ASCII are translated apart, which is many times faster if they are long.
+            return count  # folding changes no ASCII sign
+        # Translating long runs of ASCII separately is many times faster.
         runs = (text,) if is_ascii else _NOT_ASCII.split(text, len(text) // 64)
         folded = "".join(("\n", *(run.translate(_FOLDING) for run in runs), "\n"))
         for pattern in self._titles:
@@ -271,16 +271,14 @@ def delimit(
         suspects += escaped.tokens + lookalike_count
     is_changed = shown_texts != list(
         texts
-    )  # also without a suspect: a token that was broken up before gets one more sign
+    )  # even without a suspect: an already broken token gets one more sign
     if not (suspects or is_changed or any(map(lookalikes.count, delimited))):
         return DelimitedTexts(tuple(shown_texts), Delimiters(""), 0)
     tag = _make_tag([*delimited, *texts[:shared]], [*delimited, *texts])
     return DelimitedTexts(tuple(shown_texts), Delimiters(tag, is_changed), suspects)
 
 
-@lru_cache(
-    maxsize=64
-)  # a row's texts are shown in several prompts: two games, several aspects, critiques
+@lru_cache(maxsize=64)  # several prompts show a row's texts: two games, several aspects, critiques
 def _scan(text: str, lookalikes: Lookalikes) -> tuple[EscapedText, int]:
     escaped = break_up_tokens(text)
     return escaped, lookalikes.count(text, shown=escaped.text)

@@ -159,7 +159,7 @@ class GroupJudge(ABC):
         self.settings, self._rubric, self._how_to_gather = settings, rubric, settings.how_to_gather
         self._limit: int | None = getattr(
             settings, "judge_conversation_limit", None
-        )  # of judges of tasks alone
+        )  # only judges of tasks have it
 
     @abstractmethod
     async def judge(self, task: JudgeTask) -> GroupJudgment:

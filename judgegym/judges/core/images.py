@@ -144,7 +144,7 @@ def _decoder_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="image")
 
 
-os.register_at_fork(after_in_child=_decoder_pool.cache_clear)  # the thread is not there in a fork
+os.register_at_fork(after_in_child=_decoder_pool.cache_clear)  # a fork has no such thread
 
 
 @lru_cache(maxsize=32)

@@ -70,7 +70,7 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
     def __init__(self, settings: SettingsT, client: ChatClient, rubric: str | None = None) -> None:
         """Set settings and client; `rubric` is for tasks without one."""
         self.settings, self.client, self.rubric = settings, client, rubric
-        # A setting of judges that are asked about tasks; an environment has none.
+        # Only judges of tasks have this setting; environments do not.
         self.limit: int | None = (
             getattr(settings, "judge_conversation_limit", None) if self.truncates_inputs else None
         )
@@ -164,9 +164,7 @@ class JudgeDefinition:
 
     settings: type[JudgeSettings]
     about: str
-    judge: Callable[
-        [Any, ChatClient, Any], TaskJudge
-    ]  # the first argument has the type of `settings`
+    judge: Callable[[Any, ChatClient, Any], TaskJudge]  # the first argument has the type `settings`
     prompts: tuple[PromptFormat, ...] = ()
     fields: frozenset[str] = frozenset()
     reads_rubric: bool = False

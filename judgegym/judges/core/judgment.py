@@ -53,7 +53,7 @@ class CallRun:
     usage: Usage = Usage()
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: then Class[T](…) would not work
 class JudgeCall(Generic[ValueT_co]):
     """One judge call: a question with its response or its failure.
 
@@ -144,7 +144,7 @@ class NamedVerdict:
         return 1.0 - self.value
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: then Class[T](…) would not work
 class Judgment(Generic[DetailT_co]):
     """A judge's finding about one completion.
 

@@ -63,7 +63,7 @@ def finish_request(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[s
     return break_tokens(call.text), prompts.load("arena_hard_reask")
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: then Class[T](…) would not work
 class Question(Generic[ValueT]):
     """One thing that a judge is asked about a task.
 
@@ -101,7 +101,7 @@ class Question(Generic[ValueT]):
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: then Class[T](…) would not work
 class Answers(Generic[ValueT]):
     """The parsed replies to a question.
 

@@ -323,7 +323,7 @@ def make_response_judgment(
     calls = judgment.calls
     paid = calls if is_paid else ()
     runs: dict[str, CallRun] = {}
-    for call in paid:  # one whose name another has is numbered
+    for call in paid:  # a repeated name gets a number
         runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
     left_out = {"left_out": float(judgment.left_out)} if judgment.left_out else {}
     if judgment.status is Status.UNPARSABLE:
@@ -496,7 +496,7 @@ def _remove_response_thinking(
     """Return a response without thinking, and its turns without theirs."""
     if not trace:
         return settings.hide_thinking(text).text, trace
-    # The marks of images belong to a turn's text.
+    # Image marks belong to a turn's text.
     turns = [
         (
             turn,
@@ -612,8 +612,8 @@ async def score_or_fail(score: TaskScorer, task: JudgeTask, name: str) -> list[R
     try:
         return await score(task)
     except UserError:
-        raise  # it is not of this task: no other would end better
-    except Exception as error:  # boundary of a task: an error of a judge fails this task alone
+        raise  # the error is not specific to this task: retrying cannot help
+    except Exception as error:  # a judge's error fails only this task
         logger.exception("%s: the judge failed", name)
         return fail_responses(error, len(task.responses))
 

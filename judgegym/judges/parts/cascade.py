@@ -213,7 +213,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
     async def _escalate(self, task: JudgeTask, judgment: Judgment[Any]) -> Judgment[Any]:
         """Return the strong judge's judgment of a response that the cheap one has decided."""
         name, numbers = self.strong.name, {**judgment.components, ESCALATED: 1.0}
-        if name in judgment.components:  # the row was shown to both
+        if name in judgment.components:  # the row was shown to both judges
             return replace(judgment, score=judgment.components[name], components=numbers)
         judgments = await self.ask([self.strong], task)
         whole = self.make_judgment(judgments, self.unit_scores(judgments)[name])

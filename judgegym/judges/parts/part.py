@@ -171,7 +171,7 @@ OptionsT = TypeVar("OptionsT", bound=PartOptions)
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True)  # no slots: then Class[T](…) would not work
 class Part(Generic[OptionsT]):
     """One part: its judge, and its options."""
 

@@ -197,7 +197,7 @@ def _read_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: of a path with a NUL
+    except (OSError, ValueError) as error:  # ValueError: the path has a NUL
         problem = error.strerror if isinstance(error, OSError) else error
         path_text = " ".join(str(path).split())
         raise ValueError(f"{path_text}: the prompt file cannot be read: {problem}") from None

@@ -207,7 +207,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         """Return the task's text for each placeholder."""
         fields = [name for name in PLACEHOLDERS if name not in ("rubric", "response")]
         texts: dict[str, str | None] = {name: getattr(task, name) for name in fields}
-        if task.responses:  # a row is checked before there are any
+        if task.responses:  # a row is checked before it has responses
             texts["response"] = task.responses[0]
         criteria = task.rubric or self.rubric
         if criteria is not None:

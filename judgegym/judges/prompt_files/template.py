@@ -121,7 +121,7 @@ class PromptTemplate:
                     lines.append(self._format_section(part, has_ending=has_ending))
             elif not is_behind_gap or (lines and not f"\n{lines[-1]}".endswith("\n")):
                 lines.append(part.replace("{", "{brace}"))
-            elif part:  # of the blank lines around a section that is left out, one is enough
+            elif part:  # keep one of the blank lines around a section that is left out
                 lines.append(part.removeprefix("\n").replace("{", "{brace}"))
         return "\n".join(lines)
 
@@ -254,13 +254,13 @@ def _parse_section(
         )
     else:
         marker = lines[position].marker
-        assert marker is not None  # a section begins with one
+        assert marker is not None  # a section begins with a marker
         title, gap = marker[1], "\n" * (placeholder - position)
     has_ending = end - 1 > placeholder
     ending, end_gap = f"End of {title}", "\n"
     if has_ending:
         marker = lines[end - 1].marker
-        assert marker is not None  # it ends with one
+        assert marker is not None  # it ends with a marker
         ending, end_gap = marker[1], "\n" * (end - 1 - placeholder)
     section = TemplateSection(
         name,  # type: ignore[arg-type]  # checked

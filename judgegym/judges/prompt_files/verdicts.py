@@ -279,7 +279,7 @@ def _find_behind(
     beginning = re.compile(rf"[{decoration}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE)
     boundary = (
         r"(?<!\w)" if word[0].lower() != word[0].upper() else ""
-    )  # a word of Chinese may follow another one
+    )  # Chinese words are not separated
     for match in re.finditer(boundary + re.escape(fold_characters(word)), plain, re.IGNORECASE):
         line_rest = cast("re.Match[str]", _REST_OF_LINE.match(words, match.end()))[0]
         if not line_rest.strip(f"{_DECORATION}:"):
@@ -328,7 +328,7 @@ def _find_bracketed(
         label = labels.from_words(inner)
         is_double = written.startswith("[[") and written.endswith("]]")
         if label is None and not is_double:
-            continue  # single brackets hold anything
+            continue  # single brackets may hold anything
         is_taken = is_double and label is not None
         yield VerdictCandidate(
             match.span(), label, is_exact=is_taken, is_statement=label is not None

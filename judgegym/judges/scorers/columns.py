@@ -43,7 +43,7 @@ def find_column(values: Mapping[str, object], field: str) -> str | None:
         is_shared = column in USUAL_COLUMNS["criteria"] and column in USUAL_COLUMNS["rubric"]
         is_empty = value in (None, "") or (
             column != field and value in ([], {})
-        )  # an own empty list is a mistake
+        )  # an empty list under the field's own name is a mistake
         if is_empty or (field == "criteria" and is_shared and not _is_criteria_list(value)):
             continue
         return column

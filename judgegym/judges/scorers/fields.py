@@ -86,7 +86,7 @@ def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]
                 "(the scale is a setting of the judge: --scale_min, --scale_max)"
             )
         if text is None and name != "criteria":
-            continue  # a column of objects has the fields of all of them
+            continue  # in a column of objects, each has the fields of all
         if not isinstance(text, str):
             text_type = type(text).__name__
             raise ValueError(f"rubric.{name}: expected text, found {text_type}")

@@ -209,7 +209,7 @@ def _run_file(path: Path, file: str) -> _PythonFile:
     # Types are looked up, and objects unpickled, by the name of their module.
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_{digest}"
     spec = spec_from_file_location(name, path)
-    assert spec is not None  # of a file that ends in .py there is one
+    assert spec is not None  # a file that ends in .py has a spec
     assert spec.loader is not None
     module, folder = module_from_spec(spec), str(path.parent)
     sys.modules[name] = module

@@ -116,7 +116,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """
         kind = _kind(values, cls.model_fields["judge"].default)
         if not is_kind(kind):
-            return cls.choices()  # so that nothing but the kind is refused
+            return cls.choices()  # so that only the kind is refused
         return {
             f"judge={chosen_kind}"
             for chosen_kind in (kind, *_iter_part_kinds(kind, values), *cls.kinds_beside(values))
@@ -314,8 +314,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @model_validator(mode="after")
     def _has_usable_parts(self) -> Self:
-        # What files hold takes the place of their names, so that a run is not resumed with
-        # something else.
+        # File contents replace file names, so that a run is not resumed with other contents.
         if self.definition.parts is None:
             return self
         parts, setting_name = self.part_settings, self.definition.parts.setting
@@ -453,7 +452,7 @@ def find_named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
     try:
         kind = _kind(AnyJudgeSettings.expand_short_forms(values), DEFAULT_KIND)
     except ValueError:
-        return None  # said where the settings are validated
+        return None  # reported when the settings are validated
     if is_kind(kind):
         return find_definition(kind)
     return None
@@ -468,14 +467,14 @@ def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
     try:
         members = parts.read(values.get(parts.setting, default))
     except ValueError:
-        return  # said where the settings are validated
+        return  # reported when the settings are validated
     for fields in members.values() if isinstance(members, Mapping) else ():
         if not isinstance(fields, Mapping):
             continue
         try:
             part_values = _part_values(fields, parts)
         except ValueError:
-            continue  # said where the settings are validated
+            continue  # reported when the settings are validated
         part_kind = part_values["judge"]
         if is_kind(part_kind):
             if find_definition(part_kind).parts:

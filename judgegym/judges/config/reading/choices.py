@@ -193,7 +193,7 @@ def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[s
                 {name: value for name, value in values.items() if value is not None}
             )
         except ValueError:
-            section_values = {}  # said where the settings are read
+            section_values = {}  # reported when the settings are read
         model.select_choices(section_values)
         chosen |= {prefix.removesuffix("."): section_values} if prefix else section_values
     return chosen
@@ -250,7 +250,7 @@ def _find_first_value(name: str, argv: Sequence[str]) -> object:
     try:
         values: Any = read_yaml(find_config_file(str(config)), "") if config is not None else {}
     except SettingsError:
-        return None  # said where the file is read
+        return None  # reported when the file is read
     for section in name.split("."):
         values = values.get(section) if isinstance(values, dict) else None
     return cast(object, values)

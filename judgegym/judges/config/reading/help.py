@@ -222,7 +222,7 @@ def make_flags_parser(
         elif words and choices is None:
             flag.completer = partial(_complete_words_or_files, words)
         elif not choices and not {str, Path} & {*value_types}:
-            flag.completer = lambda **_: ()  # without one, argcomplete completes files
+            flag.completer = lambda **_: ()  # without a completer, argcomplete completes files
     return parser
 
 

@@ -116,12 +116,12 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
             hint = suggest_settings(settings_type, section.lower())
             if (
                 nested_name.lower() in settings_type.model_fields
-            ):  # of an environment, for a command without sections
+            ):  # an environment's variable, for a command without sections
                 hint = f", did you mean {ENV_PREFIX}{nested_name}?"
             raise SettingsError(f"environment variable {name}: unknown setting{hint}")
     try:
         source = EnvSettingsSource(cast(Any, settings_type))
-        # A file with lines of Windows leaves its carriage returns in the values.
+        # A file with Windows line ends leaves carriage returns in the values.
         present = {name.lower() for name in variables}
         source.env_vars = {
             name: value and value.rstrip("\r\n")
