@@ -214,7 +214,7 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
             SettingsError: the prompt or a setting is unknown or wrong.
         """
         if "judge_prompt" in settings:
-            raise SettingsError("judge_prompt: it is the first argument, prompt")
+            raise SettingsError("judge_prompt: pass it as the first argument, prompt")
         judge_prompt: object = prompt
         prompt_settings = {
             "scale": scale,
@@ -228,8 +228,8 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         if is_prompt_file(str(prompt)):
             if extra_name is not None:
                 raise SettingsError(
-                    f"{extra_name}: the prompt file {prompt} says it; give a file or a prompt with its "
-                    "scale"
+                    f"{extra_name}: the prompt file {prompt} sets it; pass either a file or a prompt "
+                    "with its scale"
                 )
         elif scale is None:
             raise SettingsError(
@@ -594,7 +594,7 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
         unused_name = next((name for name in _BUILT_IN_ONLY_SETTINGS if name in settings), None)
         if unused_name is not None:
             raise SettingsError(
-                f"{unused_name}: only the built-in judges read it; a judge of one's own has its own prompt"
+                f"{unused_name}: only built-in judges read it; your own judge has its own prompt"
             )
         super().__init__(offline=offline, **settings)
         self._offline_prompts = offline_prompts

@@ -132,7 +132,7 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
                 raise DataError(f"rows[{number}].{error}") from None
         if unused:
             logger.warning(
-                "columns that this judge does not read, and that come back in the table: %s",
+                "this judge does not read these columns; the table keeps them: %s",
                 ", ".join(unused),
             )
         return await BACKGROUND.join(
@@ -153,7 +153,8 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             shown_names = (name for name in self._parameters if name not in self._hidden_fields)
             shown_name_list = ", ".join(shown_names)
             raise DataError(
-                f"{hidden_name}: this judge is not shown it, but {shown_name_list}; leave it out"
+                f"{hidden_name}: this judge does not read it; leave it out (it reads "
+                f"{shown_name_list})"
             )
         columns = [{"question": question_text}] * len(parsed_answers)
         return await BACKGROUND.join(
@@ -251,8 +252,8 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             if self.settings.judge_cache:
                 cache_hint = ""
             else:
-                cache_hint = "; with judge_cache=FILE they would not be paid for again"
-            retry_hint = "its failures are the places of the rows to judge again"
+                cache_hint = "; with judge_cache=FILE a repeated run would not pay for them again"
+            retry_hint = "its `failures` are the indices of the rows to judge again"
             message = self._name_arguments(str(stop))
             stop.args = (
                 f"{message}\n{table.judged_words}: `table` of this error "

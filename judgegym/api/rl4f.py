@@ -117,7 +117,7 @@ class RL4FEvaluator:
         if len(self._models) < max(2, len(models)):
             model_count = len(self._models)
             raise SettingsError(
-                f"models: expected two or more with names of their own, got {model_count}"
+                f"models: expected two or more with different names, got {model_count}"
             )
         self._include_self = include_self
         self._offline = offline

@@ -52,7 +52,7 @@ def make_sync(
             if table is not None:
                 error.table = table  # type: ignore[attr-defined]  # what is paid for is not lost
                 sys.stderr.write(
-                    f"interrupted: {table.judged_words}; they are in last_table of the judge\n"
+                    f"interrupted: {table.judged_words}; the judge's last_table has them\n"
                 )
             raise
 

@@ -21,11 +21,9 @@ if TYPE_CHECKING:  # --help comes at once
     from judgegym.llm.batches.queue import Batch
 
 _ABOUT = (
-    "Show how the batches of a run stand: as its directory says, or as the provider says if the "
-    "variable of the key is "
-    "set. What is cancelled is billed as far as it was done; the run, or its --resume, keeps that "
-    "and sends the rest "
-    "again."
+    "Show the state of a run's batches: as saved in its directory, or as reported by the provider "
+    "if the key's variable is set. A cancelled batch is billed for its finished requests; the "
+    "run, or its --resume, keeps these and sends the others again."
 )
 
 
@@ -54,9 +52,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run directory, or a file of score or process"
     )
-    parser.add_argument(
-        "--cancel", action="store_true", help="cancel the batches that are not over"
-    )
+    parser.add_argument("--cancel", action="store_true", help="cancel the open batches")
     parser.add_argument(
         "--api_key_env",
         metavar="NAME",

@@ -91,11 +91,11 @@ HELP = ("--help", "-h", "--help_all", "--help-all")
 _COLUMNS = 80
 _WIDTH = 24
 _EXIT_CODES = """\
-Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
-mend in settings, data or run directory, said in one message; 3 a budget is
-spent, or an alarm ended serve; 4 a check of an audit fails, an attack succeeds,
-or a cascade has no threshold; 130 Ctrl-C, 143 SIGTERM (finished rows are on
-disk); 141 the output pipe is closed."""
+Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 an error in
+settings, data or run directory, explained in one message; 3 a budget is spent,
+or an alarm ended serve; 4 a check of an audit fails, an attack succeeds, or a
+cascade has no threshold; 130 Ctrl-C, 143 SIGTERM (finished rows are on disk);
+141 the output pipe is closed."""
 
 
 def find_program() -> Program:
@@ -126,7 +126,7 @@ def load_installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]
     if not any(point.is_of_core for point in points):
         install = install_command("environments")
         reasons[NAME] = (
-            f"{NAME} is not installed, or by an older version, so commands are missing: {install}"
+            f"commands are missing: {NAME} is not installed, or in an older version: {install}"
         )
     return commands, reasons
 

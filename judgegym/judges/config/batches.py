@@ -86,7 +86,7 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         if chat.identity == STAND_IN_IDENTITY and self.judge_batch != "folder":
             raise SettingsError(
                 f"--{chat.section}judge_batch: the stand-in of --offline has no batches; leave out "
-                "one"
+                "one of the two"
             )
         if self.judge_batch == "folder" and self.judge_batch_folder is None:
             raise SettingsError(
@@ -113,9 +113,7 @@ def configure_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     api, flag = chat.endpoints[0].api, f"--{chat.section}judge_batch={batch.kind}"
     expected_api = "anthropic" if batch.kind == "anthropic" else "openai"
     if api != expected_api:
-        raise SettingsError(
-            f"{flag}: the judge is asked in the form of judge_api={api}; expected {expected_api}"
-        )
+        raise SettingsError(f"{flag}: expected judge_api={expected_api}, found judge_api={api}")
     if len(chat.endpoints) > 1:
         endpoint_count = len(chat.endpoints)
         raise SettingsError(

@@ -268,7 +268,7 @@ class EndpointSettings(Settings):
         api: ApiName = "openai" if identity == STAND_IN_IDENTITY else self.effective_api
         if api != self.api and unasked is None and identity != STAND_IN_IDENTITY:
             flag = prefix.removeprefix(f"--{names.section}")
-            logger.info("%s is asked in Anthropic's own form (%sapi=anthropic)", self.model, flag)
+            logger.info("%s is called with Anthropic's own API (%sapi=anthropic)", self.model, flag)
         finish_setting = names.finish_reasons or f"{prefix.removeprefix('--')}finish_reasons"
         if unasked is None:
             endpoints = self.servers(prefix, api)
@@ -334,7 +334,7 @@ class EndpointSettings(Settings):
         if public and api != "litellm" and ASKS_ENDPOINTS.get():
             problem = self._describe_missing_key(public)
             raise SettingsError(
-                f"{prefix}api_key_env: {problem} if it takes none, set {prefix}api_key=none"
+                f"{prefix}api_key_env: {problem} if it needs none, set {prefix}api_key=none"
             )
         return tuple(servers)
 
@@ -347,9 +347,8 @@ class EndpointSettings(Settings):
             return f"{hosts} needs an API key, and the environment variable {variable} {state};"
         key_host = urlsplit(self.key_host).hostname
         return (
-            f"{hosts} needs an API key; {variable} is sent to {key_host} "
-            "alone; "
-            "name the environment variable that holds it, or,"
+            f"{hosts} needs an API key; {variable} is only sent to {key_host}; "
+            "name the environment variable with the key, or,"
         )
 
     def _has_variable(self, url: str) -> bool:
@@ -373,13 +372,13 @@ class EndpointSettings(Settings):
             return server
         if "@" in urlsplit(url).netloc:
             raise SettingsError(
-                f"{name}: the base URL has a user and a password, and {description} would be sent, too; "
-                "expected one of both"
+                f"{name}: the base URL has a user and a password, and {description} would also be "
+                "sent; expected only one of them"
             )
         if (header := load_api(api).key_header).lower() in map(str.lower, headers):
             header_name = header.title()
             raise SettingsError(
-                f"{name}: the extra headers have {header_name}, too; expected one of both"
+                f"{name}: the extra headers also have {header_name}; expected only one of them"
             )
         return replace(server, api_key=SecretStr(_check_sendable(key, f"{name}: {description}")))
 
@@ -420,6 +419,6 @@ def _check_sendable(key: str, subject: str) -> str:
         position = key.index(wrong) + 1
         key_length = len(key)
         raise SettingsError(
-            f"{subject} holds {name} at place {position} of {key_length}; no header can hold that"
+            f"{subject} has {name} at position {position} of {key_length}, which no header can contain"
         )
     return key

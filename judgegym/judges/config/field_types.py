@@ -34,13 +34,11 @@ def _check_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     """
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(
-                f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object"
-            )
+            raise ValueError(f"{name!r} is not a header name; expected NAME=VALUE or a JSON object")
         if name.lower() in _REQUEST_HEADERS:
-            raise ValueError(f"{name} cannot be set: it follows from the request")
+            raise ValueError(f"{name} cannot be set: the request determines it")
         if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
-            raise ValueError(f"the value of {name} holds a character that no header can hold")
+            raise ValueError(f"the value of {name} has a character that no header can contain")
     return headers
 
 

@@ -180,9 +180,8 @@ class JudgeSettings(
         if self.judge_output != "text" and conflicts:
             conflict_list = ", ".join(conflicts)
             raise ValueError(
-                f"judge_extra_body: with judge_output={self.judge_output} the form of an answer is "
-                "the judge's own; "
-                f"leave out {conflict_list}"
+                f"judge_extra_body: judge_output={self.judge_output} already sets the form of a "
+                f"response; leave out {conflict_list}"
             )
         return self
 
@@ -263,7 +262,7 @@ class JudgeSettings(
             )
         votes = self.vote_count()
         if votes > 1 and self.judge_temperature == 0:
-            logger.warning("%d votes at temperature 0 are the same answer %d times", votes, votes)
+            logger.warning("%d votes at temperature 0 are %d times the same vote", votes, votes)
         return self.endpoint.chat_settings(
             SettingNames("the judge", f"--{section}judge_", section),
             retry_delay=retry_delay,

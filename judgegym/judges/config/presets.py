@@ -230,7 +230,7 @@ def check_profile(path: Path | None) -> None:
     require("profile")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise SettingsError(
-            f"--profile: {path} cannot be written; expected a file in a folder that is there"
+            f"--profile: {path} cannot be written; expected a file in an existing folder"
         )
 
 

@@ -146,14 +146,15 @@ class JurySettings(JudgeSettings):
         if unknown:
             name_list = ", ".join(names)
             raise ValueError(
-                f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {name_list}"
+                f"jury_weights, jury_sample: no member is named {unknown[0]!r}; the members are {name_list}"
             )
         count = len(self.select_counting(names))
         if not count:
             raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
         if weights and self.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
             raise ValueError(
-                "jury_weights: with jury_rule=trimmed_mean members that count weigh the same"
+                "jury_weights: with jury_rule=trimmed_mean all members that count need the same "
+                "weight"
             )
         if self.jury_quorum is not None and self.jury_quorum > count:
             raise ValueError(

@@ -113,9 +113,7 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
     """
     for name in parts:
         if "/" in name:
-            raise ValueError(
-                f'{name!r}: expected a name without /; another one is given in this way: "name": …'
-            )
+            raise ValueError(f'{name!r}: expected a name without /; set another one with "name": …')
     slugs = [slug(name) for name in parts]
     unusable = {name_slug for name_slug in slugs if slugs.count(name_slug) > 1} | {""}
     duplicates = [
@@ -123,7 +121,7 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
     ]
     if duplicates:
         duplicate_list = ", ".join(map(repr, duplicates))
-        raise ValueError(f"these parts have the same name, or none: {duplicate_list}")
+        raise ValueError(f"these parts have no name, or the same name: {duplicate_list}")
     return parts
 
 
@@ -159,7 +157,7 @@ def check_fields(prefix: str, fields: PartFields) -> None:
         secrets.append("judge_extra_body")
     for name in ("judge_cache", "judged_thinking"):
         if name in fields:
-            raise ValueError(f"{prefix}{name}: nothing reads it in a part; set that of the whole")
+            raise ValueError(f"{prefix}{name}: a part does not read it; set it for the whole judge")
     if secrets:
         raise ValueError(
             f"{prefix}{secrets[0]}: a secret would be kept in files; name its variable: "

@@ -155,8 +155,8 @@ def _check_labels(scores: Mapping[str, float]) -> None:
         )
         if earlier != label:
             raise ValueError(
-                f"scale: the labels {earlier!r} and {label!r} differ in upper and lower case or in "
-                "looks alone"
+                f"scale: the labels {earlier!r} and {label!r} differ only in upper and lower "
+                "case or in looks"
             )
     if len({*scores.values()}) < 2:
         label_scores = dict(scores)

@@ -54,7 +54,7 @@ def _check_code(settings: AnyJudgeSettings) -> None:
             raise SettingsError(f"{name}: {settings.judge} {mismatch}, {fields[name].default}")
     if DIGEST in fields and has_changed(settings.judge):
         raise SettingsError(
-            f"judge: {settings.judge} has changed since it ran in this process; start it anew"
+            f"judge: {settings.judge} has changed since it ran in this process; restart the process"
         )
 
 

@@ -198,7 +198,7 @@ def _run_file(path: Path, file: str) -> _PythonFile:
         ValueError: it cannot be read or imported, or no file may run now.
     """
     if not _may_run.get():
-        raise ValueError(f"{file} was not loaded when the server started; start it anew")
+        raise ValueError(f"{file} was not loaded when the server started; restart the server")
     try:
         digest = prompt_digest(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

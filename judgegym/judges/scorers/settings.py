@@ -350,9 +350,9 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
     """
     if confidence != "margin" and confidence not in cheap.definition.confidences:
         kinds = [kind for kind, judge in JUDGES.items() if confidence in judge.confidences]
-        kind_list = " and ".join(kinds)
+        kind_list = " or ".join(kinds)
         raise ValueError(
-            f"cascade_confidence: {confidence} is of {kind_list}; the first is {cheap.judge}"
+            f"cascade_confidence: {confidence} needs {kind_list}; the first judge is {cheap.judge}"
         )
     rubric = cheap.match_settings(RubricJudgeSettings) or cheap.match_settings(PromptJudgeSettings)
     jury = cheap.match_settings(JurySettings)
@@ -369,7 +369,7 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
         reward = settings.match_settings(RewardModelSettings)
         if reward is not None and reward.reward_scale != "sigmoid":
             raise ValueError(
-                f"cascade_confidence: {confidence} is of scores from 0 to 1: set "
+                f"cascade_confidence: {confidence} needs scores from 0 to 1: set "
                 "reward_scale=sigmoid"
             )
 

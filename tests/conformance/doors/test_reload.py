@@ -75,7 +75,7 @@ async def test_a_reload_runs_no_file_that_was_not_there_and_keeps_the_code_of_a_
         in caplog.text
     )
     assert (
-        f"{tmp_path}/judge/new.py was not loaded when the server started; start it anew"
+        f"{tmp_path}/judge/new.py was not loaded when the server started; restart the server"
         in caplog.text
     )
     assert "it has run" not in caplog.text

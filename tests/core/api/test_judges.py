@@ -142,9 +142,7 @@ def test_every_public_name_is_there_and_no_other() -> None:
 
 
 def test_judge_of_ones_own_refuses_what_nothing_would_read() -> None:
-    with pytest.raises(
-        SettingsError, match="judge_critique_rounds: only the built-in judges read it"
-    ):
+    with pytest.raises(SettingsError, match="judge_critique_rounds: only built-in judges read it"):
         OwnJudge(peer, judge_critique_rounds=1)
     with pytest.raises(SettingsError, match="scale_max: unknown setting of a judge"):
         OwnJudge(peer, scale_max=10)

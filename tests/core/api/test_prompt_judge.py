@@ -42,9 +42,9 @@ ROW = {"question": "How many?", "answer": "Eight.", "reference": "8"}
             {"scale": (1, 5)},
             "judge_prompt: prompt: line 2: {reponse}: unknown placeholder",
         ),
-        ("judge.yaml", {"scale": (1, 5)}, "scale: the prompt file judge.yaml says it"),
-        ("judge.yaml", {"verdict": {"after": "S:"}}, "verdict: the prompt file judge.yaml says it"),
-        ("judge.yaml", {"optional": ["context"]}, "optional: the prompt file judge.yaml says it"),
+        ("judge.yaml", {"scale": (1, 5)}, "scale: the prompt file judge.yaml sets it"),
+        ("judge.yaml", {"verdict": {"after": "S:"}}, "verdict: the prompt file judge.yaml sets it"),
+        ("judge.yaml", {"optional": ["context"]}, "optional: the prompt file judge.yaml sets it"),
         (
             "judge.yaml",
             {},
@@ -53,7 +53,7 @@ ROW = {"question": "How many?", "answer": "Eight.", "reference": "8"}
         (
             PROMPT,
             {"scale": (1, 5), "judge_prompt": "judge.yaml"},
-            "judge_prompt: it is the first argument, prompt",
+            "judge_prompt: pass it as the first argument, prompt",
         ),
         (
             PROMPT,
@@ -82,7 +82,7 @@ def test_what_the_prompt_does_not_show_and_what_it_lacks_is_refused_before_the_f
         for given, said in (
             (
                 {"context": "C", "reference": "8"},
-                "context: this judge is not shown it, but question, answer, reference;",
+                "context: this judge does not read it; leave it out (it reads question, answer, reference)",
             ),
             ({}, "reference: the prompt shows it, and there is none"),
             ({"reference": 8}, "reference: expected a text, found 8 (int)"),
@@ -112,7 +112,7 @@ def test_columns_that_the_prompt_does_not_show_come_back_and_one_line_says_so(
         7,
     )
     assert (
-        "that this judge does not read, and that come back in the table: context, id" in caplog.text
+        "this judge does not read these columns; the table keeps them: context, id" in caplog.text
     )
 
 
@@ -123,7 +123,7 @@ def test_a_jury_refuses_what_none_of_its_members_is_shown(tmp_path: Path) -> Non
     jury = Jury(members, judge_base_url="http://127.0.0.1:9/v1")
     with pytest.raises(
         DataError,
-        match=r"^reference: this judge is not shown it, but question, answer, context, rub",
+        match=r"^reference: this judge does not read it; leave it out \(it reads question, answer, context, rub",
     ):
         jury.judge_sync("How many?", "Eight.", reference="8", rubric="Is it right?")
     with pytest.raises(

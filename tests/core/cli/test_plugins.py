@@ -174,9 +174,7 @@ def test_command_of_an_installation_without_metadata_says_how_to_install(
     monkeypatch.setattr(metadata, "distributions", lambda: iter(()))
     ended = called(lambda: main(["audit"]), clean_environment())
     assert (ended.code, ended.out) == (2, "")
-    said = (
-        "judgegym is not installed, or by an older version, so commands are missing: pip install "
-    )
+    said = "commands are missing: judgegym is not installed, or in an older version: pip install "
     assert ended.err.splitlines()[0] == "no command 'audit'" and ended.err.splitlines()[
         -1
     ].startswith(said)

@@ -170,7 +170,7 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
         (["--jury=@none.yaml"], "none.yaml"),
         (
             ["--jury=mean", "--jury_weights=a=1"],
-            "--jury: jury_weights, jury_sample: no member is named 'a', but m1, m2, m3",
+            "--jury: jury_weights, jury_sample: no member is named 'a'; the members are m1, m2, m3",
         ),
         (
             ["--jury=mean", "--jury_weights=m1=0"],

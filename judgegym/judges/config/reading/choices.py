@@ -92,9 +92,8 @@ def drop_replaced(
         if setting_name in higher.values:
             if higher.kind == "command line" and higher.values[setting_name] is not None:
                 raise SettingsError(
-                    f"--{fallback} (command line): nothing reads it beside --{setting_name}, which is given, "
-                    "too; "
-                    "give one of them"
+                    f"--{fallback} (command line): nothing reads it beside --{setting_name}; give "
+                    "only one of them"
                 )
             continue
         for lower, source in enumerate(remaining[index + 1 :], index + 1):

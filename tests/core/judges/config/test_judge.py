@@ -114,7 +114,7 @@ def test_a_key_that_is_missing_says_which_variable_was_looked_up(
         ):
             key_of()
     with pytest.raises(
-        SettingsError, match=r"ANTHROPIC_API_KEY is sent to api\.anthropic\.com alone; name the"
+        SettingsError, match=r"ANTHROPIC_API_KEY is only sent to api\.anthropic\.com; name the"
     ):
         key_of(judge_base_url=ELSEWHERE)
 
@@ -331,9 +331,9 @@ def test_without_a_prompt_the_digest_is_that_of_the_built_in_one(
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("sk-secret\nAuthorization: x", "a line break at place 10 of 26"),
-        ("sk-secret key", "a space at place 10 of 13"),
-        ("sk-sécret", "the character 'é' at place 5 of 9"),
+        ("sk-secret\nAuthorization: x", "a line break at position 10 of 26"),
+        ("sk-secret key", "a space at position 10 of 13"),
+        ("sk-sécret", "the character 'é' at position 5 of 9"),
     ],
 )
 @pytest.mark.parametrize("from_variable", [False, True])
@@ -352,7 +352,7 @@ def test_key_that_no_header_can_hold_is_refused_when_settings_are_read_and_not_s
         if from_variable
         else "--env.judge_api_key: the key"
     )
-    assert message == f"{where} holds {words}; no header can hold that"
+    assert message == f"{where} has {words}, which no header can contain"
     assert "sk-" not in message
 
 

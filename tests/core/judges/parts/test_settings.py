@@ -19,7 +19,10 @@ WRONG = [
         "judges.listwise.judge: expected one that sees each",
     ),
     ('{"judges": {"a/b": {}, "c": {}}}', "'a/b': expected a name without /"),
-    ('{"judges": "a,b", "jury_weights": "a=1,c=2"}', "no member is named 'c', but a, b"),
+    (
+        '{"judges": "a,b", "jury_weights": "a=1,c=2"}',
+        "no member is named 'c'; the members are a, b",
+    ),
     ('{"judges": "a,b", "jury_weights": "a=1,b"}', "'b': expected NAME=NUMBER"),
     (
         '{"judges": "a,b", "jury_weights": "a=-1,b=1"}',
@@ -31,7 +34,7 @@ WRONG = [
     ),
     (
         '{"judges": "a,b", "jury_weights": "a=1,b=2", "jury_rule": "trimmed_mean"}',
-        "that count weigh the same",
+        "that count need the same weight",
     ),
     (
         '{"judges": "a,b", "jury_weights": "a=1", "jury_quorum": 2}',
@@ -62,7 +65,7 @@ WRONG = [
     ),
     (
         '{"cascade": "a,b", "cascade_confidence": "orders"}',
-        "orders is of arena_hard; the first is rubric",
+        "orders needs arena_hard; the first judge is rubric",
     ),
     (
         '{"cascade": "a,b", "cascade_confidence": "votes"}',
@@ -74,7 +77,7 @@ WRONG = [
     ),
     (
         '{"cascade": [{"judge": "reward_model", "reward_scale": "raw"}, "b"]}',
-        "margin is of scores from 0 to 1",
+        "margin needs scores from 0 to 1",
     ),
     # The steps of an agent.
     (
@@ -143,7 +146,7 @@ WRONG = [
     ),
     (
         '{"judge": "composite", "reward": {"a b": {"judge": "peer"}, "a_b": {"judge": "peer"}}}',
-        "these parts have the same name",
+        "these parts have no name, or the same name",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_api_key": "k"}}}',
@@ -151,7 +154,7 @@ WRONG = [
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_cache": "c"}}}',
-        "reward.a.judge_cache: nothing reads it in a part",
+        "reward.a.judge_cache: a part does not read it",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_base_url": '

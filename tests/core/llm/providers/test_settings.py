@@ -38,7 +38,7 @@ def test_form_of_the_judge(
         chat = JudgeSettings(**settings).chat_settings()
         again = JudgeSettings(**settings).chat_settings(identity=STAND_IN_IDENTITY)
     assert (chat.endpoints[0].api, again.endpoints[0].api) == (api, "openai")
-    assert ("in Anthropic's own form (judge_api=anthropic)" in caplog.text) is (not settings)
+    assert ("with Anthropic's own API (judge_api=anthropic)" in caplog.text) is (not settings)
     priced = (
         JudgeSettings(**settings, judge_price_input=10, judge_price_output=50)
         .chat_settings()
@@ -86,7 +86,7 @@ def test_headers_and_queries_of_each_endpoint() -> None:
     }
     assert second.headers == {**first.headers, "X-Own": "1"}
     assert Endpoint("http://a/v1/messages", "m", api="anthropic").url == "http://a/v1/messages"
-    with pytest.raises(SettingsError, match="X-Api-Key, too"):
+    with pytest.raises(SettingsError, match="also have X-Api-Key"):
         PolicySettings(
             api="anthropic", extra_headers={"X-API-Key": "k"}, api_key="k"
         ).endpoint.servers("--openai.")
