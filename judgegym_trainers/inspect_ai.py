@@ -94,7 +94,8 @@ def _check_rubric(value: object) -> object:
 
 
 def _read_file(value: object) -> object:
-    return read_text_or_file(f"@{join_parts(value)}")
+    path = join_parts(value)
+    return read_text_or_file(f"@{path}")
 
 
 class ScorerOptions(BaseModel):
@@ -434,7 +435,8 @@ def _make_score(
         invalid: inspect's reason for an invalid completion.
     """
     metadata = {"status": result.status, "label": result.label, **extra_metadata}
-    answer, reason = state.output.completion, invalid if result.is_invalid else None
+    answer = state.output.completion
+    reason = invalid if result.is_invalid else None
     explanation = result.explanation or (_EMPTY if reason == _NO_RESPONSE else "")
     if result.reward is not None:
         return Score(

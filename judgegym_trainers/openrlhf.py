@@ -93,10 +93,11 @@ def reward_function(
     if group_settings.on_failure != "score" and (
         estimator not in ESTIMATORS or (group_size or 1) < 2
     ):
+        estimators = ", ".join(ESTIMATORS)
         raise SettingsError(
             "estimator: a reward function can give a failed judge nothing but the mean of its "
-            f"group, which only {', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; "
-            "OpenRLHF's default, gae, does not), with a group_size of 2 or more; found estimator "
+            f"group, which only {estimators} subtract (--algo.advantage.estimator; OpenRLHF's "
+            "default, gae, does not), with a group_size of 2 or more; found estimator "
             f"{estimator!r} and group_size {group_size!r}. Expected these, agent_executor, which "
             "leaves such samples out with every estimator, or on_failure='score', which trains the "
             "mean or fallback_score as a reward"

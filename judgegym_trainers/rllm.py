@@ -175,7 +175,8 @@ def environment_rows(
 
 
 def _make_row(task: Task, episode: Episode) -> CompletionRow:
-    metadata, messages = task.metadata, task.metadata.get("messages")
+    metadata = task.metadata
+    messages = task.metadata.get("messages")
     prompt: object = task.instruction
     if isinstance(messages, Sequence) and not isinstance(messages, str) and messages:
         prompt = messages

@@ -229,8 +229,8 @@ class OpenedEnvironment:
         if multi_turn_uid := _find_conversation(env, self._tasks):
             raise SettingsError(
                 f"{self.name}: the row {multi_turn_uid!r} is a conversation of several turns, and "
-                "trainers that sample by themselves have only the first; expected rows of one turn, "
-                "or `judgegym serve`, which plays all turns"
+                "trainers that sample by themselves have only the first; expected rows of one "
+                "turn, or `judgegym serve`, which plays all turns"
             )
         self._stack = stack
         self._is_closed = False
@@ -300,7 +300,8 @@ class OpenedEnvironment:
             raise RuntimeError(
                 f"{self.name}: the environment has been closed; `opened` opens it again"
             )
-        env, task = self._env, self._find_task(uid)
+        env = self._env
+        task = self._find_task(uid)
         choices = [
             Choice(completion) if isinstance(completion, str) else completion
             for completion in completions
@@ -355,7 +356,8 @@ class OpenedEnvironment:
     def _find_task(self, uid: str) -> Any:
         index = index_uids(self._tasks).get(uid)
         if index is None:
-            count, split = len(self), self.source.split
+            count = len(self)
+            split = self.source.split
             raise DataError(
                 f"{self.name}: no row {uid!r} among the {count} rows of the split {split}"
             )

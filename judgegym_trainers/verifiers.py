@@ -266,8 +266,10 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
             CellError: a field of the task cannot be sent to a judge.
             SettingsError: a setting cannot work.
         """
-        config, name = self.config, self.reward_name
-        fields, response = {**config.fields(task), **config.tools(trace)}, config.response(trace)
+        config = self.config
+        name = self.reward_name
+        fields = {**config.fields(task), **config.tools(trace)}
+        response = config.response(trace)
         ids = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         verdict: CompletionReward
         (verdict,) = (
@@ -428,7 +430,8 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
             )
         path, colon, name = environment.partition(":")
         if path.endswith(".py"):
-            return f"{Path(path).resolve()}{colon}{name}"
+            resolved = Path(path).resolve()
+            return f"{resolved}{colon}{name}"
         return str(environment)
 
 
@@ -519,13 +522,13 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
     async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
         """Judge the attempts that succeeded."""
         traces = [trace for trace in episode.traces if trace.ok]
-        if len(traces) < _MIN_ATTEMPTS:
+        count = len(traces)
+        total = len(episode.traces)
+        if count < _MIN_ATTEMPTS:
             for trace in traces:
                 _mark_failed(
                     trace,
-                    NoRewardError(
-                        f"no group: {len(traces)} of {len(episode.traces)} attempts ended well"
-                    ),
+                    NoRewardError(f"no group: {count} of {total} attempts ended well"),
                 )
             return
         for trace, verdict in zip(traces, await self._judge_traces(task, traces), strict=True):
@@ -552,7 +555,8 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             for trace, verdict in zip(traces, verdicts, strict=True):
                 task.record(verdict, trace, GROUP_REWARD)
             return verdicts
-        judge, first = self.config.judge, next(iter(traces))
+        judge = self.config.judge
+        first = next(iter(traces))
         fields = {**judge.fields(task.data), **judge.tools(first)}
         rows = [CompletionRow(fields, judge.response(trace)) for trace in traces]
         (verdicts,) = (

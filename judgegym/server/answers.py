@@ -38,7 +38,10 @@ class RequestError(Exception):
             headers: headers of the response, besides those of every error of this code.
         """
         super().__init__(message)
-        self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
+        self.code = code
+        self.kind = kind
+        self.message = message
+        self.is_unread = is_unread
         self.headers: Mapping[str, str] = headers or {}
         self.others: tuple[float | None, ...] = ()
         """The other scores of a single response's group, if known; `None` for an empty response."""

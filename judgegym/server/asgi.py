@@ -44,9 +44,7 @@ class RewardServer:
             settings: settings of `python -m judgegym.server` by name, such as `config`. They
                 override environment variables and the YAML file.
         """
-        self._arguments = [
-            f"--{name}={_format_argument(value)}" for name, value in settings.items()
-        ]
+        self._arguments = [f"--{name}=" + _format_argument(settings[name]) for name in settings]
         self._opening: _OpenService | None = None
 
     def load(self) -> LoadedSettings[RewardServerSettings]:

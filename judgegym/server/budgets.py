@@ -58,7 +58,8 @@ class ServerBudgets:
             )
         is_any = whole != ClientBudget() or client_budgets
         self.whole = Budget(whole.calls, whole.usd, ends=False) if is_any else None
-        self._limits, self._by_client = client_budgets, dict[str, Budget]()
+        self._limits = client_budgets
+        self._by_client = dict[str, Budget]()
         self.add_clients(names or [""])
 
     def add_clients(self, names: Iterable[str]) -> None:

@@ -194,7 +194,9 @@ class Register:
             kept_s: seconds for which the results of a cohort are kept.
             most_kept: limit of slots in cohorts whose results are kept.
         """
-        self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
+        self._late_s = late_s
+        self._kept_s = kept_s
+        self._most_kept = most_kept
         self._by_key: dict[str, _KeyCohorts] = {}
         self._judged: deque[Cohort] = deque()
         self._kept = 0

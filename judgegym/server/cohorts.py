@@ -100,7 +100,8 @@ class Cohorts:
         """
         self._gatherers = gatherers
         self._deadline_s = deadline_s
-        self._record, self._is_full = record, is_full
+        self._record = record
+        self._is_full = is_full
         self._registers = {
             name: Register(late_s=gatherer.wait_s, kept_s=deadline_s, most_kept=MOST_KEPT)
             for name, gatherer in gatherers.items()
@@ -156,7 +157,8 @@ class Cohorts:
 
     async def aclose(self) -> None:
         """Give up all cohorts that are not judged."""
-        gathered, judging = tuple(self._open), dict(self._judging)
+        gathered = tuple(self._open)
+        judging = dict(self._judging)
         await cancel_all(judging.values())
         for cohort in gathered:
             self._remove_open(cohort)
@@ -172,11 +174,10 @@ class Cohorts:
         Raises:
             OverloadError: no further cohort may be opened.
         """
-        key, signature = (
-            cohort_key(mount, task),
-            make_signature(task.member, task.response, is_empty=is_empty),
-        )
-        register, now = self._registers[mount], asyncio.get_running_loop().time()
+        key = cohort_key(mount, task)
+        signature = make_signature(task.member, task.response, is_empty=is_empty)
+        register = self._registers[mount]
+        now = asyncio.get_running_loop().time()
         register.expire(now)
         repeated = register.find_repeated(key, signature)
         if repeated is not None:
@@ -196,7 +197,8 @@ class Cohorts:
     def _late_result(
         self, missed: Cohort, task: JudgeTask, signature: Signature
     ) -> ResponseJudgment:
-        came, wait = len(missed.slots), self._format_wait(missed)
+        came = len(missed.slots)
+        wait = self._format_wait(missed)
         result = make_failure(
             f"late: the cohort was closed with {came} of {missed.size} members {wait} s after the "
             "first one came (--group_wait, or less for one with less time)"
@@ -213,11 +215,13 @@ class Cohorts:
         return result
 
     def _open_cohort(self, mount: str, task: JudgeTask, key: str, now: float) -> Cohort:
-        gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
+        gatherer = self._gatherers[mount]
+        loop = asyncio.get_running_loop()
         cohort = Cohort(
             key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s
         )
-        cohort.task, cohort.results = task, loop.create_future()
+        cohort.task = task
+        cohort.results = loop.create_future()
         cohort.scores = gatherer.scorer.begin(
             remove_task_thinking(task, gatherer.scorer.settings), gatherer.size
         )
@@ -272,8 +276,11 @@ class Cohorts:
         task.add_done_callback(lambda _: self._judging.pop(cohort))
 
     async def _judge(self, cohort: Cohort) -> None:
-        mount, task, loop = cohort.mount, cohort.task, asyncio.get_running_loop()
-        scores, responses = cohort.scores, cohort.responses
+        mount = cohort.mount
+        task = cohort.task
+        loop = asyncio.get_running_loop()
+        scores = cohort.scores
+        responses = cohort.responses
         if scores is None or task is None:
             return
         if len(responses) < self._gatherers[mount].scorer.min_responses(task):
@@ -302,7 +309,8 @@ class Cohorts:
             except Exception as error:  # boundary: any judge error fails this cohort alone
                 logger.exception("a judgment failed")
                 results = fail_responses(error, len(responses))
-            seconds, is_late = loop.time() - closed_at, cohort.was_overdue
+            seconds = loop.time() - closed_at
+            is_late = cohort.was_overdue
             self._record.record_judgment(
                 mount, task.prompt, responses, results, seconds, is_late=is_late
             )
@@ -325,7 +333,9 @@ class Cohorts:
     def _finish(self, cohort: Cohort) -> None:
         """Release the slots of a cohort, and drop its texts."""
         self.pending -= len(cohort.slots)
-        cohort.task, cohort.scores, cohort.responses = None, None, []
+        cohort.task = None
+        cohort.scores = None
+        cohort.responses = []
 
     def _explain_too_few(self, cohort: Cohort) -> str:
         """Return the reason why a cohort cannot be judged."""
@@ -362,7 +372,8 @@ class Cohorts:
         self, cohort: Cohort, slot: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
         """Return the result of a slot; a failure if it is not ready in time."""
-        mount, results = cohort.mount, cohort.results
+        mount = cohort.mount
+        results = cohort.results
         slot.waiting += 1
         try:
             await asyncio.wait([results], timeout=timeout_s)
@@ -372,7 +383,8 @@ class Cohorts:
             if not cohort.was_overdue:
                 cohort.was_overdue = True
                 self._record.health[mount].note_late()
-            is_counted, slot.was_late = slot.was_late, True
+            is_counted = slot.was_late
+            slot.was_late = True
             return self._record.record_overdue(
                 mount, self._record.health[mount], is_counted=is_counted
             )

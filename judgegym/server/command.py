@@ -142,7 +142,9 @@ def _check_settings(
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: LoadSettings) -> None:
     """Serve until a signal comes; then refuse new requests and drain those in flight."""
-    worker, loop, stopped = workers.find_worker(), asyncio.get_running_loop(), asyncio.Event()
+    worker = workers.find_worker()
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
     async with open_service(loaded) as service:
         signals: list[int] = []
 
@@ -150,7 +152,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: LoadSetting
             signals.append(number)
             stopped.set()
 
-        reloader, has_hung_up = Reloader(service, read), workers.terminal_watch()
+        reloader = Reloader(service, read)
+        has_hung_up = workers.terminal_watch()
 
         def hang_up() -> None:
             if has_hung_up():
@@ -201,7 +204,8 @@ def merge_reload(
     restart_only = [name for name in candidates if getattr(old, name) != getattr(new, name)]
     merged = new.model_copy(update={name: getattr(old, name) for name in restart_only})
     merged.check_access()
-    before, after = old.mounted_judges(), merged.mounted_judges()
+    before = old.mounted_judges()
+    after = merged.mounted_judges()
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     gathering = {*list_gathering(before), *list_gathering(after)}
     gathers = [name for name in changed if name in gathering]
@@ -220,7 +224,8 @@ class Reloader:
 
     def __init__(self, service: Service, load: LoadSettings) -> None:
         """Reload this service; `load` reads and checks the settings."""
-        self._service, self._load = service, load
+        self._service = service
+        self._load = load
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
 

@@ -219,7 +219,8 @@ class Core:
             OverloadError: too many judgments are pending; no judge was called.
             NotYetError: there is no result yet; retry.
         """
-        arrived, judge = time.monotonic() - spent_s, (table or self.judges.table).judges[mount]
+        arrived = time.monotonic() - spent_s
+        judge = (table or self.judges.table).judges[mount]
         scorer = judge.scorer
         for name in [name for name in judge.unseen if any(getattr(task, name) for task in tasks)]:
             judge.unseen.discard(name)
@@ -326,7 +327,8 @@ class Core:
         Raises:
             NotYetError: the caller has no more time, but the judgments have.
         """
-        now, begun = time.monotonic(), [pending.begun_at for pending in waiting]
+        now = time.monotonic()
+        begun = [pending.begun_at for pending in waiting]
         ends = [max(began, wait.arrived) + self._deadline_s for began in begun if began is not None]
         if len(ends) == len(waiting) and max(ends) <= now:
             return 0.0
@@ -385,7 +387,8 @@ class Core:
         judgments: Sequence[PendingJudgment],
     ) -> list[ResponseJudgment]:
         """Return the results of a task's responses; count those that were not counted yet."""
-        results, mount = list[ResponseJudgment](), judge.name
+        results = list[ResponseJudgment]()
+        mount = judge.name
         # Decided when a result is returned: the first request that gets it has its calls, later
         # ones share them.
         has_calls = [
@@ -399,7 +402,8 @@ class Core:
                 results.append(entry)
                 continue
             number, index = entry
-            pending, is_first = judgments[number], has_calls[number] and entry not in seen
+            pending = judgments[number]
+            is_first = has_calls[number] and entry not in seen
             has_result = pending.task.done() and not pending.task.cancelled()
             if has_result:
                 result = pending.task.result()[index]
@@ -420,7 +424,8 @@ class Core:
     async def _judge(
         self, judge: MountedJudge, task: JudgeTask, owner: Budget | None
     ) -> list[ResponseJudgment]:
-        started, mount = time.monotonic(), judge.name
+        started = time.monotonic()
+        mount = judge.name
         results = await trace_judgment(
             tracing.active, judge.settings.judge, mount, self._score_or_fail(judge, task)
         )

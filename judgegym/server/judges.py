@@ -103,7 +103,9 @@ class MountedJudges:
             budget: the total budget.
             telemetry: counts events of calls.
         """
-        self._identity, self._budget, self._telemetry = identity, budget, telemetry
+        self._identity = identity
+        self._budget = budget
+        self._telemetry = telemetry
         self.table = JudgeTable()
         self.health: dict[str, JudgeHealth] = {}
         self._open: list[MountedJudge] = []
@@ -125,7 +127,8 @@ class MountedJudges:
         Raises:
             SettingsError: a judge cannot be opened; requests keep the previous judges.
         """
-        old, mounted = self.table, dict[str, MountedJudge]()
+        old = self.table
+        mounted = dict[str, MountedJudge]()
         try:
             for name, mount in mounts.items():
                 judge = old.judges.get(name)

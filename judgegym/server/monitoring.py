@@ -71,7 +71,9 @@ class ServerMonitors:
             mounts: the judges by name; the empty name is one of them.
             telemetry: receives the latest numbers.
         """
-        self._settings, self._mounts, self._telemetry = settings, mounts, telemetry
+        self._settings = settings
+        self._mounts = mounts
+        self._telemetry = telemetry
         self._monitors: dict[str, TrainingMonitor] = {}
         self._open: OrderedDict[tuple[str, str | None, str], _OpenGroup] = OrderedDict()
         self._file: LineWriter | None = None
@@ -89,7 +91,9 @@ class ServerMonitors:
             SettingsError: the gold judge's API key is missing.
             RunDirectoryError: another process uses the directory, or it cannot be written to.
         """
-        settings, first, folder = self._settings, self._mounts[""], self._settings.run_dir
+        settings = self._settings
+        first = self._mounts[""]
+        folder = self._settings.run_dir
         if folder is not None:
             self._stack.callback(DirectoryLock(folder).release)
             self._file = LineWriter(
@@ -103,7 +107,8 @@ class ServerMonitors:
             stand_in=first if identity == STAND_IN_IDENTITY else None,
         )
         for name, mount in self._mounts.items():
-            cascade, judges = mount.match_settings(CascadeSettings), len(self._mounts)
+            cascade = mount.match_settings(CascadeSettings)
+            judges = len(self._mounts)
             target = MonitorTarget(
                 first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade
             )

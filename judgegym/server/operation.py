@@ -57,7 +57,9 @@ class JudgeHealth:
     ) -> None:
         """Watch the judge behind a client; a judge without an endpoint is never probed."""
         self.client = client
-        self._name, self._telemetry, self._asks_endpoint = name, telemetry, asks_endpoint
+        self._name = name
+        self._telemetry = telemetry
+        self._asks_endpoint = asks_endpoint
         self._failures = 0
         self._reason = ""
         self._latest = time.monotonic()
@@ -91,7 +93,9 @@ class JudgeHealth:
         self._is_unproven = self._is_unproven or self.client.waiting is not None
 
     def _note_answer(self) -> None:
-        self._failures, self._is_unproven, self._pause_s = 0, False, _FIRST_PAUSE_S
+        self._failures = 0
+        self._is_unproven = False
+        self._pause_s = _FIRST_PAUSE_S
 
     @property
     def is_down(self) -> bool:
@@ -149,7 +153,8 @@ class JudgeHealth:
     async def _probe(self) -> None:
         """Probe each failing model, with its client's retries; double the pause before the next."""
         failing = [client for client in self._clients if client.last_failure is not None]
-        pause_s, self._pause_s = self._pause_s, min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
+        pause_s = self._pause_s
+        self._pause_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
         try:
             outcomes = await gather_results(model.probe() for model in failing or [self.client])
         finally:
@@ -216,7 +221,8 @@ class Record:
 
     def __init__(self, health: Mapping[str, JudgeHealth], telemetry: Telemetry) -> None:
         """Report results to the telemetry, and judges' responses to their health."""
-        self.health, self.telemetry = health, telemetry
+        self.health = health
+        self.telemetry = telemetry
         self.recent: deque[RecentJudgment] = deque(maxlen=MAX_RECENT)
 
     def record_judgment(
@@ -444,10 +450,8 @@ class Telemetry:
             if not run.cached:
                 self._histograms["judge_call_seconds"][judge,].observe(run.latency_s)
                 counters["judge_attempts"][judge,].inc(run.attempts)
-        cost, was_paid = (
-            result.usage.cost,
-            result.score is not None and result.judge_calls and not result.cached,
-        )
+        cost = result.usage.cost
+        was_paid = result.score is not None and result.judge_calls and not result.cached
         if cost or (
             cost is not None and was_paid
         ):  # an unknown cost has no series, rather than one of 0
@@ -472,7 +476,8 @@ class Telemetry:
 
     def count_probe(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
         """Count a probe of the judge."""
-        counters, usage = self._counters, outcome.usage
+        counters = self._counters
+        usage = outcome.usage
         counters["probes"][
             judge, "answered" if isinstance(outcome, ChatResponse) else "failed"
         ].inc()
@@ -588,8 +593,10 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record's line."""
+        second = _second(int(record.created))
+        milliseconds = int(record.msecs)
         line: dict[str, object] = {
-            "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
+            "time": f"{second}.{milliseconds:03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -180,7 +180,8 @@ class RecentScores:
         self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment
     ) -> ResponseJudgment:
         """Remember the result of a task's only response; add its group's scores to a failed one."""
-        now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
+        now = time.monotonic()
+        key = (judge, cohort_key(judge.name, task))
         if not result.is_failed:
             self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))
             self._groups.move_to_end(key)
@@ -193,5 +194,6 @@ class RecentScores:
 
     def list_scores(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
         """Return the recent scores of the group of a task's only response."""
-        now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
+        now = time.monotonic()
+        key = (judge, cohort_key(judge.name, task))
         return tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)

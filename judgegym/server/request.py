@@ -201,7 +201,8 @@ def _settle(
 
 def _path(scope: Message) -> str:
     """Return the path below the application's mount point, percent-encoded."""
-    raw, prefix = scope.get("raw_path"), quote(scope.get("root_path", ""))
+    raw = scope.get("raw_path")
+    prefix = quote(scope.get("root_path", ""))
     path: str = raw.decode("latin-1").partition("?")[0] if raw else quote(scope["path"])
     return path.removeprefix(prefix)
 
@@ -282,10 +283,8 @@ async def trace_request(
     Raises:
         RequestError: the error of `response`; the span has its status code.
     """
-    name, attributes = (
-        f"{request.method} {route}",
-        {"http.request.method": request.method, "http.route": route},
-    )
+    name = f"{request.method} {route}"
+    attributes = {"http.request.method": request.method, "http.route": route}
     outcome: ServerResponse | RequestError
     with tracing.span(
         name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers
@@ -332,7 +331,7 @@ def _explain_errors(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> l
         place for place in reasons if not any(longer.startswith(f"{place}.") for longer in reasons)
     ]
     return [
-        f"{place or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]
+        (place or "body") + ": " + " or ".join(reasons[place]) for place in deepest[:_SHOWN_ERRORS]
     ]
 
 

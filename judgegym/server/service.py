@@ -168,8 +168,11 @@ class Service:
         budgets: ServerBudgets,
     ) -> None:
         """Make the table of routes; `endpoint` has the settings of a stand-in for all judges."""
-        self.settings, self.core, self.draining = settings, core, False
-        self._endpoint, self._budgets = endpoint, budgets
+        self.settings = settings
+        self.core = core
+        self.draining = False
+        self._endpoint = endpoint
+        self._budgets = budgets
         self._answers = settings.failure_answers()
         self._make_routes()
 
@@ -228,7 +231,8 @@ class Service:
         Raises:
             ConnectionResetError: the caller disconnected before the body arrived.
         """
-        started, identity = time.monotonic(), request.identity
+        started = time.monotonic()
+        identity = request.identity
         methods, path, token = self._route(request.path)
         try:
             self._check_caller(request, path, token)
@@ -296,7 +300,7 @@ class Service:
         tokens = self.settings.tokens
         if not tokens:
             is_ours = request.address is None or is_loopback(
-                f"http://{bracket_host(request.address)}"
+                "http://" + bracket_host(request.address)
             )
             if not is_ours and not self.settings.insecure:
                 reason = "the server has no tokens, and is open to other machines: "
@@ -317,7 +321,9 @@ class Service:
         self, mount: str, protocol: type[RequestBody], request: ServerRequest
     ) -> ServerResponse:
         """Score a request in one protocol with one judge."""
-        started, code, judge = time.monotonic(), 500, mount
+        started = time.monotonic()
+        code = 500
+        judge = mount
         try:
             with self.core.judges.table.in_use() as table:
                 raw = await request.json_object(self.settings)
@@ -361,7 +367,8 @@ class Service:
         """
         if self.draining:
             raise RequestError(503, "draining", "the server is stopping")
-        body, settings = validate_body(protocol, raw), table.judges[mount].settings
+        body = validate_body(protocol, raw)
+        settings = table.judges[mount].settings
         try:
             if protocol.compares and settings.definition.most_together is None:
                 sees = f"the judge {settings.judge} sees each response by itself"

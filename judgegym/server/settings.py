@@ -408,7 +408,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         """
         if any(not token.get_secret_value().strip() for token in self.tokens.values()):
             raise SettingsError("--tokens: a token is empty")
-        if self.tokens or self.insecure or is_loopback(f"http://{bracket_host(self.host)}"):
+        if self.tokens or self.insecure or is_loopback("http://" + bracket_host(self.host)):
             return
         raise SettingsError(
             f"--host: {self.host} is open to other machines: set bearer tokens, such as "
@@ -442,15 +442,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             )
         }
         mounted[""].cohort_limits(self.deadline, "--")
-        if (
-            getattr(self, FLAG) in _SENDS_ONE
-            and self.definition.needs_group
-            and self.group_size is None
-        ):
+        trainer = getattr(self, FLAG)
+        if trainer in _SENDS_ONE and self.definition.needs_group and self.group_size is None:
             raise SettingsError(
-                f"--for: {getattr(self, FLAG)} sends one response per request, and the judge "
-                f"{self.judge} compares several; set --group_size to the number of samples for "
-                "each prompt"
+                f"--for: {trainer} sends one response per request, and the judge {self.judge} "
+                "compares several; set --group_size to the number of samples for each prompt"
             )
         for name, values in self.mounts.items():
             mounted[name] = _mount(name, values, mounted[""])

@@ -97,7 +97,9 @@ def supervise(
     ):
         command = [sys.executable, "-m", "judgegym.server", *arguments, f"--port={port}"]
         alive, _ = os.pipe()  # the other end is this process's alone
-        stopping, reloading, has_hung_up = list[int](), list[int](), terminal_watch()
+        stopping = list[int]()
+        reloading = list[int]()
+        has_hung_up = terminal_watch()
         for stop_signal in STOP_SIGNALS:
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
         signal.signal(
@@ -155,7 +157,8 @@ class _Worker:
     """A worker, and its replacements after it dies."""
 
     def __init__(self, identity: WorkerIdentity, command: Sequence[str], counters: str) -> None:
-        self._command, self._place = command, identity
+        self._command = command
+        self._place = identity
         variable = f"{identity.number}:{identity.supervisor}:{identity.directory}"
         self._environment = {**os.environ, MULTIPROCESS: counters, _WORKER: variable}
         self._start()

@@ -137,6 +137,6 @@ def _judge_settings(
         )
     name = config.judge_model_server.name
     return {
-        "judge_base_url": f"{get_server_url(name)}/v1",
+        "judge_base_url": get_server_url(name) + "/v1",
         "judge_model_name": server_settings.get("judge_model_name", name),
     }

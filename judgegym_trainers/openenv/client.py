@@ -65,7 +65,8 @@ class SingleTurnClient(EnvClient[CompletionAction, RowObservation, RowState]):
         return dict(action.model_dump(exclude_none=True))
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[RowObservation]:
-        reward, done = payload.get("reward"), bool(payload.get("done", False))
+        reward = payload.get("reward")
+        done = bool(payload.get("done", False))
         observation = RowObservation(
             **{**payload.get("observation", {}), "reward": reward, "done": done}
         )

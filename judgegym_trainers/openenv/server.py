@@ -211,7 +211,8 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Return the metadata for `GET /metadata`."""
-        count, split = len(self._default_environment), self._default_environment.source.split
+        count = len(self._default_environment)
+        split = self._default_environment.source.split
         rows = f"{count} rows, split {split}"
         return EnvironmentMetadata(
             name=self._default_environment.name,
@@ -306,10 +307,8 @@ def from_variables(variables: Mapping[str, str]) -> Any:
             "arena_hard"
         )
     settings = values_by_name.pop("SETTINGS", "").strip()
-    split, sessions = (
-        values_by_name.pop("SPLIT", "train"),
-        values_by_name.pop("SESSIONS", str(SESSIONS)),
-    )
+    split = values_by_name.pop("SPLIT", "train")
+    sessions = values_by_name.pop("SESSIONS", str(SESSIONS))
     if values_by_name:
         expected = ", ".join(
             f"{_VARIABLE_PREFIX}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS")

@@ -205,13 +205,12 @@ class SampleBatcher:
                 f"{size}"
             )
         self._judge = judge
-        self._size, self._together, self._may_be_alone, self._wait_s = (
-            size,
-            together,
-            may_be_alone,
-            wait_s,
-        )
-        self._fallback, self._invalid = fallback_score, invalid_completion_score
+        self._size = size
+        self._together = together
+        self._may_be_alone = may_be_alone
+        self._wait_s = wait_s
+        self._fallback = fallback_score
+        self._invalid = invalid_completion_score
         self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
 
     async def score(

@@ -48,7 +48,8 @@ class InProcessSource:
             SettingsError: a setting is unknown or wrong.
         """
         settings = dict(judge)
-        is_stand_in, monitor_settings = settings.pop("offline", False), settings.pop("monitor", {})
+        is_stand_in = settings.pop("offline", False)
+        monitor_settings = settings.pop("monitor", {})
         if not isinstance(is_stand_in, bool):
             raise SettingsError(f"judge.offline: expected true or false, found {is_stand_in!r}")
         if not isinstance(monitor_settings, Mapping):
@@ -75,7 +76,8 @@ class InProcessSource:
         Raises:
             SettingsError: the judge's settings are wrong, or its key is missing.
         """
-        core, request = await self._open_core(), make_request_body(group)
+        core = await self._open_core()
+        request = make_request_body(group)
         try:
             tasks = ScoreBody.model_validate(request).tasks(request)
             (results,) = await core.score("", tasks, within_s=self._deadline_s, is_patient=True)
@@ -131,5 +133,7 @@ class InProcessSource:
 
     async def close(self) -> None:
         """Close the core."""
-        stack, self._stack, self._core = self._stack, AsyncExitStack(), None
+        stack = self._stack
+        self._stack = AsyncExitStack()
+        self._core = None
         await stack.aclose()

@@ -140,7 +140,7 @@ class FailureStreak:
         self._count = 0
 
     def add(self, result: CompletionReward, group_size: int) -> None:
-        """Count a judgment; allow fewer than `MOST_FAILED` failures in a row, or two groups.
+        """Count a judgment; allow fewer than `MAX_FAILURES` failures in a row, or two groups.
 
         Raises:
             NoRewardError: too many judgments failed in a row.

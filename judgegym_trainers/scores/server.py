@@ -69,7 +69,8 @@ class ServerSource:
             )
         if token and redact_credentials(url) != url:
             raise SettingsError(
-                "token: the url has a user or a password already; expected a token or these, not both"
+                "token: the url has a user or a password already; expected a token or these, not "
+                "both"
             )
         base_url = url.rstrip("/")
         if mount:
@@ -80,7 +81,8 @@ class ServerSource:
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {token}"} if token else {}),
         }
-        self._timeout_s, self._deadline_s = timeout_s, deadline_s
+        self._timeout_s = timeout_s
+        self._deadline_s = deadline_s
         self._session: aiohttp.ClientSession | None = None
         self._is_away = False
         self._is_proven = False
@@ -97,10 +99,13 @@ class ServerSource:
             BudgetError: a budget at the server is spent: no later request would get a score.
         """
         request = wire.dumps(make_request_body(group))
-        started, pauses = time.monotonic(), iter(PAUSES_S)
+        started = time.monotonic()
+        pauses = iter(PAUSES_S)
         while True:
             left_s = self._deadline_s - (time.monotonic() - started)
-            pause_s, until_s, hint = next(pauses, math.inf), self._timeout_s, ""
+            pause_s = next(pauses, math.inf)
+            until_s = self._timeout_s
+            hint = ""
             try:
                 code, data, retry_after_s = await self._post(request, min(self._timeout_s, left_s))
                 if code == 200:
@@ -117,10 +122,13 @@ class ServerSource:
                 problem = f"HTTP {code}: " + wire.shorten(wire.error_text(data))
                 hint = _HINTS.get(code, "")
                 if code == _BUSY and retry_after_s is not None:
-                    pause_s, until_s, pauses = retry_after_s, self._deadline_s, iter(PAUSES_S)
+                    pause_s = retry_after_s
+                    until_s = self._deadline_s
+                    pauses = iter(PAUSES_S)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
                 kind = type(error).__name__
-                code, problem = 0, f"{kind}: {error}"
+                code = 0
+                problem = f"{kind}: {error}"
             problem = f"the reward server at {self._redacted_url}: {problem}"
             if code in _REFUSED:
                 raise RefusedError(problem)
@@ -157,7 +165,8 @@ class ServerSource:
 
     async def close(self) -> None:
         """Close the session."""
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if session is not None:
             await session.close()
 
@@ -188,7 +197,8 @@ def _parse_results(body: JSON, count: int) -> list[CompletionReward]:
 def _parse_result(result: JSON) -> CompletionReward:
     if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
         raise ValueError("expected a result with score and status")
-    score, label = result.get("score"), result.get("label")
+    score = result.get("score")
+    label = result.get("label")
     if score is not None and (
         isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1
     ):

@@ -94,7 +94,8 @@ class SingleTurnEnv(_Episode):
             DataError: the id is missing.
         """
         super().__init__(extras, fallback_score)
-        self._uid, self._source = self._spec.get("uid"), source
+        self._uid = self._spec.get("uid")
+        self._source = source
         if not isinstance(self._uid, str):
             raise DataError("reward_spec.uid: expected the id of a row, as write_dataset writes it")
 
@@ -129,7 +130,7 @@ def register_environment(
     """
     check_settings(fallback_score=fallback_score)
     source = parse_source(source)
-    name = env_class or f"judgegym_{get_environment(source).name}"
+    name = env_class or "judgegym_" + get_environment(source).name
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=name, entry_point=f"{__name__}:SingleTurnEnv", kwargs=kwargs)
     return name
@@ -276,7 +277,8 @@ def leave_out_failed(
     groups: dict[object, list[int]] = defaultdict(list)
     for index in range(len(metrics)):
         groups[index if ids is None else ids[index].instance_id].append(index)
-    rewards, masks = output["rewards"], output["loss_masks"]
+    rewards = output["rewards"]
+    masks = output["loss_masks"]
     for positions in groups.values():
         failed = [position for position in positions if metrics[position].get("judge_failed")]
         other_rewards = [rewards[member] for member in positions if member not in failed]

@@ -158,7 +158,8 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
         reason = ""
         if failed:
             reason = f": {failed[0].status}: {failed[0].explanation}"
-        count, total = len(failed), len(results)
+        count = len(failed)
+        total = len(results)
         raise NoRewardsError(f"{name}: the judge failed for {count} of {total} rollouts{reason}")
     return [
         (value, {**result.metrics, **result.flags})

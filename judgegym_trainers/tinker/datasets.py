@@ -122,8 +122,11 @@ class JudgedDataset(RLDataset):
             epochs: how often each row comes.
             seed: shuffles each epoch; `None` keeps the order of `uids`.
         """
-        self._uids, self._make_group = uids, make_group
-        self._batch_size, self._epochs, self._seed = batch_size, epochs, seed
+        self._uids = uids
+        self._make_group = make_group
+        self._batch_size = batch_size
+        self._epochs = epochs
+        self._seed = seed
         self._orders: dict[int, Sequence[str]] = {}
 
     def __len__(self) -> int:

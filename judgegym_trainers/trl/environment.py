@@ -374,9 +374,12 @@ class ToolEpisode:
         Raises:
             DataError: it is no such row.
         """
-        self._row, self._is_mixed = (row.get("uid"), row.get("split")), "environment" not in row
+        self._row = (row.get("uid"), row.get("split"))
+        self._is_mixed = "environment" not in row
         make_rollout_row(*self._row, Choice(""))  # an error here, not later
-        self.rewarded, self._text, self._judgment = None, "", None
+        self.rewarded = None
+        self._text = ""
+        self._judgment = None
         self._environment._begin(self)
 
     def answer(self, text: str) -> str:

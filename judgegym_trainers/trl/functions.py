@@ -74,8 +74,10 @@ class RewardFunction:
     ) -> None:
         """Score batches with `score`; `factory` makes the same function again, and pickles."""
         self.__name__ = name
-        self.close, self.rows_of = close, rows_of
-        self._score, self._factory = score, factory
+        self.close = close
+        self.rows_of = rows_of
+        self._score = score
+        self._factory = factory
 
     async def __call__(
         self,
@@ -315,7 +317,8 @@ def combined_reward(
         )
     factors = [1.0] * len(parts) if weights is None else [float(weight) for weight in weights]
     if len(factors) != len(parts):
-        count, expected = len(factors), len(parts)
+        count = len(factors)
+        expected = len(parts)
         raise SettingsError(
             f"weights: expected one for each of {expected} functions, found {count}"
         )
@@ -347,7 +350,8 @@ def combined_reward(
         )
         for part, scores in zip(names, by_part, strict=True):
             if len(scores) != len(completions):
-                count, expected = len(scores), len(completions)
+                count = len(scores)
+                expected = len(completions)
                 raise SettingsError(f"{part}: expected {expected} scores, found {count}")
             extra(part, scores)  # under the names that TRL uses for its own functions
             if present := [value for value in scores if value is not None]:

@@ -50,7 +50,8 @@ def find_group_size(trainer: Any, configured: int | None) -> int | None:
         return configured
     if is_training and configured is not None and number != configured:
         raise SettingsError(
-            f"group_size: expected the trainer's num_generations, which is {number}, found {configured}"
+            f"group_size: expected the trainer's num_generations, which is {number}, found "
+            f"{configured}"
         )
     return number
 
@@ -85,10 +86,12 @@ def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, objec
     is_named = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
     if is_named and None not in rows_of and len(set(rows_of)) == len(rows_of):
         return
+    trainer_name = type(trainer).__name__
+    count = len(functions)
+    name = getattr(reward_function, "__name__", "judge")
     raise SettingsError(
-        f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, "
-        "and counts the missing score of a failed judge "
-        f"({getattr(reward_function, '__name__', 'judge')}) as 0. Expected one function, "
+        f"reward_funcs: {trainer_name} adds up the scores of {count} functions, and counts the "
+        f"missing score of a failed judge ({name}) as 0. Expected one function, "
         "judgegym_trainers.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
     )
@@ -123,11 +126,11 @@ def check_worker(pickled: object) -> None:
     is_named = "environment" in (getattr(sent.get("dataset"), "column_names", None) or ())
     if is_named and not scoring and None not in rows_of and len(set(rows_of)) == len(rows_of):
         return
+    count = len(sources)
     raise SettingsError(
-        f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions "
-        "and environments, and counts the missing score of a failed judge as 0. Expected one "
-        "function, judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory "
-        "alone"
+        f"reward_funcs: TRL's asynchronous trainer adds up the scores of {count} functions and "
+        "environments, and counts the missing score of a failed judge as 0. Expected one function, "
+        "judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory alone"
     )
 
 
@@ -159,10 +162,11 @@ def check_episodes(trainer: Any) -> None:
         other_functions
         and getattr(trainer, "multi_objective_aggregation", None) != "normalize_then_sum"
     ):
+        trainer_name = type(trainer).__name__
         raise SettingsError(
-            f"reward_funcs: {type(trainer).__name__} adds their scores to those of "
-            "environment_factory, and counts the missing score of a failed judge as 0. Expected "
-            "environment_factory alone, reward_funcs=combined_reward([….reward, …]), or "
+            f"reward_funcs: {trainer_name} adds their scores to those of environment_factory, and "
+            "counts the missing score of a failed judge as 0. Expected environment_factory alone, "
+            "reward_funcs=combined_reward([….reward, …]), or "
             "multi_objective_aggregation='normalize_then_sum'"
         )
 

@@ -62,7 +62,8 @@ class JudgeRewardManager(RewardManagerBase):
             "reward_router_address": reward_router_address,
             "reward_model_tokenizer": reward_model_tokenizer,
         }
-        workers, algorithm = int(config.reward.num_workers), config.get("algorithm") or {}
+        workers = int(config.reward.num_workers)
+        algorithm = config.get("algorithm") or {}
         self._rewards = SampleRewards(config, arguments, workers=workers, algorithm=algorithm)
 
     async def run_single(self, data: Any) -> RewardOfVerl:

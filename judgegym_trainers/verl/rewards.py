@@ -107,10 +107,11 @@ class ManagerSettings(GroupSettings):
         estimator = str(getattr(configured, "value", configured))
         if self.on_failure == "score" or (estimator in ESTIMATORS and size > 1):
             return
+        expected = ", ".join(ESTIMATORS)
         raise SettingsError(
             "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the "
             f"mean of its group, which {estimator} with rollout.n={size} trains as a reward. "
-            f"Expected {', '.join(ESTIMATORS)}, with a rollout.n of 2 or more; or the agent loop "
+            f"Expected {expected}, with a rollout.n of 2 or more; or the agent loop "
             "judgegym_trainers.verl.loop.JudgeAgentLoop, which leaves such samples out with every "
             f"estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
         )
@@ -152,13 +153,12 @@ def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSampl
     """
     item = data[-1:][0]
     fields: Mapping[str, Any] = item.non_tensor_batch
-    mask, ids, prompt_ids = (
-        item.batch["attention_mask"],
-        item.batch["responses"],
-        item.batch["prompts"],
-    )
+    mask = item.batch["attention_mask"]
+    ids = item.batch["responses"]
+    prompt_ids = item.batch["prompts"]
     # Several outputs of one agent are padded together, and have their lengths.
-    length, prompt_length = fields.get("response_len"), fields.get("prompt_len")
+    length = fields.get("response_len")
+    prompt_length = fields.get("prompt_len")
     count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
     response = str(tokenizer.decode(ids[:count], skip_special_tokens=True))
     prompt: JSON = None
@@ -186,17 +186,16 @@ def read_row_sample(
         is_environment: whether `extra_info.uid` names a row of an environment, which has all other
             fields.
     """
-    raw_info, reward_model = fields.get("extra_info"), fields.get("reward_model")
+    raw_info = fields.get("extra_info")
+    reward_model = fields.get("reward_model")
     info: Mapping[str, Any] = raw_info if isinstance(raw_info, Mapping) else {}
     truth = None
     if isinstance(reward_model, Mapping):
         truth = reward_model.get("ground_truth")
     prompt = find_prompt(info) or _read_messages(fields.get("raw_prompt")) or prompt
-    uid, row_uid, split = (
-        parse_group_id(to_json(fields.get("uid"))),
-        info.get("uid"),
-        info.get("split"),
-    )
+    uid = parse_group_id(to_json(fields.get("uid")))
+    row_uid = info.get("uid")
+    split = info.get("split")
     if is_environment:
         row = CompletionRow({"uid": row_uid if isinstance(row_uid, str) else None}, response)
     else:
@@ -318,7 +317,8 @@ class SampleRewards:
         function = config.reward.get("custom_reward_function") or {}
         self.settings = ManagerSettings.read(function.get("reward_kwargs"), arguments)
         rollout = config.actor_rollout_ref.rollout
-        self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
+        self.size = int(rollout.n)
+        self._validation_size = int(rollout.val_kwargs.n)
         if algorithm is not None:
             self.settings.check_estimator(algorithm, self.size)
         batcher = self.settings.make_batcher(

@@ -76,7 +76,8 @@ def find_response(query: str, prompt: str) -> str | None:
     """
     if prompt.strip() and query.startswith(prompt):
         return query[len(prompt) :]
-    words, prompt_words = _words(query), _words(prompt)
+    words = _words(query)
+    prompt_words = _words(prompt)
     length = _prompt_length(words, prompt_words.lstrip(_HALF_A_CHARACTER))
     if length is None:
         return _cut_header(query, prompt)
@@ -140,7 +141,8 @@ def _index_after(text: str, length: int) -> int:
         count = _count(text, start, token.start())
         if count >= left:
             return _index_within(text, start, token.start(), left)
-        start, left = token.end(), left - count
+        start = token.end()
+        left = left - count
     return _index_within(text, start, len(text), left)
 
 
@@ -152,7 +154,8 @@ def _index_within(text: str, start: int, end: int, length: int) -> int:
         if count >= length:
             end = middle
         else:
-            start, length = middle, length - count
+            start = middle
+            length = length - count
     if length > 0:
         return end
     return start

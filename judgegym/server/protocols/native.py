@@ -101,10 +101,8 @@ class ScoreBody(RequestBody):
             task = make_judge_task(
                 prompt_text(self.prompt, tools), [*map(render_completion, responses)], fields
             )
-            traces, images = (
-                tuple(map(completion_turns, responses)),
-                list_images(completion_turns(self.prompt)),
-            )
+            traces = tuple(map(completion_turns, responses))
+            images = list_images(completion_turns(self.prompt))
         task = replace(
             task,
             traces=traces,

@@ -64,7 +64,9 @@ class RewardBody(RequestBody):
         if len(self.prompts) != len(self.query) or (
             self.labels is not None and len(self.labels) != len(self.query)
         ):
-            queries, prompts, labels = len(self.query), len(self.prompts), ""
+            queries = len(self.query)
+            prompts = len(self.prompts)
+            labels = ""
             if self.labels is not None:
                 label_count = len(self.labels)
                 labels = f" and {label_count} labels"
@@ -152,14 +154,13 @@ def add_label(task: JudgeTask, label: object) -> JudgeTask:
         return replace(task, reference=_format_label(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
-        excerpt, kind = str(label), type(rubric).__name__
+        excerpt = str(label)
+        kind = type(rubric).__name__
         excerpt = excerpt if len(excerpt) <= _SHOWN else f"{excerpt[:_SHOWN]}…"
         raise ValueError(f"labels: the rubric of {excerpt} is {kind}; expected text or an object")
     text, levels = parse_rubric(rubric)
-    criteria, reference = (
-        parse_criteria(fields.get("criteria")),
-        _format_label(fields.get("reference")),
-    )
+    criteria = parse_criteria(fields.get("criteria"))
+    reference = _format_label(fields.get("reference"))
     group = parse_id(fields.get("group"))
     texts = make_judge_task("", (), {name: fields.get(name) for name in _TEXTS})
     task = replace(task, context=texts.context, baseline=texts.baseline)

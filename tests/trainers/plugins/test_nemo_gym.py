@@ -50,7 +50,7 @@ def test_a_second_copy_is_refused_in_one_line(
     assert (tmp_path / "resources_servers" / "judgegym" / "app.py").read_text() == "changed"
     said = capsys.readouterr()
     assert "--resources-server judgegym/external" in said.out
-    assert "is there already" in said.err and said.err.count("\n") == 1
+    assert "exists already" in said.err and said.err.count("\n") == 1
 
 
 def test_the_settings_of_the_spawned_server_are_those_of_the_reward_server() -> None:

@@ -236,7 +236,7 @@ async def test_compared_among_other_environments_on_several_processes_is_refused
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process without such a row would never come to give its part."""
-    monkeypatch.setattr("judgegym_trainers.trl.environment.distributed", lambda: object())
+    monkeypatch.setattr("judgegym_trainers.trl.environment.find_distributed", lambda: object())
     environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
     (row,) = await rows_of(environment, each=1)
     episode = environment()

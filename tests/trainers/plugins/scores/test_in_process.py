@@ -149,7 +149,7 @@ async def test_a_server_says_the_label_too() -> None:
             "token_env: expected either token or token_env",
         ),
         ({"url": "http://u:secret@127.0.0.1:1", "token": "t"}, "token: the url has a user"),
-        ({"url": URL, "token": "secret\nx"}, "token: it holds a character"),
+        ({"url": URL, "token": "secret\nx"}, "token: it has a character"),
         ({"url": "http://127.0.0.1:1?key=secret"}, "url: expected the URL"),
         ({"url": "http://127.0.0.1:1/#secret"}, "url: expected the URL"),
         *(
