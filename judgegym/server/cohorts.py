@@ -366,7 +366,8 @@ class Cohorts:
         await asyncio.wait([cohort.results], timeout=timeout_s)
         if not cohort.results.done() or cohort.results.cancelled():
             return result
-        return set_other_scores([*cohort.results.result(), result], empty=cohort.empty_count)[-1]
+        results = [*cohort.results.result(), result]
+        return set_other_scores(results, empty=cohort.empty_count)[-1]
 
     async def _wait_for_result(
         self, cohort: Cohort, slot: MemberSlot, timeout_s: float

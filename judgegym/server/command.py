@@ -206,7 +206,8 @@ def merge_reload(
     merged.check_access()
     before = old.mounted_judges()
     after = merged.mounted_judges()
-    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    names = sorted({*before, *after})
+    changed = [name for name in names if before.get(name) != after.get(name)]
     gathering = {*list_gathering(before), *list_gathering(after)}
     gathers = [name for name in changed if name in gathering]
     if gathers or (changed and old.is_watched):
@@ -245,7 +246,8 @@ class Reloader:
             except (UserError, OSError) as error:
                 logger.error(format_refusal(error))
                 return
-            names = [name or settings.judge for name in self._service.core.judges.table.judges]
+            judges = self._service.core.judges.table.judges
+            names = [name or settings.judge for name in judges]
             logger.warning(
                 "reloaded", extra={"fields": {"judges": names, "tokens": [*settings.tokens]}}
             )

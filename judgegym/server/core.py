@@ -16,7 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
+from operator import not_
 from types import TracebackType
 from typing import Any
 
@@ -222,7 +223,8 @@ class Core:
         arrived = time.monotonic() - spent_s
         judge = (table or self.judges.table).judges[mount]
         scorer = judge.scorer
-        for name in [name for name in judge.unseen if any(getattr(task, name) for task in tasks)]:
+        ignored = [name for name in judge.unseen if any(getattr(task, name) for task in tasks)]
+        for name in ignored:
             judge.unseen.discard(name)
             logger.warning(
                 "%srequests have %s, which the judge %s is not shown",
@@ -236,12 +238,12 @@ class Core:
         wait = _Wait(judge, arrived, until, is_patient)
         gathers = judge.settings.group_size is not None
         joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
-        if any(is_member and task.all_images for task, is_member in zip(tasks, joins, strict=True)):
+        members = list(compress(tasks, joins))
+        if any(task.all_images for task in members):
             raise TaskError(
                 "images: single responses are compared without images; send the responses of a "
                 "prompt in one request"
             )
-        members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
             self._check_reachable(wait)
         except NotYetError:
@@ -253,7 +255,7 @@ class Core:
             ):
                 raise  # even if its cohort failed at once: the judge may come back
             return [[result] for result in member_results]
-        whole = [task for task, is_member in zip(tasks, joins, strict=True) if not is_member]
+        whole = list(compress(tasks, map(not_, joins)))
         for task in whole:
             if task.fault is None:
                 scorer.check(task)
@@ -328,8 +330,8 @@ class Core:
             NotYetError: the caller has no more time, but the judgments have.
         """
         now = time.monotonic()
-        begun = [pending.begun_at for pending in waiting]
-        ends = [max(began, wait.arrived) + self._deadline_s for began in begun if began is not None]
+        starts = [pending.begun_at for pending in waiting if pending.begun_at is not None]
+        ends = [max(start, wait.arrived) + self._deadline_s for start in starts]
         if len(ends) == len(waiting) and max(ends) <= now:
             return 0.0
         if now >= wait.until:
@@ -345,7 +347,8 @@ class Core:
                 "unfinished", "not judged within the time of the request; retry", _RETRY_AFTER_S
             )
         soonest = now + self._deadline_s  # if a judgment starts now
-        return min(wait.until, soonest, *(end for end in ends if end > now)) - now
+        later_ends = [end for end in ends if end > now]
+        return min(wait.until, soonest, *later_ends) - now
 
     def _check_reachable(self, wait: _Wait) -> None:
         """Check that a judge is reachable, or that the caller waits for it.
@@ -413,7 +416,8 @@ class Core:
                 )
             if not is_first:
                 shared = self.record.record_shared(mount, result)
-                result = shared if has_result else result
+                if has_result:
+                    result = shared
             results.append(result)
             seen.add(entry)
         for pending in judgments:

@@ -104,7 +104,8 @@ class Connection(HttpToolsProtocol):
             f"HTTP/1.1 {code} {phrase}",
             *(f"{name}: {headers[name]}" for name in headers),
         ]
-        self.transport.write("\r\n".join([*lines, "", ""]).encode() + response.body)
+        head = "\r\n".join([*lines, "", ""])
+        self.transport.write(head.encode() + response.body)
         self.transport.close()
 
 

@@ -159,7 +159,8 @@ class ServerMonitors:
         await cancel_all(self._tasks)
         while self._open:
             self._close_oldest()
-        await asyncio.gather(*(monitor.close(_GOODBYE_S) for monitor in self._monitors.values()))
+        monitors = self._monitors.values()
+        await asyncio.gather(*(monitor.close(_GOODBYE_S) for monitor in monitors))
         await self._stack.aclose()
 
     async def _close_quiet(self) -> None:

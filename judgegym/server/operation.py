@@ -142,21 +142,23 @@ class JudgeHealth:
 
         While calls or a probe are in progress, their results will tell.
         """
-        is_quiet = self._failures >= FAILURES and time.monotonic() - self._latest >= _QUIET_S
+        now = time.monotonic()
+        is_quiet = self._failures >= FAILURES and now - self._latest >= _QUIET_S
         is_asked = any(client.breaker.calls for client in self._clients)
         if self.client.waiting is not None or is_asked or not (self._is_unproven or is_quiet):
             return
         is_probing = self._probing is not None and not self._probing.done()
-        if self._asks_endpoint and not is_probing and time.monotonic() >= self._next_probe_at:
+        if self._asks_endpoint and not is_probing and now >= self._next_probe_at:
             self._probing = asyncio.create_task(self._probe())
 
     async def _probe(self) -> None:
         """Probe each failing model, with its client's retries; double the pause before the next."""
         failing = [client for client in self._clients if client.last_failure is not None]
+        models = failing or [self.client]
         pause_s = self._pause_s
         self._pause_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
         try:
-            outcomes = await gather_results(model.probe() for model in failing or [self.client])
+            outcomes = await gather_results(model.probe() for model in models)
         finally:
             self._next_probe_at = time.monotonic() + pause_s
         for outcome in outcomes:
@@ -452,21 +454,18 @@ class Telemetry:
                 counters["judge_attempts"][judge,].inc(run.attempts)
         cost = result.usage.cost
         was_paid = result.score is not None and result.judge_calls and not result.cached
-        if cost or (
-            cost is not None and was_paid
-        ):  # an unknown cost has no series, rather than one of 0
+        # An unknown cost has no series, rather than one of 0.
+        if cost or (cost is not None and was_paid):
             counters["cost_usd"][judge,].inc(cost)
         if cost is None:
             counters["unpriced_responses"][judge,].inc()
         if result.score is not None:
             self._histograms["score"][judge,].observe(result.score)
         else:
-            cause = ""
+            cause = _CAUSES.get(result.status, "failed")
             if result.status == Status.UNPARSABLE.value:
-                cause = result.cause
-            counters["unscored_responses"][
-                judge, cause or _CAUSES.get(result.status, "failed")
-            ].inc()
+                cause = result.cause or cause
+            counters["unscored_responses"][judge, cause].inc()
         if result.cached:
             counters["cache_hits"][judge,].inc()
 
@@ -478,9 +477,10 @@ class Telemetry:
         """Count a probe of the judge."""
         counters = self._counters
         usage = outcome.usage
-        counters["probes"][
-            judge, "answered" if isinstance(outcome, ChatResponse) else "failed"
-        ].inc()
+        label = "failed"
+        if isinstance(outcome, ChatResponse):
+            label = "answered"
+        counters["probes"][judge, label].inc()
         counters["judge_calls"][judge,].inc()
         counters["judge_attempts"][judge,].inc(outcome.attempts)
         counters["prompt_tokens"][judge,].inc(usage.prompt_tokens)

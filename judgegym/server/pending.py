@@ -183,7 +183,8 @@ class RecentScores:
         now = time.monotonic()
         key = (judge, cohort_key(judge.name, task))
         if not result.is_failed:
-            self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))
+            scores = self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS))
+            scores.append((now, result.score))
             self._groups.move_to_end(key)
             if len(self._groups) > _MOST_GROUPS:
                 self._groups.popitem(last=False)
@@ -196,4 +197,5 @@ class RecentScores:
         """Return the recent scores of the group of a task's only response."""
         now = time.monotonic()
         key = (judge, cohort_key(judge.name, task))
-        return tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)
+        scores = self._groups.get(key, ())
+        return tuple(score for at, score in scores if now - at <= self._kept_s)

@@ -85,8 +85,8 @@ class ServerRequest:
     def identity(self) -> str:
         """The caller's request id if it is short and printable, else a new one."""
         header = self.headers.get("x-request-id", "")
-        usable = 0 < len(header) <= _LONGEST_ID and header.isascii() and header.isprintable()
-        if usable:
+        is_short = 0 < len(header) <= _LONGEST_ID
+        if is_short and header.isascii() and header.isprintable():
             return header
         return os.urandom(16).hex()
 
@@ -249,7 +249,8 @@ class ServerResponse:
 
     async def send(self, send: Send, *, has_body: bool) -> None:
         """Send it; the body only if the request wants one."""
-        pairs = [*self.headers.items(), ("Content-Length", str(len(self.body)))]
+        length = str(len(self.body))
+        pairs = [*self.headers.items(), ("Content-Length", length)]
         if self.closes:
             pairs.append(("Connection", "close"))
         encoded = [

@@ -108,11 +108,10 @@ def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
     limits = SettingsSource("below --deadline", shorten_deadline(deadline))
     for name, preset in PRESETS.items():
         if name == trainer:
-            is_shorter = requested is not None and deadline < float(str(preset["deadline"]))
-            extended += [
-                *([limits] if is_shorter else []),
-                SettingsSource(f"--{FLAG} {name}", preset),
-            ]
+            usual_deadline = float(str(preset["deadline"]))
+            if requested is not None and deadline < usual_deadline:
+                extended.append(limits)
+            extended.append(SettingsSource(f"--{FLAG} {name}", preset))
     return [*extended, limits]
 
 
@@ -471,8 +470,9 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
     except ValueError as error:
         raise SettingsError(f"mounts.{name}.{error}") from None
     mount_type = JudgeMount.select_class({"judge": first.judge, **values_of_mount})
-    compares = values_of_mount.get("judge", first.judge) in COMPARING_KINDS
-    names = mount_type.model_fields.keys() - {*CODE_SETTINGS, *(() if compares else _GATHERING)}
+    names = mount_type.model_fields.keys() - {*CODE_SETTINGS}
+    if values_of_mount.get("judge", first.judge) not in COMPARING_KINDS:
+        names -= {*_GATHERING}
     return settings_from_keywords(
         mount_type, first.fill_in(values_of_mount, names), prefix=f"mounts.{name}."
     )

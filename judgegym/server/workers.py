@@ -137,7 +137,8 @@ def terminal_watch() -> Callable[[], bool]:
     SIGHUP is then a hang-up and no request to reload. Under `nohup`, which ignores SIGHUP, the
     server outlives its terminal.
     """
-    had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and os.isatty(0)
+    handles_signal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    had_terminal = handles_signal and os.isatty(0)
     return lambda: had_terminal and not os.isatty(0)
 
 
@@ -227,14 +228,16 @@ def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> i
         variables: the environment.
     """
     count = variables.get("WEB_CONCURRENCY", "")
-    if arguments and _SERVERS & {
-        Path(arguments[0]).stem,
-        Path(arguments[0]).parent.name,
-    }:  # a script, or `python -m`
+    names = set[str]()
+    if arguments:  # a script, or `python -m`
+        program = Path(arguments[0])
+        names = {program.stem, program.parent.name}
+    if _SERVERS & names:
         for number, word in enumerate(arguments):
             flag = _FLAG.fullmatch(word)
             if flag is not None:
-                count = flag[1] or "".join(arguments[number + 1 : number + 2])
+                following = arguments[number + 1 : number + 2]
+                count = flag[1] or "".join(following)
     if count.isdecimal():
         return int(count)
     return 1

@@ -183,8 +183,10 @@ class PolicyResponse(BaseModel):
     def failure(self) -> str | None:
         """The reason why the response is incomplete; `None` if it is whole or cut at its limit."""
         if self.error:
-            words = self.error.get("message") if isinstance(self.error, Mapping) else self.error
-            return "the policy's response has an error: " + wire.shorten(str(words))
+            reason = self.error
+            if isinstance(self.error, Mapping):
+                reason = self.error.get("message")
+            return "the policy's response has an error: " + wire.shorten(str(reason))
         if self.status in _UNFINISHED:
             return f"the policy's response has the status {self.status}"
         details = self.incomplete_details

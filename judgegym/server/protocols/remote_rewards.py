@@ -77,7 +77,8 @@ class RewardBody(RequestBody):
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """Make a task for each query; its response is the query without its prompt."""
-        rows = zip(self.query, self.prompts, self.labels or [None] * len(self.query), strict=True)
+        labels = self.labels or [None] * len(self.query)
+        rows = zip(self.query, self.prompts, labels, strict=True)
         tasks: list[JudgeTask] = []
         for index, (query, prompt, label) in enumerate(rows):
             response = find_response(query, prompt)
@@ -156,7 +157,8 @@ def add_label(task: JudgeTask, label: object) -> JudgeTask:
     if not isinstance(rubric, str | dict | None):
         excerpt = str(label)
         kind = type(rubric).__name__
-        excerpt = excerpt if len(excerpt) <= _SHOWN else f"{excerpt[:_SHOWN]}…"
+        if len(excerpt) > _SHOWN:
+            excerpt = f"{excerpt[:_SHOWN]}…"
         raise ValueError(f"labels: the rubric of {excerpt} is {kind}; expected text or an object")
     text, levels = parse_rubric(rubric)
     criteria = parse_criteria(fields.get("criteria"))
