@@ -249,7 +249,7 @@ class OpenedEnvironment:
         """Return the row with an id.
 
         Raises:
-            DataError: there is none.
+            DataError: there is no such row.
         """
         return self._make_row(self._find_task(uid))
 

@@ -87,7 +87,7 @@ def record(
     """Record a judgment on its trace.
 
     Args:
-        result: what it said.
+        result: the judgment's result.
         trace: the judged trace.
         name: the reward's name.
         request: the judge's request.

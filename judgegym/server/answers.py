@@ -2,8 +2,6 @@
 
 A score is missing if the judge failed or there was nothing to judge. Each error has a status code,
 a type and a message for the client.
-
-The errors that end a request, each with a status code, a type and a message for the caller.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class RewardServer:
         """Read the settings.
 
         Raises:
-            SettingsError: one is wrong.
+            SettingsError: a setting is wrong.
         """
         return load(
             RewardServerSettings, self._arguments, prog="judgegym.server.asgi", reshape=add_preset

@@ -88,7 +88,7 @@ class Cohort:
         key: the key that its members share.
         size: expected number of members.
         slots: the slots of the members that came.
-        late: signs of the members that came too late.
+        late: signatures of the members that came too late.
         ids: ids of all members that came, in time or late.
         closed_at: when it was closed; `None` while it is open.
         judged_at: when it was judged; `None` before.

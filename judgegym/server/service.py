@@ -155,9 +155,9 @@ class Service:
     """The judges, metrics and tokens of one process, and the routes to them.
 
     Attributes:
-        settings: of the server.
-        core: judges.
-        draining: new requests are refused.
+        settings: the server's settings.
+        core: judges and scores.
+        draining: whether new requests are refused.
     """
 
     def __init__(

@@ -198,7 +198,7 @@ def _reserve_port(settings: RewardServerSettings) -> Iterator[int]:
     """Reserve a port, so that no other program takes it.
 
     Raises:
-        OSError: it cannot be bound.
+        OSError: the port cannot be bound.
     """
     family = socket.AF_INET
     if ":" in settings.host:
@@ -224,7 +224,7 @@ def count_processes(arguments: Sequence[str], variables: Mapping[str, str]) -> i
     """Return how many processes a server's command line or environment asks for; 1 if neither says.
 
     Args:
-        arguments: the command line; only that of an ASGI server counts.
+        arguments: the command line; ignored unless it is an ASGI server's.
         variables: the environment.
     """
     count = variables.get("WEB_CONCURRENCY", "")

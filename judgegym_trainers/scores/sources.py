@@ -382,7 +382,7 @@ class JudgeSource:
         """Return the scorer that equal settings share, since trainers pass the settings each time.
 
         Raises:
-            SettingsError: see `scoring`.
+            SettingsError: see `make_scorer`.
         """
         judge = sorted((self.judge or {}).items())
         key = wire.dumps({**asdict(self), "judge": judge, "token": self.bearer_token()})

@@ -213,7 +213,7 @@ def judge_reward(
             over several processes is gathered, and judged by one of them. In evaluations the size
             is the trainer's `num_generations_eval`.
         name: the function's name in TRL's log.
-        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
+        settings: further settings of `JudgeSource`: `judge`, the settings of a judge to run in this
             process, under the server's names; `token`, `token_env` and `mount` of the server;
             `invalid_completion_score` of an empty completion (0), which `None` leaves out;
             `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds within which a

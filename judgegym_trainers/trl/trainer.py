@@ -39,7 +39,7 @@ def find_group_size(trainer: Any, configured: int | None) -> int | None:
 
     Args:
         trainer: the trainer, if it is known.
-        configured: the number that the user has told, that of the training.
+        configured: the user's number, for training.
 
     Raises:
         SettingsError: the trainer uses another number.
@@ -70,7 +70,7 @@ def check_sum(trainer: Any, reward_function: object, columns: Mapping[str, objec
         columns: the keywords of the call.
 
     Raises:
-        SettingsError: the scores of several functions for one completion are added up.
+        SettingsError: the trainer adds up several functions' scores of one completion.
     """
     functions = list(getattr(trainer, "reward_funcs", None) or ())
     positions = [index for index, function in enumerate(functions) if function is reward_function]

@@ -92,7 +92,7 @@ async def compute_score(
             `on_failure`. verl's own arguments are ignored otherwise.
 
     Returns:
-        `score` (0 to 1, or what stands in for it), `judge_failed` and `invalid_completion` (0 or
+        `score` (0 to 1, or its substitute), `judge_failed` and `invalid_completion` (0 or
         1).
 
     Raises:
