@@ -106,7 +106,7 @@ async def test_responses_that_are_gathered_one_by_one_are_refused_with_images() 
             "/v1/score", {"prompt": [message("user", RED)], "response": "A", "group": "g"}
         )
         assert (answer.status, server.judge.requests) == (422, [])
-        assert "send them together" in answer.text
+        assert "send the responses of a prompt in one request" in answer.text
 
 
 async def test_protocols_that_show_no_images_refuse_them() -> None:

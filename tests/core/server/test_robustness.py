@@ -33,7 +33,8 @@ TOO_SLOW_S = 20.0
     ],
 )
 @pytest.mark.parametrize(
-    "read", ["plain_response(t)", "plain_prompt(t)", "find_response(t, t[: len(t) // 2] + 'b') or ''"]
+    "read",
+    ["plain_response(t)", "plain_prompt(t)", "find_response(t, t[: len(t) // 2] + 'b') or ''"],
 )
 def test_a_text_that_repeats_itself_is_read_in_linear_time(read: str, text: str) -> None:
     """In a process of its own: a regular expression cannot be interrupted."""
